@@ -1,0 +1,192 @@
+//! What a host chooses: dialect, limits, and what happens at a limit.
+
+use core::time::Duration;
+
+use crate::dialect::{Dialect, Grace};
+
+/// What a [`Connection`](crate::Connection) is made from.
+///
+/// ```
+/// use protocol_core::{Config, Dialect};
+///
+/// let mut config = Config::new(Dialect::LSP_3_17);
+/// config.limits.requests = 256;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Config {
+    /// The protocol to speak.
+    pub dialect: Dialect,
+    /// What bounds the memory (G8).
+    pub limits: Limits,
+    /// What happens to a peer that goes over [`Limits::requests`].
+    pub over_limit: OverLimit,
+    /// Whether the host sees the cancel notifications themselves.
+    pub raw_cancels: RawCancels,
+    /// How long a dropped or detached call may stay in flight before it is released; 30 s (G12).
+    pub abandoned_grace: Duration,
+}
+
+impl Config {
+    /// The dialect with every default.
+    #[must_use]
+    pub const fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            limits: Limits::DEFAULT,
+            over_limit: OverLimit::Refuse,
+            raw_cancels: RawCancels::Hidden,
+            abandoned_grace: Duration::from_secs(30),
+        }
+    }
+
+    /// The grace of a call that nobody waits for any more: never unlimited.
+    pub(crate) fn bounded(&self, grace: Grace) -> Grace {
+        match grace {
+            Grace::Await => Grace::Settle(self.abandoned_grace),
+            Grace::Settle(grace) => Grace::Settle(grace.min(self.abandoned_grace)),
+        }
+    }
+}
+
+/// What bounds the memory of one connection (G8).
+///
+/// The sum, in bytes, is at most
+/// `message_bytes + header_bytes` (input, in the host's buffer)
+/// `+ 2 x (unsent_bytes + 128 x calls)` (output and the holes it leaves; cancels are always taken)
+/// `+ 512 x calls + (256 + 4 x id_bytes) x requests + 64 x abandoned_ids`, plus the host's own `O`
+/// and `I`, the progress tokens of its calls and the events it has not polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of one incoming message; 16 MiB. A longer one is skipped and answered -32600.
+    pub message_bytes: usize,
+    /// Bytes of the header block of one Content-Length frame; 8 KiB. A longer one ends the
+    /// connection: nobody can tell where the next message begins.
+    pub header_bytes: usize,
+    /// Nesting of arrays and objects in one incoming message; 128. A deeper one is answered
+    /// -32600.
+    pub depth: usize,
+    /// Bytes of the id of an incoming request; 1,024. A longer one is answered -32600, id null.
+    pub id_bytes: usize,
+    /// Members of one incoming batch; 1,000.
+    pub batch_members: usize,
+    /// Our calls in flight, dropped and detached ones included; 65,536.
+    pub calls: usize,
+    /// The peer's requests in flight, cancelled but unanswered ones included; 65,536.
+    pub requests: usize,
+    /// Bytes of messages waiting to be sent, and of answers that batches keep back; 64 MiB. Cancels
+    /// are taken above it. Answers kept back that take up half of it leave before their batch is
+    /// complete.
+    pub unsent_bytes: usize,
+    /// How many of the calls that were settled without an answer are remembered, so that a late
+    /// answer is told from a duplicate; 4,096.
+    pub abandoned_ids: usize,
+}
+
+impl Limits {
+    /// The defaults, as each field documents them.
+    pub const DEFAULT: Self = Self {
+        message_bytes: 16 << 20,
+        header_bytes: 8 << 10,
+        depth: 128,
+        id_bytes: 1_024,
+        batch_members: 1_000,
+        calls: 65_536,
+        requests: 65_536,
+        unsent_bytes: 64 << 20,
+        abandoned_ids: 4_096,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What happens to a peer that has [`Limits::requests`] in flight and sends one more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OverLimit {
+    /// The request is answered with the dialect's overload code; the connection lives.
+    #[default]
+    Refuse,
+    /// It is answered so, and the connection closes.
+    Close,
+}
+
+/// Whether the host sees the peer's cancel notifications themselves. They are obeyed either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RawCancels {
+    /// It sees only what they did: [`Event::Cancelled`](crate::Event::Cancelled).
+    #[default]
+    Hidden,
+    /// It sees each as an [`Event::Notification`](crate::Event::Notification) too, after what it
+    /// did: for traces, and for routing of its own.
+    Shown,
+}
+
+/// What one call asks for beyond its method and params.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct CallOptions {
+    /// Settle as timed out, cause `deadline`, this long after the call. Default: never.
+    pub timeout: Option<Duration>,
+    /// Settle as timed out, cause `idle_timeout`, when this long passes without progress.
+    pub idle_timeout: Option<Duration>,
+    /// Settle as timed out, cause `hard_cap`, this long after the call whatever progress arrives.
+    pub hard_cap: Option<Duration>,
+    /// What to do after a cancel. Default: the dialect's.
+    pub grace: Option<Grace>,
+    /// The request this call is made for: when that is cancelled, so is the call (G6).
+    pub parent: Option<crate::RequestHandle>,
+}
+
+impl CallOptions {
+    /// Sets [`timeout`](Self::timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`idle_timeout`](Self::idle_timeout).
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.idle_timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`hard_cap`](Self::hard_cap).
+    #[must_use]
+    pub fn hard_cap(mut self, cap: impl Into<Option<Duration>>) -> Self {
+        self.hard_cap = cap.into();
+        self
+    }
+
+    /// Sets [`grace`](Self::grace).
+    #[must_use]
+    pub fn grace(mut self, grace: impl Into<Option<Grace>>) -> Self {
+        self.grace = grace.into();
+        self
+    }
+
+    /// Sets [`parent`](Self::parent).
+    #[must_use]
+    pub fn parent(mut self, parent: impl Into<Option<crate::RequestHandle>>) -> Self {
+        self.parent = parent.into();
+        self
+    }
+}
+
+/// How a connection shuts down (G5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Shutdown {
+    /// Nothing new; what is in flight finishes, and no cancels are sent.
+    #[default]
+    Drain,
+    /// Nothing new; everything in flight is cancelled, cause `shutdown`, and answered.
+    CancelAll,
+    /// Everything settles now as `connection_lost`; nothing more is sent.
+    Abandon,
+}

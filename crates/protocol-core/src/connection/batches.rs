@@ -1,0 +1,82 @@
+//! Batches that wait for the answers of their members (B32).
+
+use alloc::vec::Vec;
+use core::mem;
+
+use slab::Slab;
+
+/// Names a batch in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BatchKey(usize);
+
+/// The batches in flight: their answers are kept back until every member has settled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Batches {
+    open: Slab<Batch>,
+    /// The bytes of all answers kept back; they count as unsent.
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Batch {
+    /// Members that are not settled, and one more while the batch is still being taken in.
+    pending: usize,
+    /// The answers so far, as the beginning of a JSON array; empty before the first.
+    answers: Vec<u8>,
+}
+
+impl Batches {
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn open(&mut self) -> BatchKey {
+        BatchKey(self.open.insert(Batch { pending: 1, answers: Vec::new() }))
+    }
+
+    /// One more member is in flight.
+    pub(super) fn add_member(&mut self, key: BatchKey) {
+        self.open[key.0].pending += 1;
+    }
+
+    /// Keeps an answer back.
+    pub(super) fn add_answer(&mut self, key: BatchKey, answer: &[u8]) {
+        let answers = &mut self.open[key.0].answers;
+        let before = answers.len();
+        answers.push(if answers.is_empty() { b'[' } else { b',' });
+        answers.extend_from_slice(answer);
+        self.bytes += answers.len() - before;
+    }
+
+    /// Nothing more is sent.
+    pub(super) fn forget_answers(&mut self) {
+        self.bytes = 0;
+        for (_, batch) in &mut self.open {
+            batch.answers = Vec::new();
+        }
+    }
+
+    /// One member, or the taking in, is settled. Gives the array of answers once all are, unless
+    /// there is none.
+    pub(super) fn settle_member(&mut self, key: BatchKey) -> Option<Vec<u8>> {
+        let batch = &mut self.open[key.0];
+        batch.pending -= 1;
+        if batch.pending > 0 {
+            return None;
+        }
+        let answers = self.take_answers(key);
+        self.open.remove(key.0);
+        answers
+    }
+
+    /// Gives the array of the answers kept back so far, unless there is none.
+    pub(super) fn take_answers(&mut self, key: BatchKey) -> Option<Vec<u8>> {
+        let mut answers = mem::take(&mut self.open[key.0].answers);
+        if answers.is_empty() {
+            return None;
+        }
+        self.bytes -= answers.len();
+        answers.push(b']');
+        Some(answers)
+    }
+}

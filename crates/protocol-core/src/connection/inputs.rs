@@ -1,0 +1,299 @@
+//! What comes in: messages, time, the end.
+
+use alloc::borrow::Cow;
+use core::mem;
+
+use serde_json::value::RawValue;
+
+use super::batches::BatchKey;
+use super::received::{EventQueue, Received};
+use super::{Cargo, Connection, Delivery, Incoming, put};
+use crate::cause::CloseReason;
+use crate::config::RawCancels;
+use crate::dialect::{BatchRule, CancelRule, code};
+use crate::event::{Event, Reply, TransmitKind};
+use crate::id::WireId;
+use crate::machine::{Answer, RequestRefusal, StrayResponse};
+use crate::time::Timestamp;
+use crate::violation::{EnvelopeProblem, Violation};
+use crate::wire::decode::{self, Message, Response};
+use crate::wire::encode;
+
+impl<O, I: Default> Connection<O, I> {
+    /// Takes one whole message, without framing, and decides everything about it now: when this
+    /// returns, a cancelled request is marked (G3). Infallible: bad input is an event (G9).
+    pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Received<'m, O> {
+        let mut events = mem::take(&mut self.events);
+        if !self.machine.is_closed() {
+            if message.len() > self.config().limits.message_bytes {
+                self.refuse_too_large(&mut events);
+            } else {
+                self.take(message, now, &mut events);
+            }
+        }
+        Received { message: Some(message), events }
+    }
+
+    /// Fires every timer that is due.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.machine.handle_timeout(now);
+        self.carry_out_command(Cargo::Nothing);
+    }
+
+    /// The peer's input has ended: every call settles, every request is marked cancelled, and
+    /// `Closed` is the last event (G7).
+    pub fn handle_eof(&mut self, now: Timestamp) {
+        self.machine.close(CloseReason::PeerGone, now);
+        self.carry_out_command(Cargo::Nothing);
+    }
+
+    /// The stream holds no message, but nothing is lost either.
+    pub(crate) fn receive_nothing<'m>(&mut self) -> Received<'m, O> {
+        Received { message: None, events: mem::take(&mut self.events) }
+    }
+
+    /// A message over the limit went by in the stream.
+    pub(crate) fn receive_too_large<'m>(&mut self) -> Received<'m, O> {
+        let mut events = mem::take(&mut self.events);
+        if !self.machine.is_closed() {
+            self.refuse_too_large(&mut events);
+        }
+        Received { message: None, events }
+    }
+
+    /// The stream can't be followed any more.
+    pub(crate) fn receive_broken<'m>(
+        &mut self,
+        violation: Violation,
+        reason: CloseReason,
+        now: Timestamp,
+    ) -> Received<'m, O> {
+        let mut events = mem::take(&mut self.events);
+        if !self.machine.is_closed() {
+            self.report(violation, None, &mut events);
+            self.machine.close(reason, now);
+            self.carry_out(Cargo::Nothing, &mut events);
+        }
+        Received { message: None, events }
+    }
+
+    fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp, events: &mut EventQueue<'m, O>) {
+        let limits = self.config().limits;
+        match decode::incoming(bytes, &limits) {
+            decode::Incoming::One(message) => self.take_message(message, None, now, events),
+            decode::Incoming::Unreadable(violation) => {
+                let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
+                self.refuse(None, error, violation, None, events);
+            }
+            decode::Incoming::Batch(members) => {
+                let violation = if self.config().dialect.batches == BatchRule::Refused {
+                    Violation::BatchRefused
+                } else if members.is_empty() || members.len() > limits.batch_members {
+                    Violation::BatchSize
+                } else {
+                    let batch = self.batches.open();
+                    for member in members {
+                        let message = decode::member(member, limits.depth);
+                        self.take_message(message, Some(batch), now, events);
+                    }
+                    return self.settle_member(batch);
+                };
+                let error = (code::INVALID_REQUEST, "Invalid request: no such batch is accepted");
+                self.refuse(None, error, violation, None, events);
+            }
+        }
+    }
+
+    fn take_message<'m>(
+        &mut self,
+        message: Message<'m>,
+        batch: Option<BatchKey>,
+        now: Timestamp,
+        events: &mut EventQueue<'m, O>,
+    ) {
+        match message {
+            Message::Request { id, method, params } => {
+                self.take_request(Delivery { id, method, params }, batch, now, events);
+            }
+            Message::Notification { method, params } => {
+                self.take_notification(method, params, now, events);
+            }
+            Message::Response { id, answer } => self.take_response(id, answer, events),
+            Message::Neither { id, problem } if self.is_in_flight(id) => {
+                self.take_response(id, Err(problem), events);
+            }
+            Message::Neither { id, problem } | Message::Invalid { id, problem } => {
+                self.refuse_invalid(id, problem, batch, events);
+            }
+            Message::InvalidNotification { problem } => {
+                self.report(Violation::InvalidNotification { problem }, None, events);
+            }
+        }
+    }
+
+    fn take_request<'m>(
+        &mut self,
+        request: Delivery<'m>,
+        batch: Option<BatchKey>,
+        now: Timestamp,
+        events: &mut EventQueue<'m, O>,
+    ) {
+        let dialect = self.config().dialect;
+        let Some(id) = self.readable(request.id).filter(|id| dialect.ids.allows(id.token())) else {
+            return self.refuse_invalid(Some(request.id), EnvelopeProblem::Id, batch, events);
+        };
+        let overload = (dialect.overload_code, "The request was refused: too much is in flight");
+        let (error, violation) = match self.machine.receive_request(id.clone()) {
+            Ok(handle) => {
+                if let Some(batch) = batch {
+                    self.batches.add_member(batch);
+                }
+                put(&mut self.incoming, handle.slot(), Incoming { data: I::default(), batch });
+                return self.carry_out(Cargo::Request(request), events);
+            }
+            Err(RequestRefusal::DuplicateId) => {
+                let error = (
+                    code::INVALID_REQUEST,
+                    "Invalid request: the id is that of a request in flight",
+                );
+                (error, Violation::DuplicateId)
+            }
+            Err(RequestRefusal::TooManyRequests) => (overload, Violation::TooManyRequests),
+            Err(RequestRefusal::ShuttingDown) => {
+                let error = (dialect.overload_code, "The request was refused: shutting down");
+                (error, Violation::RequestAfterShutdown)
+            }
+        };
+        self.refuse(Some(id), error, violation, batch, events);
+        if violation == Violation::TooManyRequests && self.machine.closes_over_limit() {
+            self.machine.close(CloseReason::OverLimit, now);
+            self.carry_out(Cargo::Nothing, events);
+        }
+    }
+
+    fn take_notification<'m>(
+        &mut self,
+        method: Cow<'m, str>,
+        params: Option<&'m RawValue>,
+        now: Timestamp,
+        events: &mut EventQueue<'m, O>,
+    ) {
+        let dialect = self.config().dialect;
+        match dialect.cancel {
+            CancelRule::Notification { method: cancel, id } if cancel == method => {
+                let id = decode::param(params, id).and_then(|id| self.readable(id.get()));
+                match id.filter(|id| dialect.ids.allows(id.token())) {
+                    Some(id) => self.machine.receive_cancel(&id, now),
+                    None => self.report(Violation::MalformedCancel, None, events),
+                }
+                self.carry_out(Cargo::Nothing, events);
+                if self.config().raw_cancels == RawCancels::Shown {
+                    self.tell(events, Event::Notification { method, params });
+                }
+            }
+            _ => {
+                for call in self.progress.calls_of(dialect.progress, &method, params) {
+                    self.machine.progress(call, now);
+                }
+                self.tell(events, Event::Notification { method, params });
+            }
+        }
+    }
+
+    fn take_response<'m>(
+        &mut self,
+        id: Option<&'m str>,
+        answer: Result<Response<'m>, EnvelopeProblem>,
+        events: &mut EventQueue<'m, O>,
+    ) {
+        let kind = match &answer {
+            Ok(Response::Result(_)) => Answer::Result,
+            Ok(Response::Error(error)) if decode::confirms_cancel(error) => Answer::CancelError,
+            Ok(Response::Error(_)) => Answer::Error,
+            Err(_) => Answer::Malformed,
+        };
+        let number = id.and_then(number_of);
+        let call = number.ok_or(StrayResponse::Unknown);
+        let violation = match call.and_then(|number| self.machine.receive_response(number, kind)) {
+            Ok(_) => answer.as_ref().err().map(|&problem| Violation::MalformedResponse { problem }),
+            Err(StrayResponse::Late) => Some(Violation::LateResponse),
+            Err(StrayResponse::Duplicate) => Some(Violation::DuplicateResponse),
+            Err(StrayResponse::Unknown) => Some(Violation::UnknownResponse),
+        };
+        if let Some(violation) = violation {
+            let id = id.and_then(|id| self.readable(id));
+            self.report(violation, id, events);
+        }
+        self.carry_out(answer.map_or(Cargo::Nothing, Cargo::Response), events);
+    }
+
+    /// Whether a message without method, result and error can only be a response.
+    fn is_in_flight(&self, id: Option<&str>) -> bool {
+        id.and_then(number_of).is_some_and(|number| self.machine.expects_response(number))
+    }
+
+    /// The id of a message, if it is one that can be compared and echoed.
+    fn readable(&self, token: &str) -> Option<WireId> {
+        if token.len() > self.config().limits.id_bytes {
+            return None;
+        }
+        WireId::from_token(token)
+    }
+
+    fn refuse_invalid<'m>(
+        &mut self,
+        id: Option<&str>,
+        problem: EnvelopeProblem,
+        batch: Option<BatchKey>,
+        events: &mut EventQueue<'m, O>,
+    ) {
+        let id = id.and_then(|id| self.readable(id));
+        let error = (code::INVALID_REQUEST, problem.as_str());
+        self.refuse(id, error, Violation::InvalidRequest { problem }, batch, events);
+    }
+
+    fn refuse_too_large(&mut self, events: &mut EventQueue<'_, O>) {
+        let error = (code::INVALID_REQUEST, "Invalid request: the message is too long");
+        self.refuse(None, error, Violation::MessageTooLarge, None, events);
+    }
+
+    /// Answers a bad message by ourselves, and reports it. The answer never holds any of the
+    /// peer's data but its id (B3).
+    fn refuse(
+        &mut self,
+        id: Option<WireId>,
+        (code, message): (i64, &str),
+        violation: Violation,
+        batch: Option<BatchKey>,
+        events: &mut EventQueue<'_, O>,
+    ) {
+        let reply = Reply::Error { code, message, data: None };
+        let token = id.as_ref().map_or("null", WireId::token);
+        let (limit, dialect) = (self.stage_limit(), self.machine.config().dialect);
+        let staged = self.outbox.stage(limit, |out| encode::response(out, token, reply, &dialect));
+        let dropped = match (staged, batch) {
+            (Ok(message), None) => {
+                self.outbox.commit(message, TransmitKind::Response, None);
+                None
+            }
+            (Ok(message), Some(batch)) => {
+                self.keep_back(batch, message);
+                None
+            }
+            (Err(_), _) => Some(Violation::AnswerDropped),
+        };
+        self.report(violation, id.clone(), events);
+        if let Some(dropped) = dropped {
+            self.report(dropped, id, events);
+        }
+    }
+
+    fn report(&mut self, violation: Violation, id: Option<WireId>, events: &mut EventQueue<'_, O>) {
+        self.tell(events, Event::Violation { violation, id });
+    }
+}
+
+/// The number that an id token of ours says: decimal, nothing else (B14).
+fn number_of(token: &str) -> Option<u32> {
+    if token.bytes().all(|byte| byte.is_ascii_digit()) { token.parse().ok() } else { None }
+}

@@ -1,0 +1,400 @@
+//! The machine's decisions, carried out on whole messages.
+
+mod batches;
+mod commands;
+mod inputs;
+mod progress;
+mod received;
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::mem;
+
+use serde_json::value::RawValue;
+
+use crate::cause::Cause;
+use crate::config::Config;
+use crate::dialect::CancelRule;
+use crate::event::{Event, Outcome, Transmit, TransmitKind};
+use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
+use crate::outbox::{Outbox, Staged, Ticket};
+use crate::time::Timestamp;
+use crate::wire::decode::Response;
+use crate::wire::encode;
+use batches::{BatchKey, Batches};
+use progress::ProgressTokens;
+use received::EventQueue;
+pub use received::Received;
+
+/// One JSON-RPC connection on whole messages.
+///
+/// `O` is the host's data on each of our calls: it goes in with [`call`](Self::call) and comes
+/// back by value exactly once, with [`Event::Settled`]. `I` rides on each of the peer's requests:
+/// it begins as its default, is reached by [`request_data_mut`](Self::request_data_mut) and comes
+/// back from [`respond`](Self::respond). So a host needs no table of its own.
+///
+/// Any order of method calls is legal, and a method that returns `Err` changed nothing (G10).
+///
+/// - **commands**: [`call`](Self::call), [`notify`](Self::notify), [`cancel`](Self::cancel),
+///   [`detach`](Self::detach), [`progress`](Self::progress), [`respond`](Self::respond),
+///   [`cancel_request`](Self::cancel_request), [`shutdown`](Self::shutdown)
+/// - **inputs**: [`receive`](Self::receive), [`handle_timeout`](Self::handle_timeout),
+///   [`handle_eof`](Self::handle_eof)
+/// - **outputs**: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
+///   [`poll_timeout`](Self::poll_timeout)
+/// - **getters**: the rest
+///
+/// # Example
+///
+/// ```
+/// use protocol_core::{Config, Connection, Dialect, Event, Params, Timestamp};
+///
+/// let now = Timestamp::ZERO;
+/// let mut client: Connection<&str> = Connection::new(Config::new(Dialect::ACP_V1));
+/// let call = client.call("slow", Params::Absent, "my data", Default::default(), now)?;
+///
+/// let mut wire = Vec::new();
+/// client.poll_transmit(&mut wire);
+/// assert_eq!(wire, br#"{"jsonrpc":"2.0","id":1,"method":"slow"}"#);
+///
+/// client.cancel(call, protocol_core::Cause::Caller, now);
+/// wire.clear();
+/// client.poll_transmit(&mut wire);
+/// assert_eq!(wire, br#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#);
+///
+/// let answer = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32800,"message":"Request cancelled"}}"#;
+/// for event in client.receive(answer, now) {
+///     let Event::Settled { outcome, data, .. } = event else { continue };
+///     assert_eq!((outcome.settlement().as_str(), data), ("cancelled", "my data"));
+/// }
+/// # Ok::<(), protocol_core::SendError<&str>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Connection<O, I = ()> {
+    machine: Machine,
+    outbox: Outbox,
+    /// By the slot of the call. Invariant: an entry for each call in flight, and no other.
+    outgoing: Vec<Option<Outgoing<O>>>,
+    /// By the slot of the request. Invariant: an entry for each unanswered request, and no other.
+    incoming: Vec<Option<Incoming<I>>>,
+    batches: Batches,
+    progress: ProgressTokens,
+    events: EventQueue<'static, O>,
+    /// The bytes that a refused message needs, until the host was told that there is room.
+    wanted: Option<usize>,
+    /// Whether `Closed` is among the events: nothing comes after it.
+    told_closed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Outgoing<O> {
+    data: O,
+    /// The message of this call that is still in the outbox: its request, then its cancel.
+    unsent: Option<Ticket>,
+}
+
+#[derive(Clone, Debug)]
+struct Incoming<I> {
+    data: I,
+    batch: Option<BatchKey>,
+}
+
+/// What an input brought along for the actions that it leads to.
+#[derive(Default)]
+enum Cargo<'m> {
+    #[default]
+    Nothing,
+    /// The message that `SendRequest` or `SendResponse` is about.
+    Staged { message: Staged, batch: Option<BatchKey> },
+    /// What `Deliver` hands over.
+    Request(Delivery<'m>),
+    /// What `CompleteCall` hands over.
+    Response(Response<'m>),
+}
+
+struct Delivery<'m> {
+    id: &'m str,
+    method: Cow<'m, str>,
+    params: Option<&'m RawValue>,
+}
+
+impl<O, I: Default> Connection<O, I> {
+    /// A connection with nothing in flight.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            machine: Machine::new(config),
+            outbox: Outbox::default(),
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            batches: Batches::default(),
+            progress: ProgressTokens::default(),
+            events: EventQueue::default(),
+            wanted: None,
+            told_closed: false,
+        }
+    }
+
+    // Outputs
+
+    /// Appends the next whole message to `out`, without framing.
+    ///
+    /// Until then a call can be withdrawn; from now on it has left (G4).
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
+        let (transmit, call) = self.outbox.pop(|departure| {
+            let transmit = Transmit::new(departure.kind, out.len(), departure.message.len());
+            out.extend_from_slice(departure.message);
+            (transmit, departure.call)
+        })?;
+        if let Some(call) = call {
+            if transmit.kind == TransmitKind::Request {
+                self.machine.transmitted(call);
+            }
+            if let Some(outgoing) = self.outgoing_mut(call) {
+                outgoing.unsent = None;
+            }
+        }
+        let mut events = mem::take(&mut self.events);
+        self.offer_room(&mut events);
+        self.events = events;
+        Some(transmit)
+    }
+
+    /// The bytes of the message that [`poll_transmit`](Self::poll_transmit) gives next.
+    #[must_use]
+    pub fn next_transmit_len(&self) -> Option<usize> {
+        self.outbox.next_len()
+    }
+
+    /// The next event that a command or a timer made happen.
+    pub fn poll_event(&mut self) -> Option<Event<'static, O>> {
+        self.events.pop()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Timestamp, TimerReason)> {
+        self.machine.poll_timeout()
+    }
+
+    // Getters
+
+    /// The machine that decides, for its getters.
+    #[must_use]
+    pub const fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The configuration it was made with.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        self.machine.config()
+    }
+
+    /// The bytes that wait to be sent, without framing.
+    #[must_use]
+    pub fn unsent_bytes(&self) -> usize {
+        self.outbox.len() + self.batches.bytes()
+    }
+
+    /// The host's data on a call in flight.
+    pub fn call_data_mut(&mut self, call: CallId) -> Option<&mut O> {
+        self.outgoing_mut(call).map(|outgoing| &mut outgoing.data)
+    }
+
+    /// The host's data on an unanswered request.
+    pub fn request_data_mut(&mut self, request: RequestHandle) -> Option<&mut I> {
+        self.machine.request_phase(request).filter(|phase| phase.is_unanswered())?;
+        self.incoming.get_mut(request.slot())?.as_mut().map(|incoming| &mut incoming.data)
+    }
+
+    /// Our calls in flight with the host's data on them, in the order they were made.
+    pub fn calls(&self) -> impl Iterator<Item = (CallId, &O)> {
+        let calls = self.machine.calls_in_order().into_iter();
+        calls.filter_map(|call| Some((call, &self.outgoing.get(call.slot())?.as_ref()?.data)))
+    }
+
+    /// The peer's unanswered requests with the host's data on them, in the order they came.
+    pub fn requests(&self) -> impl Iterator<Item = (RequestHandle, &I)> {
+        let requests = self.machine.requests_in_order().into_iter();
+        requests.filter_map(|request| {
+            Some((request, &self.incoming.get(request.slot())?.as_ref()?.data))
+        })
+    }
+
+    // Carrying out
+
+    fn outgoing_mut(&mut self, call: CallId) -> Option<&mut Outgoing<O>> {
+        self.machine.call_phase(call)?;
+        self.outgoing.get_mut(call.slot())?.as_mut()
+    }
+
+    /// Does everything the machine wants done, for a command or a timer.
+    fn carry_out_command(&mut self, cargo: Cargo<'static>) {
+        let mut events = mem::take(&mut self.events);
+        self.carry_out(cargo, &mut events);
+        self.events = events;
+    }
+
+    /// Does everything the machine wants done.
+    fn carry_out<'m>(&mut self, mut cargo: Cargo<'m>, events: &mut EventQueue<'m, O>) {
+        while let Some(action) = self.machine.poll_action() {
+            match action {
+                Action::SendRequest { call, .. } => {
+                    let (message, _) = staged(&mut cargo);
+                    let ticket = self.outbox.commit(message, TransmitKind::Request, Some(call));
+                    self.hold_unsent(call, ticket);
+                }
+                Action::SendResponse { .. } => match staged(&mut cargo) {
+                    (message, None) => {
+                        self.outbox.commit(message, TransmitKind::Response, None);
+                    }
+                    (message, Some(batch)) => self.keep_back(batch, message),
+                },
+                Action::SendCancel { call, number } => self.send_cancel(call, number),
+                Action::Withdraw { call } => self.withdraw(call),
+                Action::Deliver { request } => {
+                    if let Cargo::Request(Delivery { id, method, params }) = mem::take(&mut cargo) {
+                        self.tell(events, Event::Request { request, id, method, params });
+                    }
+                }
+                Action::MarkCancelled { request, cause } => {
+                    self.tell(events, Event::Cancelled { request, cause });
+                }
+                Action::CompleteCall { call, settlement, cause } => {
+                    let outcome = outcome(settlement, cause, &mut cargo);
+                    let outgoing =
+                        self.outgoing[call.slot()].take().expect("a call in flight has data");
+                    self.progress.forget(call);
+                    self.tell(events, Event::Settled { call, outcome, data: outgoing.data });
+                }
+                Action::TreeSettled { request } => {
+                    self.tell(events, Event::TreeSettled { request });
+                }
+                Action::Close { reason } => {
+                    self.tell(events, Event::Closed { reason });
+                    self.told_closed = true;
+                }
+            }
+        }
+        if let Cargo::Staged { message, .. } = cargo {
+            // The machine withheld it.
+            self.outbox.discard(message);
+        }
+        self.offer_room(events);
+        debug_assert!(
+            self.machine.calls_in_flight() > 0 || self.progress.is_empty(),
+            "only calls in flight have progress tokens"
+        );
+    }
+
+    /// Tells the host, unless the last event is told.
+    fn tell<'m>(&mut self, events: &mut EventQueue<'m, O>, event: Event<'m, O>) {
+        if !self.told_closed {
+            events.push(event);
+        }
+    }
+
+    /// Keeps the answer of a batch member until the others are settled too. Answers kept back that
+    /// take up half the outbox leave early, in an array of their own: else a batch could wait for
+    /// ever for room that only its own end would make.
+    fn keep_back(&mut self, batch: BatchKey, answer: Staged) {
+        self.batches.add_answer(batch, self.outbox.staged(&answer));
+        self.outbox.discard(answer);
+        if self.batches.bytes() > self.config().limits.unsent_bytes / 2 {
+            let answers = self.batches.take_answers(batch);
+            self.send_answers(answers);
+        }
+    }
+
+    /// One member of a batch is settled; the last one sends the answers.
+    fn settle_member(&mut self, batch: BatchKey) {
+        let answers = self.batches.settle_member(batch);
+        self.send_answers(answers);
+    }
+
+    fn send_answers(&mut self, answers: Option<Vec<u8>>) {
+        if let Some(answers) = answers {
+            let message = self.outbox.stage(usize::MAX, |out| out.extend_from_slice(&answers));
+            let message = message.expect("no limit was given: the answers were counted before");
+            self.outbox.commit(message, TransmitKind::Response, None);
+        }
+    }
+
+    fn send_cancel(&mut self, call: CallId, number: u32) {
+        let CancelRule::Notification { method, id } = self.config().dialect.cancel else {
+            return;
+        };
+        // Cancels are taken above the limit: there is at most one a call.
+        let staged = self.outbox.stage(usize::MAX, |out| {
+            encode::cancel(out, method, id, |out| encode::decimal(u64::from(number), out));
+        });
+        let staged = staged.expect("no limit was given");
+        let call = self.machine.call_phase(call).map(|_| call);
+        let ticket = self.outbox.commit_cancel(staged, call);
+        if let Some(call) = call {
+            self.hold_unsent(call, ticket);
+        }
+    }
+
+    fn hold_unsent(&mut self, call: CallId, ticket: Ticket) {
+        // By slot, not by phase: the machine may have settled the call in the same step.
+        if let Some(outgoing) = &mut self.outgoing[call.slot()] {
+            outgoing.unsent = Some(ticket);
+        }
+    }
+
+    fn withdraw(&mut self, call: CallId) {
+        let outgoing = self.outgoing[call.slot()].as_mut();
+        if let Some(ticket) = outgoing.and_then(|outgoing| outgoing.unsent.take()) {
+            self.outbox.withdraw(ticket);
+        }
+    }
+
+    /// The bytes that the outbox alone may hold.
+    fn stage_limit(&self) -> usize {
+        self.config().limits.unsent_bytes.saturating_sub(self.batches.bytes())
+    }
+
+    /// Keeps the promise that a refused send made, once.
+    fn offer_room<'m>(&mut self, events: &mut EventQueue<'m, O>) {
+        if self.wanted.is_some_and(|wanted| self.outbox.len() + wanted <= self.stage_limit()) {
+            self.wanted = None;
+            self.tell(events, Event::Ready);
+        }
+    }
+}
+
+fn staged(cargo: &mut Cargo<'_>) -> (Staged, Option<BatchKey>) {
+    match mem::take(cargo) {
+        Cargo::Staged { message, batch } => (message, batch),
+        _ => unreachable!("whoever makes the machine send a message has staged it"),
+    }
+}
+
+/// Puts a value into its slot.
+fn put<T>(slots: &mut Vec<Option<T>>, slot: usize, value: T) {
+    if slots.len() <= slot {
+        slots.resize_with(slot + 1, || None);
+    }
+    slots[slot] = Some(value);
+}
+
+fn outcome<'m>(settlement: Settlement, cause: Option<Cause>, cargo: &mut Cargo<'m>) -> Outcome<'m> {
+    let response = match settlement {
+        Settlement::Result | Settlement::Error | Settlement::Cancelled => mem::take(cargo),
+        _ => Cargo::Nothing,
+    };
+    match (settlement, cause, response) {
+        (Settlement::Result, _, Cargo::Response(Response::Result(value))) => Outcome::Result(value),
+        (Settlement::Error, _, Cargo::Response(Response::Error(error))) => Outcome::Error(error),
+        (Settlement::Cancelled, Some(cause), Cargo::Response(Response::Error(error))) => {
+            Outcome::Cancelled { cause, error: Some(error) }
+        }
+        (Settlement::Cancelled, Some(cause), _) => Outcome::Cancelled { cause, error: None },
+        (Settlement::TimedOut, Some(cause), _) => Outcome::TimedOut { cause },
+        (Settlement::ConnectionLost, Some(cause), _) => Outcome::ConnectionLost { cause },
+        (Settlement::Malformed, ..) => Outcome::Malformed,
+        (settlement, ..) => unreachable!("{settlement:?} comes with its cause or its response"),
+    }
+}

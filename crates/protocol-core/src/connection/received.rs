@@ -1,0 +1,61 @@
+//! Events on their way to the host.
+
+use alloc::collections::VecDeque;
+
+use crate::event::Event;
+
+/// What one message made happen, in order; older events that the host has not polled come first.
+///
+/// Borrows the message and not the connection, so the host may command the connection while it
+/// goes through the events. What those commands make happen is in
+/// [`poll_event`](crate::Connection::poll_event).
+#[derive(Debug)]
+#[must_use = "dropping events loses them, and the data of the calls they settle"]
+pub struct Received<'m, O> {
+    pub(super) message: Option<&'m [u8]>,
+    pub(super) events: EventQueue<'m, O>,
+}
+
+impl<'m, O> Received<'m, O> {
+    /// The whole message that was taken, without framing, for traces.
+    #[must_use]
+    pub const fn message(&self) -> Option<&'m [u8]> {
+        self.message
+    }
+}
+
+impl<'m, O> Iterator for Received<'m, O> {
+    type Item = Event<'m, O>;
+
+    fn next(&mut self) -> Option<Event<'m, O>> {
+        self.events.pop()
+    }
+}
+
+/// A queue that holds its usual one event without an allocation.
+#[derive(Clone, Debug)]
+pub(super) struct EventQueue<'m, O> {
+    first: Option<Event<'m, O>>,
+    /// Invariant: empty while `first` was never taken since the queue was empty.
+    rest: VecDeque<Event<'m, O>>,
+}
+
+impl<'m, O> EventQueue<'m, O> {
+    pub(super) fn push(&mut self, event: Event<'m, O>) {
+        if self.first.is_none() && self.rest.is_empty() {
+            self.first = Some(event);
+        } else {
+            self.rest.push_back(event);
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event<'m, O>> {
+        self.first.take().or_else(|| self.rest.pop_front())
+    }
+}
+
+impl<O> Default for EventQueue<'_, O> {
+    fn default() -> Self {
+        Self { first: None, rest: VecDeque::new() }
+    }
+}

@@ -1,0 +1,83 @@
+//! Misuse: what our own host may not do. What the peer may not do is a
+//! [`Violation`](crate::Violation).
+
+use core::fmt;
+
+/// Why a command was refused. The connection is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The connection is closed.
+    Closed,
+    /// The connection is shutting down.
+    ShuttingDown,
+    /// [`Limits::calls`](crate::Limits::calls) are in flight.
+    TooManyCalls,
+    /// The message does not fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes). One
+    /// [`Event::Ready`](crate::Event::Ready) follows when there is room again.
+    OutboxFull,
+    /// The message alone is larger than [`Limits::unsent_bytes`](crate::Limits::unsent_bytes), or
+    /// it is so together with the answers that its batch keeps back. It will never fit.
+    TooLarge,
+    /// The dialect has no cancel on the wire.
+    NoCancel,
+    /// Params must be a JSON array or object.
+    InvalidParams,
+    /// The parent request is answered, or of another connection.
+    UnknownParent,
+    /// The request is answered, or of another connection.
+    AlreadyAnswered,
+}
+
+impl Refusal {
+    /// The name in `snake_case`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::ShuttingDown => "shutting_down",
+            Self::TooManyCalls => "too_many_calls",
+            Self::OutboxFull => "outbox_full",
+            Self::TooLarge => "too_large",
+            Self::NoCancel => "no_cancel",
+            Self::InvalidParams => "invalid_params",
+            Self::UnknownParent => "unknown_parent",
+            Self::AlreadyAnswered => "answered",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "the connection is closed",
+            Self::ShuttingDown => "the connection is shutting down",
+            Self::TooManyCalls => "too many calls are in flight (limits.calls)",
+            Self::OutboxFull => "the outbox is full (limits.unsent_bytes)",
+            Self::TooLarge => "the message is larger than the outbox (limits.unsent_bytes)",
+            Self::NoCancel => "the dialect has no cancel on the wire",
+            Self::InvalidParams => "params must be a JSON array or object",
+            Self::UnknownParent => "the parent request is answered",
+            Self::AlreadyAnswered => "the request is answered",
+        })
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// A refused send: why, and the goods back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendError<O> {
+    /// Why.
+    pub reason: Refusal,
+    /// What the host gave with the message.
+    pub data: O,
+}
+
+impl<O> fmt::Display for SendError<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<O: fmt::Debug> core::error::Error for SendError<O> {}

@@ -1,0 +1,149 @@
+//! A header block with `Content-Length`, then that many bytes.
+
+use memchr::memchr;
+
+use super::{Found, Frame};
+use crate::violation::Violation;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Blocks {
+    message_limit: usize,
+    header_limit: usize,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// Inside a header block. Its first `scanned` bytes hold whole lines and no end of the block.
+    Header { scanned: usize },
+    /// Before a body of this length.
+    Body { len: usize },
+    /// Inside a body over the limit, with so many bytes to come.
+    Skipping { left: u64 },
+    /// Nothing can be found any more.
+    Broken(Violation),
+}
+
+impl Blocks {
+    pub(super) const fn new(message_limit: usize, header_limit: usize) -> Self {
+        Self { message_limit, header_limit, state: State::Header { scanned: 0 } }
+    }
+
+    pub(super) fn next<'b>(&mut self, unread: &'b [u8]) -> Found<'b> {
+        let mut used = 0;
+        loop {
+            let rest = &unread[used..];
+            match self.state {
+                State::Header { scanned } => match self.header(rest, scanned) {
+                    Header::Partial => return Found { used, frame: Frame::Partial },
+                    Header::Stray { len } => used += len,
+                    Header::Broken(violation) => {
+                        self.state = State::Broken(violation);
+                        return Found { used: unread.len(), frame: Frame::Broken(violation) };
+                    }
+                    Header::Complete { len, body } => {
+                        used += len;
+                        match usize::try_from(body) {
+                            Ok(len) if len <= self.message_limit => {
+                                self.state = State::Body { len }
+                            }
+                            _ => {
+                                self.state = State::Skipping { left: body };
+                                return Found { used, frame: Frame::TooLarge };
+                            }
+                        }
+                    }
+                },
+                State::Body { len } => {
+                    let Some(body) = rest.get(..len) else {
+                        return Found { used, frame: Frame::Partial };
+                    };
+                    self.state = State::Header { scanned: 0 };
+                    used += len;
+                    // Length 0 is sent by real peers; there is no message in it.
+                    if !body.trim_ascii().is_empty() {
+                        return Found { used, frame: Frame::Message(body) };
+                    }
+                }
+                State::Skipping { left } => {
+                    let here = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                    used += here;
+                    let left = left - here as u64;
+                    if left > 0 {
+                        self.state = State::Skipping { left };
+                        return Found { used, frame: Frame::Partial };
+                    }
+                    self.state = State::Header { scanned: 0 };
+                }
+                State::Broken(violation) => {
+                    return Found { used: unread.len(), frame: Frame::Broken(violation) };
+                }
+            }
+        }
+    }
+
+    pub(super) fn finish<'b>(&self, unread: &'b [u8]) -> Frame<'b> {
+        match self.state {
+            State::Header { .. } if unread.trim_ascii().is_empty() => Frame::Partial,
+            State::Broken(_) => Frame::Partial,
+            _ => Frame::Broken(Violation::Truncated),
+        }
+    }
+
+    /// Reads lines until the empty one that ends the block. Accepts LF for CRLF.
+    fn header(&mut self, rest: &[u8], mut scanned: usize) -> Header {
+        let block = &rest[..rest.len().min(self.header_limit)];
+        while let Some(at) = memchr(b'\n', &block[scanned..]) {
+            let (begin, end) = (scanned, scanned + at);
+            scanned = end + 1;
+            if !block[begin..end].trim_ascii().is_empty() {
+                continue;
+            }
+            if begin == 0 {
+                return Header::Stray { len: scanned };
+            }
+            return match content_length(&block[..begin]) {
+                Some(body) => Header::Complete { len: scanned, body },
+                None => Header::Broken(Violation::InvalidHeader),
+            };
+        }
+        if rest.len() >= self.header_limit {
+            return Header::Broken(Violation::HeaderTooLong);
+        }
+        self.state = State::Header { scanned };
+        Header::Partial
+    }
+}
+
+enum Header {
+    /// The block is not complete.
+    Partial,
+    /// A stray line end between two messages.
+    Stray { len: usize },
+    /// A block of `len` bytes before a body of `body` bytes.
+    Complete { len: usize, body: u64 },
+    /// A block that leads nowhere.
+    Broken(Violation),
+}
+
+/// The one Content-Length among the header lines, whatever their case, order and spacing. Other
+/// lines are passed over; the charset they may name can only be UTF-8.
+fn content_length(block: &[u8]) -> Option<u64> {
+    let mut found = None;
+    for line in block.split(|&byte| byte == b'\n') {
+        let Some(colon) = memchr(b':', line) else { continue };
+        let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
+        if !name.eq_ignore_ascii_case(b"content-length") {
+            continue;
+        }
+        if !value.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let value = core::str::from_utf8(value).ok()?.parse().ok()?;
+        if found.is_some_and(|other| other != value) {
+            return None;
+        }
+        found = Some(value);
+    }
+    found
+}

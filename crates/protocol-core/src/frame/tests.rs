@@ -1,0 +1,120 @@
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::*;
+
+fn limits() -> Limits {
+    Limits { message_bytes: 40, header_bytes: 96, ..Limits::DEFAULT }
+}
+
+/// What a stream holds, when it arrives in pieces of these sizes.
+fn read(framing: Framing, stream: &[u8], piece: usize) -> Vec<String> {
+    let mut deframer = Deframer::new(framing, &limits());
+    let (mut unread, mut found) = (Vec::new(), Vec::new());
+    let name = |frame: Frame<'_>| match frame {
+        Frame::Message(message) => Some(String::from_utf8(message.to_vec()).unwrap()),
+        Frame::TooLarge => Some("<too large>".into()),
+        Frame::Broken(violation) => Some(format!("<{}>", violation.as_str())),
+        Frame::Partial => None,
+    };
+    for bytes in stream.chunks(piece) {
+        unread.extend_from_slice(bytes);
+        loop {
+            let Found { used, frame } = deframer.next(&unread);
+            let broken = matches!(frame, Frame::Broken(_));
+            let name = name(frame);
+            unread.drain(..used);
+            let Some(name) = name else { break };
+            found.push(name);
+            if broken {
+                return found;
+            }
+        }
+        assert!(unread.len() <= 40 + 96, "bounded memory");
+    }
+    found.extend(name(deframer.finish(&unread)));
+    found
+}
+
+fn assert_reads(framing: Framing, stream: &[u8], expected: &[&str]) {
+    for piece in 1..=stream.len() {
+        assert_eq!(read(framing, stream, piece), expected, "in pieces of {piece}");
+    }
+}
+
+#[test]
+fn g11_lines_in_any_pieces() {
+    let stream = b"{\"a\":1}\n\r\n  \n{\"b\":2}\r\n[3]\n";
+    assert_reads(Framing::Newline, stream, &["{\"a\":1}", "{\"b\":2}", "[3]"]);
+}
+
+#[test]
+fn a_last_line_without_its_end_is_a_message() {
+    assert_reads(Framing::Newline, b"1\n2", &["1", "2"]);
+}
+
+#[test]
+fn b30_a_line_over_the_limit_is_skipped_and_the_next_one_read() {
+    let stream = format!("{}\n{}\n1\n", "x".repeat(40), "y".repeat(90));
+    assert_reads(Framing::Newline, stream.as_bytes(), &[&"x".repeat(40), "<too large>", "1"]);
+}
+
+#[test]
+fn g11_blocks_in_any_pieces_with_every_header_that_peers_write() {
+    let stream = b"Content-Length: 2\r\n\r\n{}\r\ncontent-length:007\r\n\
+        Content-Type: application/json; charset=utf8\r\n\r\n[1,2,3]X: y\nCONTENT-LENGTH : 1\n\n5\
+        Content-Length: 0\r\n\r\nContent-Length: 2\r\n\r\n[]";
+    assert_reads(Framing::ContentLength, stream, &["{}", "[1,2,3]", "5", "[]"]);
+}
+
+#[test]
+fn b30_a_body_over_the_limit_is_skipped_and_the_next_one_read() {
+    let stream = format!("Content-Length: 90\r\n\r\n{}Content-Length: 1\r\n\r\n5", "y".repeat(90));
+    assert_reads(Framing::ContentLength, stream.as_bytes(), &["<too large>", "5"]);
+}
+
+#[test]
+fn b30_an_endless_header_ends_the_stream() {
+    let stream = format!("X: {}", "y".repeat(200));
+    assert_reads(Framing::ContentLength, stream.as_bytes(), &["<header_too_long>"]);
+}
+
+#[test]
+fn a_header_without_a_length_ends_the_stream() {
+    for block in [
+        "X: y",
+        "Content-Length: -1",
+        "Content-Length: x",
+        "Content-Length: 1\r\nContent-Length: 2",
+    ] {
+        let stream = format!("{block}\r\n\r\n5");
+        assert_reads(Framing::ContentLength, stream.as_bytes(), &["<invalid_header>"]);
+    }
+}
+
+#[test]
+fn input_that_ends_inside_a_block_is_reported() {
+    for stream in
+        ["Content-Length: 5", "Content-Length: 5\r\n\r\n12", "Content-Length: 50\r\n\r\n12"]
+    {
+        let found = read(Framing::ContentLength, stream.as_bytes(), stream.len());
+        assert_eq!(found.last().unwrap(), "<truncated>");
+    }
+}
+
+#[test]
+fn what_is_written_is_exactly_what_every_server_reads() {
+    for (framing, expected) in [
+        (Framing::ContentLength, "Content-Length: 2\r\n\r\n{}"),
+        (Framing::Newline, "{}\n"),
+        (Framing::Whole, "{}"),
+    ] {
+        let mut out = vec![];
+        framing.open(2, &mut out);
+        out.extend_from_slice(b"{}");
+        framing.close(&mut out);
+        assert_eq!(out, expected.as_bytes());
+    }
+}

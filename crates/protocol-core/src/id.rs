@@ -1,0 +1,224 @@
+//! Wire ids: kept as the exact token the peer wrote.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
+/// A JSON-RPC id as the peer wrote it (B14).
+///
+/// `1`, `"1"`, `1.0`, `0` and `""` are five different ids. Numbers are never parsed, so
+/// `9007199254740993` stays what it is. Strings are compared by what they say, so `"\u0061"`
+/// is the same id as `"a"`; either way [`token`](Self::token) gives back the peer's own bytes.
+///
+/// Tokens up to 22 bytes (any integer, most strings) are stored without an allocation.
+#[derive(Clone)]
+pub struct WireId(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    /// Invariant: `bytes[..len]` is UTF-8 without a backslash.
+    Inline { len: u8, bytes: [u8; INLINE] },
+    /// Invariant: longer than `INLINE`, without a backslash.
+    Long(Box<str>),
+    /// A string token with escapes.
+    Escaped(Box<Escaped>),
+}
+
+#[derive(Clone)]
+struct Escaped {
+    token: Box<str>,
+    /// The token as it would be with every escape decoded, quotes kept. Ids compare by this.
+    decoded: Box<str>,
+}
+
+const INLINE: usize = 22;
+
+impl WireId {
+    /// Takes one JSON number, string or `null` token.
+    ///
+    /// Returns `None` for any other JSON value, and for a string that can't be decoded (a lone
+    /// surrogate): such ids can't be compared.
+    #[must_use]
+    pub fn from_token(token: &str) -> Option<Self> {
+        match token.as_bytes() {
+            [b'"', ..] if token.contains('\\') => {
+                let decoded: String = serde_json::from_str(token).ok()?;
+                Some(Self(Repr::Escaped(Box::new(Escaped {
+                    token: token.into(),
+                    decoded: format!("\"{decoded}\"").into(),
+                }))))
+            }
+            [b'"' | b'-' | b'0'..=b'9', ..] | b"null" => Some(Self(Repr::plain(token))),
+            _ => None,
+        }
+    }
+
+    /// The token, byte for byte as the peer wrote it.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        match &self.0 {
+            Repr::Inline { len, bytes } => core::str::from_utf8(&bytes[..usize::from(*len)])
+                .expect("an inline token is copied from a str"),
+            Repr::Long(token) => token,
+            Repr::Escaped(escaped) => &escaped.token,
+        }
+    }
+
+    /// What ids compare by. Tokens of different types differ in their first byte.
+    fn key(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Repr::Long(token) => token.as_bytes(),
+            Repr::Escaped(escaped) => escaped.decoded.as_bytes(),
+        }
+    }
+}
+
+impl Repr {
+    fn plain(token: &str) -> Self {
+        match u8::try_from(token.len()) {
+            Ok(len) if token.len() <= INLINE => {
+                let mut bytes = [0; INLINE];
+                bytes[..token.len()].copy_from_slice(token.as_bytes());
+                Self::Inline { len, bytes }
+            }
+            _ => Self::Long(token.into()),
+        }
+    }
+}
+
+impl PartialEq for WireId {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for WireId {}
+
+impl PartialOrd for WireId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for WireId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(other.key())
+    }
+}
+
+impl Hash for WireId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl fmt::Debug for WireId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.token())
+    }
+}
+
+impl fmt::Display for WireId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.token())
+    }
+}
+
+/// Which ids a dialect lets a peer use for its requests.
+///
+/// An id that the rule refuses is answered -32600 with that id; its request never silently
+/// becomes a notification (B15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IdRule {
+    /// Any number, any string: plain JSON-RPC 2.0 (which only discourages fractions).
+    NumberOrString,
+    /// An integer of any size, or a string.
+    IntegerOrString,
+    /// An integer of any size, a string, or `null`: ACP v1.
+    IntegerStringOrNull,
+    /// An integer from -2^31 to 2^31-1, or a string: LSP.
+    Int32OrString,
+}
+
+impl IdRule {
+    /// Whether a request may carry this id token.
+    #[must_use]
+    pub fn allows(self, token: &str) -> bool {
+        match token.as_bytes().first() {
+            Some(b'"') => true,
+            Some(b'n') => self == Self::IntegerStringOrNull,
+            _ => match self {
+                Self::NumberOrString => true,
+                Self::IntegerOrString | Self::IntegerStringOrNull => is_integer(token),
+                Self::Int32OrString => is_integer(token) && token.parse::<i32>().is_ok(),
+            },
+        }
+    }
+}
+
+fn is_integer(token: &str) -> bool {
+    let digits = token.strip_prefix('-').unwrap_or(token);
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(token: &str) -> WireId {
+        WireId::from_token(token).unwrap()
+    }
+
+    #[test]
+    fn b14_look_alike_ids_differ() {
+        let tokens =
+            ["1", "\"1\"", "1.0", "0", "-0", "\"\"", "null", "\"null\"", "9007199254740993"];
+        for (i, a) in tokens.iter().enumerate() {
+            for (j, b) in tokens.iter().enumerate() {
+                assert_eq!(id(a) == id(b), i == j, "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn b14_strings_compare_decoded_and_echo_raw() {
+        assert_eq!(id(r#""\u00e9\/""#), id("\"é/\""));
+        assert_eq!(id(r#""\u00e9\/""#).token(), r#""\u00e9\/""#);
+        assert_ne!(id(r#""\\u0061""#), id(r#""\u0061""#));
+        let long = "\"a string id that is longer than twenty-two bytes\"";
+        assert_eq!(id(long).token(), long);
+    }
+
+    #[test]
+    fn values_that_are_no_ids_are_refused() {
+        for token in ["true", "[1]", "{}", r#""\ud800""#] {
+            assert!(WireId::from_token(token).is_none(), "{token}");
+        }
+    }
+
+    #[test]
+    fn b15_rules_allow_what_the_dialect_allows() {
+        use IdRule::{Int32OrString, IntegerOrString, IntegerStringOrNull, NumberOrString};
+        for (token, allowed_by) in [
+            ("1", &[NumberOrString, IntegerOrString, IntegerStringOrNull, Int32OrString][..]),
+            ("\"x\"", &[NumberOrString, IntegerOrString, IntegerStringOrNull, Int32OrString]),
+            ("3000000000", &[NumberOrString, IntegerOrString, IntegerStringOrNull]),
+            ("1.0", &[NumberOrString]),
+            ("1e3", &[NumberOrString]),
+            ("null", &[IntegerStringOrNull]),
+        ] {
+            for rule in [NumberOrString, IntegerOrString, IntegerStringOrNull, Int32OrString] {
+                assert_eq!(rule.allows(token), allowed_by.contains(&rule), "{rule:?} {token}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_is_small() {
+        assert_eq!(size_of::<WireId>(), 24);
+    }
+}

@@ -1,0 +1,113 @@
+//! The caller's buffer of bytes that were read and not used yet.
+
+use alloc::vec::Vec;
+
+/// Holds what a transport read until whole messages are there; see
+/// [`StreamConnection::receive`](crate::StreamConnection::receive).
+///
+/// Its memory is bounded by twice the longest message that the limits allow plus one read.
+#[derive(Clone, Debug, Default)]
+pub struct InputBuffer {
+    /// The bytes, and room for more that keeps what it held before: it is zeroed once, not at each
+    /// read.
+    bytes: Vec<u8>,
+    /// Invariant: at most `end`; everything before it is used up.
+    start: usize,
+    /// Invariant: at most `bytes.len()`; everything behind it is room.
+    end: usize,
+}
+
+impl InputBuffer {
+    /// An empty buffer.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new(), start: 0, end: 0 }
+    }
+
+    /// The bytes that are not used yet.
+    #[must_use]
+    pub fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Marks the first `used` unread bytes as used.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer.
+    pub fn consume(&mut self, used: usize) {
+        assert!(used <= self.end - self.start, "more used than there was");
+        self.start += used;
+        if self.start == self.end {
+            self.bytes.truncate(Self::KEPT);
+            self.bytes.shrink_to(Self::KEPT);
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Adds bytes.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.close_gap();
+        self.bytes.truncate(self.end);
+        self.bytes.extend_from_slice(bytes);
+        self.end = self.bytes.len();
+    }
+
+    /// Lets `read` fill up to `room` bytes behind the unread ones; it returns how many it filled.
+    ///
+    /// # Errors
+    ///
+    /// Those of `read`; nothing is added then.
+    ///
+    /// # Panics
+    ///
+    /// If `read` says it filled more than it was given.
+    pub fn fill<E>(
+        &mut self,
+        room: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        self.close_gap();
+        let full = self.end + room;
+        if self.bytes.len() < full {
+            self.bytes.resize(full, 0);
+        }
+        let filled = read(&mut self.bytes[self.end..full]);
+        let kept = *filled.as_ref().unwrap_or(&0);
+        assert!(kept <= room, "more read than there was room");
+        self.end += kept;
+        filled
+    }
+
+    /// Buffers up to this size are kept when they are empty.
+    const KEPT: usize = 64 << 10;
+
+    fn close_gap(&mut self) {
+        // Worth it only when the used part is the larger one: so each byte moves O(1) times.
+        if self.start > self.end / 2 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b28_bytes_stay_until_they_are_used() {
+        let mut input = InputBuffer::new();
+        input.extend_from_slice(b"abc");
+        input.consume(2);
+        let filled: Result<usize, ()> = input.fill(8, |room| {
+            room[..2].copy_from_slice(b"de");
+            Ok(2)
+        });
+        assert_eq!((filled, input.unread()), (Ok(2), &b"cde"[..]));
+        assert_eq!(input.fill(8, |_| Err(())), Err(()));
+        assert_eq!(input.unread(), b"cde");
+        input.consume(3);
+        assert!(input.unread().is_empty());
+    }
+}

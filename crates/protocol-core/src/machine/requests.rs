@@ -1,0 +1,146 @@
+//! The table of the peer's requests in flight, and the calls made on their behalf.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::calls::CallId;
+use super::slots::Slots;
+use super::table::RequestPhase;
+use crate::id::WireId;
+
+/// Names one of the peer's requests, for ever: an answered request's handle never comes to mean
+/// another.
+///
+/// Ordered by when the request was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestHandle {
+    /// Counts accepted requests from 1. Also the generation that makes a reused slot safe.
+    serial: u64,
+    slot: u32,
+}
+
+impl RequestHandle {
+    /// Counts the connection's accepted requests from 1.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.serial
+    }
+
+    pub(crate) const fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// Whether calls were ever made on behalf of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Tree {
+    Leaf,
+    Parent,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Request {
+    serial: u64,
+    pub(super) id: WireId,
+    pub(super) phase: RequestPhase,
+    pub(super) tree: Tree,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Requests {
+    entries: Slots<Request>,
+    /// Invariant: holds the id of each entry that is not yet answered, and nothing else.
+    by_id: BTreeMap<WireId, u32>,
+    /// The calls in flight of each request.
+    children: BTreeSet<(RequestHandle, CallId)>,
+    /// The last serial that was given out.
+    last: u64,
+}
+
+impl Requests {
+    pub(super) const fn new() -> Self {
+        Self { entries: Slots::new(), by_id: BTreeMap::new(), children: BTreeSet::new(), last: 0 }
+    }
+
+    /// How many wait for their answer.
+    pub(super) fn unanswered(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn insert(&mut self, id: WireId) -> RequestHandle {
+        self.last += 1;
+        let serial = self.last;
+        let slot = self.entries.insert(Request {
+            serial,
+            id: id.clone(),
+            phase: RequestPhase::Running,
+            tree: Tree::Leaf,
+        });
+        self.by_id.insert(id, slot);
+        RequestHandle { serial, slot }
+    }
+
+    pub(super) fn get(&self, request: RequestHandle) -> Option<&Request> {
+        self.entries.get(request.slot).filter(|entry| entry.serial == request.serial)
+    }
+
+    pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request> {
+        self.entries.get_mut(request.slot).filter(|entry| entry.serial == request.serial)
+    }
+
+    /// The unanswered request with this id.
+    pub(super) fn by_id(&self, id: &WireId) -> Option<RequestHandle> {
+        let &slot = self.by_id.get(id)?;
+        let serial = self.entries.get(slot)?.serial;
+        Some(RequestHandle { serial, slot })
+    }
+
+    /// The request is answered: its id is free again.
+    pub(super) fn release_id(&mut self, request: RequestHandle) {
+        if let Some(entry) = self.entries.get(request.slot) {
+            self.by_id.remove(&entry.id);
+        }
+    }
+
+    /// Removes an answered request without calls in flight; says whether it ever had any.
+    pub(super) fn remove_if_settled(&mut self, request: RequestHandle) -> Option<Tree> {
+        let settled = self.get(request)?.phase == RequestPhase::Answered;
+        if !settled || self.child_after(request, CallId::MIN).is_some() {
+            return None;
+        }
+        Some(self.entries.remove(request.slot).tree)
+    }
+
+    pub(super) fn add_child(&mut self, request: RequestHandle, call: CallId) {
+        if let Some(entry) = self.get_mut(request) {
+            entry.tree = Tree::Parent;
+            self.children.insert((request, call));
+        }
+    }
+
+    pub(super) fn remove_child(&mut self, request: RequestHandle, call: CallId) {
+        self.children.remove(&(request, call));
+    }
+
+    /// The first call in flight of `request` that was made after `call`.
+    pub(super) fn child_after(&self, request: RequestHandle, call: CallId) -> Option<CallId> {
+        use core::ops::Bound::{Excluded, Unbounded};
+        let (parent, child) =
+            *self.children.range((Excluded((request, call)), Unbounded)).next()?;
+        (parent == request).then_some(child)
+    }
+
+    /// Every unanswered request, in the order they were accepted.
+    pub(super) fn unanswered_in_order(&self) -> Vec<RequestHandle> {
+        let unanswered =
+            self.entries.iter().filter(|(_, entry)| entry.phase != RequestPhase::Answered);
+        let mut handles: Vec<RequestHandle> =
+            unanswered.map(|(slot, entry)| RequestHandle { serial: entry.serial, slot }).collect();
+        handles.sort_unstable();
+        handles
+    }
+
+    pub(super) fn assert_consistent(&self) {
+        debug_assert!(self.by_id.len() <= self.entries.len(), "one entry an unanswered id");
+    }
+}

@@ -1,0 +1,232 @@
+//! Messages that wait to be sent, and can still be taken back.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::event::TransmitKind;
+use crate::machine::CallId;
+
+/// Holds whole unframed messages in one arena.
+///
+/// Cancels leave before everything else, in their order; the rest leaves in its order. A cancel is
+/// queued only after its request has left, so it never overtakes that (G4).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outbox {
+    /// Every message, and holes where one was taken out of the middle.
+    arena: Vec<u8>,
+    entries: BTreeMap<Ticket, Entry>,
+    next: u64,
+    /// The bytes of `arena` that belong to an entry.
+    live: usize,
+}
+
+/// The place of a message in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket {
+    lane: Lane,
+    number: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lane {
+    Cancels,
+    Bulk,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    start: usize,
+    len: usize,
+    kind: TransmitKind,
+    call: Option<CallId>,
+}
+
+/// A message on its way out of the outbox.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departure<'a> {
+    pub(crate) message: &'a [u8],
+    pub(crate) kind: TransmitKind,
+    pub(crate) call: Option<CallId>,
+}
+
+/// The message does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    /// The bytes it would have taken.
+    pub(crate) len: usize,
+}
+
+/// A message written to the end of the arena, not queued yet.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Staged {
+    start: usize,
+}
+
+impl Outbox {
+    /// Arenas up to this size are kept; above it, holes and spare room are given back.
+    const KEPT: usize = 64 << 10;
+
+    /// The bytes waiting.
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Writes a message to the end, unless there would be more than `limit` bytes waiting.
+    pub(crate) fn stage(
+        &mut self,
+        limit: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Staged, Full> {
+        let start = self.arena.len();
+        write(&mut self.arena);
+        let len = self.arena.len() - start;
+        if len > limit.saturating_sub(self.live) {
+            self.arena.truncate(start);
+            return Err(Full { len });
+        }
+        Ok(Staged { start })
+    }
+
+    /// The bytes of a staged message.
+    pub(crate) fn staged(&self, staged: &Staged) -> &[u8] {
+        &self.arena[staged.start..]
+    }
+
+    /// Gives up a staged message.
+    pub(crate) fn discard(&mut self, staged: Staged) {
+        self.arena.truncate(staged.start);
+    }
+
+    /// Queues a staged message behind all others.
+    pub(crate) fn commit(
+        &mut self,
+        staged: Staged,
+        kind: TransmitKind,
+        call: Option<CallId>,
+    ) -> Ticket {
+        self.queue(Lane::Bulk, staged, kind, call)
+    }
+
+    /// Queues the staged cancel of a request that has left: ahead of everything but other cancels.
+    pub(crate) fn commit_cancel(&mut self, staged: Staged, call: Option<CallId>) -> Ticket {
+        self.queue(Lane::Cancels, staged, TransmitKind::Cancel, call)
+    }
+
+    fn queue(
+        &mut self,
+        lane: Lane,
+        staged: Staged,
+        kind: TransmitKind,
+        call: Option<CallId>,
+    ) -> Ticket {
+        let ticket = Ticket { lane, number: self.next };
+        let len = self.arena.len() - staged.start;
+        self.next += 1;
+        self.live += len;
+        self.entries.insert(ticket, Entry { start: staged.start, len, kind, call });
+        ticket
+    }
+
+    /// Takes a message back, if it is still here.
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) {
+        if let Some(entry) = self.entries.remove(&ticket) {
+            self.release(entry);
+        }
+    }
+
+    /// The length of the next message.
+    pub(crate) fn next_len(&self) -> Option<usize> {
+        self.entries.first_key_value().map(|(_, entry)| entry.len)
+    }
+
+    /// Hands the next message to `take`.
+    pub(crate) fn pop<T>(&mut self, take: impl FnOnce(Departure<'_>) -> T) -> Option<T> {
+        let (_, entry) = self.entries.pop_first()?;
+        let Entry { start, len, kind, call } = entry;
+        let taken = take(Departure { message: &self.arena[start..start + len], kind, call });
+        self.release(entry);
+        Some(taken)
+    }
+
+    /// Takes every message back.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { next: self.next, ..Self::default() };
+    }
+
+    fn release(&mut self, entry: Entry) {
+        self.live -= entry.len;
+        if self.entries.is_empty() {
+            self.arena.clear();
+            self.arena.shrink_to(Self::KEPT);
+        } else if self.arena.len() > Self::KEPT && self.arena.len() - self.live > self.live {
+            self.compact();
+        }
+    }
+
+    /// Closes the holes. Runs when they are more than half, so each byte is moved O(1) times.
+    fn compact(&mut self) {
+        let mut arena = Vec::with_capacity(self.live.max(Self::KEPT));
+        for entry in self.entries.values_mut() {
+            let start = arena.len();
+            arena.extend_from_slice(&self.arena[entry.start..entry.start + entry.len]);
+            entry.start = start;
+        }
+        self.arena = arena;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(outbox: &mut Outbox, text: &str, kind: TransmitKind) -> Ticket {
+        let staged = outbox.stage(1 << 20, |out| out.extend_from_slice(text.as_bytes())).unwrap();
+        match kind {
+            TransmitKind::Cancel => outbox.commit_cancel(staged, None),
+            _ => outbox.commit(staged, kind, None),
+        }
+    }
+
+    fn pop(outbox: &mut Outbox) -> Option<alloc::string::String> {
+        outbox.pop(|departure| core::str::from_utf8(departure.message).unwrap().into())
+    }
+
+    #[test]
+    fn g04_cancels_overtake_bulk_and_what_is_withdrawn_never_leaves() {
+        let mut outbox = Outbox::default();
+        push(&mut outbox, "a", TransmitKind::Request);
+        let b = push(&mut outbox, "b", TransmitKind::Request);
+        push(&mut outbox, "c", TransmitKind::Response);
+        push(&mut outbox, "d", TransmitKind::Cancel);
+        outbox.withdraw(b);
+        let mut left = alloc::vec::Vec::new();
+        while let Some(message) = pop(&mut outbox) {
+            left.push(message);
+        }
+        assert_eq!(left, ["d", "a", "c"]);
+        assert_eq!((outbox.len(), outbox.arena.len()), (0, 0));
+    }
+
+    #[test]
+    fn g08_a_message_over_the_limit_leaves_nothing_behind() {
+        let mut outbox = Outbox::default();
+        push(&mut outbox, "12345", TransmitKind::Notification);
+        let full = outbox.stage(8, |out| out.extend_from_slice(b"6789")).unwrap_err();
+        assert_eq!(full, Full { len: 4 });
+        assert_eq!(outbox.arena.len(), 5);
+    }
+
+    #[test]
+    fn g08_holes_are_closed() {
+        let mut outbox = Outbox::default();
+        let text = "x".repeat(1_000);
+        let tickets: alloc::vec::Vec<_> =
+            (0..1_000).map(|_| push(&mut outbox, &text, TransmitKind::Request)).collect();
+        for ticket in &tickets[1..] {
+            outbox.withdraw(*ticket);
+        }
+        assert!(outbox.arena.len() <= Outbox::KEPT);
+        assert_eq!(pop(&mut outbox).unwrap(), text);
+    }
+}

@@ -1,0 +1,158 @@
+//! What a relay tells its host.
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::cause::CloseReason;
+use crate::error::Refusal;
+use crate::id::WireId;
+use crate::violation::Violation;
+
+/// One of the two connections of a [`Relay`](super::Relay).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// Towards the client.
+    Up,
+    /// Towards the server.
+    Down,
+}
+
+impl Side {
+    /// Both, up first.
+    pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+
+    /// The name in `snake_case`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What did not simply pass through a [`Relay`](super::Relay). `side` is the one whose peer sent
+/// what the event is about.
+///
+/// Whatever has to be answered is answered already: events are for logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RelayEvent {
+    /// The peer broke a rule. Nothing of its message was passed on.
+    Violation {
+        /// Whose peer.
+        side: Side,
+        /// Which rule.
+        violation: Violation,
+        /// The id of the message that broke it, if it can be read.
+        id: Option<WireId>,
+    },
+    /// A cancel was not passed on, because it is none of its own connection's dialect, or was sent
+    /// as a request: the id in it would name something else on the other side (B25).
+    CancelDropped {
+        /// Whose peer sent it.
+        side: Side,
+        /// Its method.
+        method: String,
+    },
+    /// A notification could not be passed on.
+    NotificationDropped {
+        /// Whose peer sent it.
+        side: Side,
+        /// Its method.
+        method: String,
+        /// Why.
+        reason: Refusal,
+    },
+    /// A request could not be passed on. It is answered with an error.
+    RequestRefused {
+        /// Whose peer sent it.
+        side: Side,
+        /// Its id.
+        id: WireId,
+        /// Why.
+        reason: Refusal,
+    },
+    /// The answer to a request could not be passed back. The request is answered with an error
+    /// instead.
+    AnswerReplaced {
+        /// Whose peer sent the request.
+        side: Side,
+        /// The request's id.
+        id: WireId,
+        /// Why.
+        reason: Refusal,
+    },
+    /// Not even an error fits under that side's [`Limits`](crate::Limits): a request stays
+    /// unanswered.
+    AnswerDropped {
+        /// Whose peer sent the request.
+        side: Side,
+        /// The request's id.
+        id: WireId,
+    },
+    /// Nothing comes in from this side any more; exactly once for each.
+    Closed {
+        /// Which.
+        side: Side,
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+impl RelayEvent {
+    /// The side whose peer it is about.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        match self {
+            Self::Violation { side, .. }
+            | Self::CancelDropped { side, .. }
+            | Self::NotificationDropped { side, .. }
+            | Self::RequestRefused { side, .. }
+            | Self::AnswerReplaced { side, .. }
+            | Self::AnswerDropped { side, .. }
+            | Self::Closed { side, .. } => *side,
+        }
+    }
+}
+
+impl fmt::Display for RelayEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.side())?;
+        match self {
+            Self::Violation { violation, id: None, .. } => write!(f, "{violation}"),
+            Self::Violation { violation, id: Some(id), .. } => write!(f, "id {id}: {violation}"),
+            Self::CancelDropped { method, .. } => {
+                write!(f, "{method} was not passed on: it is no cancel of this dialect")
+            }
+            Self::NotificationDropped { method, reason, .. } => {
+                write!(f, "notification {method} was not passed on: {reason}")
+            }
+            Self::RequestRefused { id, reason, .. } => {
+                write!(f, "id {id}: the request was not passed on: {reason}")
+            }
+            Self::AnswerReplaced { id, reason, .. } => {
+                write!(f, "id {id}: the answer was not passed back: {reason}")
+            }
+            Self::AnswerDropped { id, .. } => {
+                write!(f, "id {id}: no answer fits into the outbox (limits.unsent_bytes)")
+            }
+            Self::Closed { reason, .. } => write!(f, "closed: {reason}"),
+        }
+    }
+}

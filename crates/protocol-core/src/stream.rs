@@ -1,0 +1,109 @@
+//! A connection on bytes.
+
+use alloc::vec::Vec;
+
+use crate::cause::CloseReason;
+use crate::config::Config;
+use crate::connection::{Connection, Received};
+use crate::event::Transmit;
+use crate::frame::{Deframer, Frame};
+use crate::time::Timestamp;
+
+/// A [`Connection`] and the framing of its dialect, for transports that carry bytes.
+///
+/// Bytes come in by [`receive`](Self::receive) and go out by
+/// [`poll_transmit`](Self::poll_transmit); everything else is done on the
+/// [`connection`](Self::connection_mut) inside. How bytes were split changes nothing (G11).
+///
+/// ```
+/// use protocol_core::{Config, Dialect, Event, InputBuffer, StreamConnection, Timestamp};
+///
+/// let now = Timestamp::ZERO;
+/// let mut server: StreamConnection<()> = StreamConnection::new(Config::new(Dialect::LSP_3_17));
+/// let mut input = InputBuffer::new();
+/// input.extend_from_slice(b"Content-Length: 38\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\"}");
+/// loop {
+///     let (used, events) = server.receive(input.unread(), now);
+///     for event in events {
+///         assert!(matches!(event, Event::Request { id: "7", .. }));
+///     }
+///     if used == 0 {
+///         break; // read more bytes
+///     }
+///     input.consume(used);
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct StreamConnection<O, I = ()> {
+    connection: Connection<O, I>,
+    deframer: Deframer,
+}
+
+impl<O, I: Default> StreamConnection<O, I> {
+    /// A connection with nothing in flight.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let deframer = Deframer::new(config.dialect.framing, &config.limits);
+        Self { connection: Connection::new(config), deframer }
+    }
+
+    /// Takes at most one message from the beginning of the unread bytes; says how many of them it
+    /// used, and what the message made happen.
+    ///
+    /// Call it again with the rest until it uses nothing; then with the same bytes and more.
+    pub fn receive<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> (usize, Received<'b, O>) {
+        if self.connection.machine().is_closed() {
+            return (unread.len(), self.connection.receive_nothing());
+        }
+        let found = self.deframer.next(unread);
+        (found.used, self.take(found.frame, now))
+    }
+
+    /// The peer's input has ended, with these bytes unread: every call settles, every request is
+    /// marked cancelled, and `Closed` is the last event (G7).
+    ///
+    /// Gives back what the last bytes made happen; what the end made happen is in
+    /// [`poll_event`](Connection::poll_event) afterwards.
+    pub fn finish<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Received<'b, O> {
+        let last = match self.deframer.finish(unread) {
+            // The peer is gone, whatever its last bytes were.
+            Frame::Broken(violation) => {
+                self.connection.receive_broken(violation, CloseReason::PeerGone, now)
+            }
+            frame => self.take(frame, now),
+        };
+        self.connection.handle_eof(now);
+        last
+    }
+
+    fn take<'b>(&mut self, frame: Frame<'b>, now: Timestamp) -> Received<'b, O> {
+        match frame {
+            Frame::Message(message) => self.connection.receive(message, now),
+            Frame::Partial => self.connection.receive_nothing(),
+            Frame::TooLarge => self.connection.receive_too_large(),
+            Frame::Broken(violation) => {
+                self.connection.receive_broken(violation, CloseReason::BrokenFraming, now)
+            }
+        }
+    }
+
+    /// Appends the next message to `out`, framed.
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
+        let framing = self.connection.config().dialect.framing;
+        framing.open(self.connection.next_transmit_len()?, out);
+        let transmit = self.connection.poll_transmit(out)?;
+        framing.close(out);
+        Some(transmit)
+    }
+
+    /// The connection inside.
+    #[must_use]
+    pub const fn connection(&self) -> &Connection<O, I> {
+        &self.connection
+    }
+
+    /// The connection inside, to command it.
+    pub const fn connection_mut(&mut self) -> &mut Connection<O, I> {
+        &mut self.connection
+    }
+}

@@ -1,0 +1,179 @@
+//! Which rule the peer broke.
+
+use core::fmt;
+
+/// One rule that the peer broke. The connection lives, except after the framing variants that say
+/// otherwise (G9).
+///
+/// Never holds any of the peer's data (B3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Violation {
+    /// The message is not JSON. Answered -32700, id null.
+    Parse {
+        /// Byte of the message where reading it failed, from 0.
+        offset: usize,
+    },
+    /// The message is not UTF-8. Answered -32700, id null.
+    InvalidUtf8 {
+        /// Byte of the message where the first bad sequence begins, from 0.
+        offset: usize,
+    },
+    /// The message is JSON, but no message of JSON-RPC 2.0. Answered -32600, with the id if that
+    /// can be read.
+    InvalidRequest {
+        /// What is wrong with it.
+        problem: EnvelopeProblem,
+    },
+    /// A notification that is no message of JSON-RPC 2.0. Can't be answered.
+    InvalidNotification {
+        /// What is wrong with it.
+        problem: EnvelopeProblem,
+    },
+    /// A request with the id of one in flight. Answered -32600; the first is untouched (B5).
+    DuplicateId,
+    /// A request over [`Limits::requests`](crate::Limits::requests). Answered with the dialect's
+    /// overload code.
+    TooManyRequests,
+    /// A request while we are shutting down. Answered with the dialect's overload code.
+    RequestAfterShutdown,
+    /// A message longer than [`Limits::message_bytes`](crate::Limits::message_bytes). Skipped, and
+    /// answered -32600, id null.
+    MessageTooLarge,
+    /// A batch where the dialect has none. Answered with one -32600, id null.
+    BatchRefused,
+    /// An empty batch, or one with more than [`Limits::batch_members`](crate::Limits::batch_members).
+    /// Answered with one -32600, id null.
+    BatchSize,
+    /// A response that is malformed, to a call in flight: that call settles as malformed (B1).
+    MalformedResponse {
+        /// What is wrong with it.
+        problem: EnvelopeProblem,
+    },
+    /// The first response to a call that was settled without it: its cancel or its deadline was
+    /// faster.
+    LateResponse,
+    /// A second response to a call.
+    DuplicateResponse,
+    /// A response to an id that we never sent, or to none (B31).
+    UnknownResponse,
+    /// A cancel that names no id. Ignored.
+    MalformedCancel,
+    /// An answer that this connection gives by itself did not fit into the outbox: the peer sends
+    /// bad messages and does not read.
+    AnswerDropped,
+    /// A header block that is longer than [`Limits::header_bytes`](crate::Limits::header_bytes).
+    /// Ends the connection.
+    HeaderTooLong,
+    /// A header block without a usable Content-Length. Ends the connection.
+    InvalidHeader,
+    /// The input ended inside a message.
+    Truncated,
+}
+
+/// What is wrong with an envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum EnvelopeProblem {
+    /// The message is neither an object nor an array.
+    NotAnObject,
+    /// `jsonrpc` is missing or not `"2.0"`.
+    Version,
+    /// A member of the envelope stands twice.
+    DuplicateMember,
+    /// `method` is not a string.
+    Method,
+    /// `params` is neither an array nor an object.
+    Params,
+    /// `id` is of a type or a size that no request may have.
+    Id,
+    /// Neither a method, nor a result, nor an error.
+    Empty,
+    /// Both a result and an error.
+    ResultAndError,
+    /// `error` is not an object with an integer `code` and a string `message`.
+    Error,
+    /// Nested deeper than [`Limits::depth`](crate::Limits::depth).
+    TooDeep,
+}
+
+impl Violation {
+    /// The name in `snake_case`, without details.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Parse { .. } => "parse",
+            Self::InvalidUtf8 { .. } => "invalid_utf8",
+            Self::InvalidRequest { .. } => "invalid_request",
+            Self::InvalidNotification { .. } => "invalid_notification",
+            Self::DuplicateId => "duplicate_id",
+            Self::TooManyRequests => "too_many_requests",
+            Self::RequestAfterShutdown => "request_after_shutdown",
+            Self::MessageTooLarge => "message_too_large",
+            Self::BatchRefused => "batch_refused",
+            Self::BatchSize => "batch_size",
+            Self::MalformedResponse { .. } => "malformed_response",
+            Self::LateResponse => "late_response",
+            Self::DuplicateResponse => "duplicate_response",
+            Self::UnknownResponse => "unknown_response",
+            Self::MalformedCancel => "malformed_cancel",
+            Self::AnswerDropped => "answer_dropped",
+            Self::HeaderTooLong => "header_too_long",
+            Self::InvalidHeader => "invalid_header",
+            Self::Truncated => "truncated",
+        }
+    }
+}
+
+impl EnvelopeProblem {
+    /// One phrase: what is wrong.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotAnObject => "the message is not an object",
+            Self::Version => "jsonrpc is not \"2.0\"",
+            Self::DuplicateMember => "a member stands twice",
+            Self::Method => "method is not a string",
+            Self::Params => "params is neither an array nor an object",
+            Self::Id => "the id is not one that a request may have",
+            Self::Empty => "there is no method, no result and no error",
+            Self::ResultAndError => "there is both a result and an error",
+            Self::Error => "error is not an object with an integer code and a string message",
+            Self::TooDeep => "the message is nested too deeply",
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Parse { offset } => write!(f, "not JSON, at byte {offset}"),
+            Self::InvalidUtf8 { offset } => write!(f, "not UTF-8, at byte {offset}"),
+            Self::InvalidRequest { problem } => write!(f, "invalid request: {}", problem.as_str()),
+            Self::InvalidNotification { problem } => {
+                write!(f, "invalid notification: {}", problem.as_str())
+            }
+            Self::MalformedResponse { problem } => {
+                write!(f, "malformed response: {}", problem.as_str())
+            }
+            Self::DuplicateId => f.write_str("a request has the id of one in flight"),
+            Self::TooManyRequests => f.write_str("too many requests in flight (limits.requests)"),
+            Self::RequestAfterShutdown => f.write_str("a request came during shutdown"),
+            Self::MessageTooLarge => f.write_str("a message is too long (limits.message_bytes)"),
+            Self::BatchRefused => f.write_str("the dialect has no batches"),
+            Self::BatchSize => f.write_str("a batch is empty or too long (limits.batch_members)"),
+            Self::LateResponse => f.write_str("a response came after its call was settled"),
+            Self::DuplicateResponse => f.write_str("a call was answered twice"),
+            Self::UnknownResponse => f.write_str("a response to no request of ours"),
+            Self::MalformedCancel => f.write_str("a cancel names no id"),
+            Self::AnswerDropped => {
+                f.write_str("an answer to a bad message did not fit (limits.unsent_bytes)")
+            }
+            Self::HeaderTooLong => f.write_str("a header block is too long (limits.header_bytes)"),
+            Self::InvalidHeader => f.write_str("a header block has no usable Content-Length"),
+            Self::Truncated => f.write_str("the input ended inside a message"),
+        }
+    }
+}
+
+impl core::error::Error for Violation {}

@@ -1,0 +1,4 @@
+//! JSON-RPC 2.0 envelopes: bytes to [`decode::Message`]s and back.
+
+pub(crate) mod decode;
+pub(crate) mod encode;

@@ -1,0 +1,151 @@
+//! A relay between two peers whose messages the tests write and read as plain lines.
+
+use std::time::Duration;
+
+use protocol_core::{CancelRule, Config, Dialect, Framing, Relay, Shutdown, Side, Timestamp};
+
+pub(crate) struct Bench {
+    pub(crate) relay: Relay,
+    now: Timestamp,
+}
+
+impl Bench {
+    /// A relay whose `near` side speaks the first dialect.
+    pub(crate) fn new(near: Side, [near_config, far_config]: [Config; 2]) -> Self {
+        let relay = match near {
+            Side::Up => Relay::new(near_config, far_config),
+            Side::Down => Relay::new(far_config, near_config),
+        };
+        Self { relay, now: Timestamp::ZERO }
+    }
+
+    pub(crate) fn dialect(&self, side: Side) -> Dialect {
+        self.relay.connection(side).config().dialect
+    }
+
+    // Inputs
+
+    /// One side's peer writes a message.
+    pub(crate) fn receive(&mut self, side: Side, message: &str) {
+        let bytes = framed(self.dialect(side).framing, message);
+        let mut unread = bytes.as_bytes();
+        while !unread.is_empty() {
+            let (used, _) = self.relay.receive(side, unread, self.now);
+            assert!(used > 0, "the message is whole");
+            unread = &unread[used..];
+        }
+    }
+
+    /// One side's peer hangs up.
+    pub(crate) fn hang_up(&mut self, side: Side) {
+        self.relay.finish(side, b"", self.now);
+    }
+
+    pub(crate) fn shutdown(&mut self, how: Shutdown) {
+        self.relay.shutdown(how, self.now);
+    }
+
+    pub(crate) fn advance(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+        self.relay.handle_timeout(self.now);
+    }
+
+    // Outputs
+
+    /// Everything that leaves now to one side's peer.
+    pub(crate) fn sent(&mut self, side: Side) -> Vec<String> {
+        std::iter::from_fn(|| self.send_one(side)).collect()
+    }
+
+    pub(crate) fn send_one(&mut self, side: Side) -> Option<String> {
+        let mut out = Vec::new();
+        let transmit = self.relay.poll_transmit(side, &mut out)?;
+        let message = String::from_utf8(transmit.message(&out).to_vec()).expect("it is UTF-8");
+        assert_eq!(out, framed(self.dialect(side).framing, &message).as_bytes());
+        Some(message)
+    }
+
+    pub(crate) fn events(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.relay.poll_event()).map(|event| event.to_string()).collect()
+    }
+
+    /// Calls and requests in flight on both sides.
+    pub(crate) fn in_flight(&self) -> [usize; 4] {
+        let [up, down] = Side::BOTH.map(|side| self.relay.connection(side).machine());
+        [
+            up.calls_in_flight(),
+            up.requests_in_flight(),
+            down.calls_in_flight(),
+            down.requests_in_flight(),
+        ]
+    }
+
+    pub(crate) fn over(&self) -> [bool; 2] {
+        Side::BOTH.map(|side| self.relay.is_over(side))
+    }
+}
+
+pub(crate) const DIALECTS: [Dialect; 3] = Dialect::PRESETS;
+
+/// Runs a test with every dialect in front of every other, in both directions.
+pub(crate) fn between_all(test: impl Fn(&mut Bench, Side, Side)) {
+    between(|_| {}, test);
+}
+
+/// As [`between_all`], with other limits on both sides.
+pub(crate) fn between(change: impl Fn(&mut Config), test: impl Fn(&mut Bench, Side, Side)) {
+    for near in Side::BOTH {
+        for near_dialect in DIALECTS {
+            for far_dialect in DIALECTS {
+                let configs = [near_dialect, far_dialect].map(|dialect| {
+                    let mut config = Config::new(dialect);
+                    change(&mut config);
+                    config
+                });
+                test(&mut Bench::new(near, configs), near, near.other());
+            }
+        }
+    }
+}
+
+/// As [`between_all`], where both dialects have a cancel on the wire.
+pub(crate) fn between_cancelling(test: impl Fn(&mut Bench, Side, Side)) {
+    between_all(|bench, near, far| {
+        if Side::BOTH.iter().all(|&side| bench.dialect(side).cancel != CancelRule::Local) {
+            test(bench, near, far);
+        }
+    });
+}
+
+fn framed(framing: Framing, message: &str) -> String {
+    match framing {
+        Framing::ContentLength => format!("Content-Length: {}\r\n\r\n{message}", message.len()),
+        _ => format!("{message}\n"),
+    }
+}
+
+// What a peer writes
+
+pub(crate) fn request(id: &str, method: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)
+}
+
+pub(crate) fn notification(method: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#)
+}
+
+pub(crate) fn result(id: &str, value: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{value}}}"#)
+}
+
+pub(crate) fn error(id: &str, code: i64, message: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
+}
+
+/// The dialect's cancel of the request with this id; it must have one.
+pub(crate) fn cancel(dialect: Dialect, id: &str) -> String {
+    let CancelRule::Notification { method, id: member } = dialect.cancel else {
+        panic!("{} has no cancel", dialect.name)
+    };
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"{member}":{id}}}}}"#)
+}
