@@ -1,0 +1,104 @@
+//! No runtime at all: an executor and a timer of one's own are enough.
+//!
+//! `cargo run -p protocol-async --example any_runtime`
+
+use std::future::{Future, pending};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join3, select};
+use protocol_async::{Peer, Router, Timer};
+use protocol_core::{CallError, CallOptions, Config, Dialect, Timestamp};
+
+/// The executor: polls one future, and parks the thread while it waits.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let (mut context, mut future) = (Context::from_waker(&waker), pin!(future));
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(done) => return done,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// The timer: a thread for each sleep.
+#[derive(Clone)]
+struct ThreadTimer(Instant);
+
+struct Sleep(Instant);
+
+impl Timer for ThreadTimer {
+    type Sleep = Sleep;
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.0.elapsed()
+    }
+
+    fn sleep_until(&self, due: Timestamp) -> Sleep {
+        Sleep(self.0 + due.since(Timestamp::ZERO))
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let left = self.0.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Poll::Ready(());
+        }
+        let waker = cx.waker().clone();
+        thread::spawn(move || {
+            thread::sleep(left);
+            waker.wake();
+        });
+        Poll::Pending
+    }
+}
+
+fn main() {
+    let timer = ThreadTimer(Instant::now());
+    let config = Config::new(Dialect::ACP_V1);
+    let (near_reader, far_writer) = piper::pipe(1 << 10);
+    let (far_reader, near_writer) = piper::pipe(1 << 10);
+    let (peer, _incoming, near) =
+        protocol_async::connect(near_reader, near_writer, timer.clone(), config);
+    let (_peer, incoming, far) = protocol_async::connect(far_reader, far_writer, timer, config);
+
+    // One thread runs it all, so handlers may share what is not `Send`.
+    let greeting = Rc::new(String::from("hello"));
+    let router = Router::new()
+        .request("greet", async |(name,): (String,), _| Ok(format!("{greeting}, {name}")))
+        .request("sleep", async |(): (), cx| {
+            cx.cancellation().run_until_cancelled(pending::<()>()).await?;
+            Ok(())
+        });
+    let connections = join3(near, far, router.serve(&incoming));
+    block_on(select(pin!(client(peer)), pin!(connections)));
+}
+
+async fn client(peer: Peer) {
+    let greeting: Result<String, CallError> = peer.call("greet", ["you"]).await;
+    println!("greet: {greeting:?}");
+
+    let soon = CallOptions::default().timeout(Duration::from_millis(50));
+    println!("sleep: {:?}", peer.call_with::<()>("sleep", (), soon).await);
+
+    let sleeping = peer.call::<()>("sleep", ());
+    peer.flushed().await;
+    println!("cancel: {:?}", sleeping.cancel());
+    println!("sleep: {:?}", sleeping.await);
+}

@@ -1,0 +1,41 @@
+//! What is done once a connection's lock is released.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+use crate::cancellation::Told;
+use crate::hub::RequestEntry;
+use crate::sent::{CallSlot, RawOutcome};
+use crate::sync::Arc;
+
+/// Whom to tell, once the lock is released: whoever is told may take locks of its own.
+#[derive(Default)]
+pub(crate) struct Afterwards {
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) told: Vec<Told>,
+    pub(crate) settled: Vec<(Arc<CallSlot>, RawOutcome)>,
+    /// Only to be dropped: a marker may own what the host gave it.
+    pub(crate) answered: Vec<RequestEntry>,
+}
+
+impl Afterwards {
+    pub(crate) fn run(self) {
+        let Self { wakers, told, settled, answered } = self;
+        for told in told {
+            told.tell();
+        }
+        for (slot, outcome) in settled {
+            slot.settle(outcome);
+        }
+        for waker in wakers {
+            contain(|| waker.wake());
+        }
+        contain(|| drop(answered));
+    }
+}
+
+/// Runs the host's own code where a panic of it must harm nobody else (B33). The panic hook reports
+/// it.
+pub(crate) fn contain(work: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(work));
+}

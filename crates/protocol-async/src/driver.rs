@@ -1,0 +1,152 @@
+//! The one future that moves bytes.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_io::{AsyncRead, AsyncWrite};
+use protocol_core::Timestamp;
+
+use crate::hub::{Hub, Options, Output};
+use crate::incoming::Incoming;
+use crate::peer::Peer;
+use crate::pipe::{Alarm, Read, Reader, TURNS, Writer};
+
+/// All that a runtime has to bring besides byte streams.
+pub trait Timer: Clone + Send + Sync + 'static {
+    /// Ends at a time.
+    type Sleep: Future<Output = ()>;
+
+    /// Reads the clock. It must not run backwards.
+    fn now(&self) -> Timestamp;
+
+    /// Sleeps until then.
+    fn sleep_until(&self, due: Timestamp) -> Self::Sleep;
+}
+
+/// Makes a connection out of two byte streams. Nothing happens until the driver is polled.
+pub fn connect<R, W, T>(
+    reader: R,
+    writer: W,
+    timer: T,
+    options: impl Into<Options>,
+) -> (Peer, Incoming, Driver<R, W, T>)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    T: Timer,
+{
+    let clock = timer.clone();
+    let (hub, peer, incoming) = Hub::new(options, move || clock.now());
+    let driver = Driver {
+        hub,
+        reader: Reader::new(reader),
+        writer: Writer::new(writer),
+        alarm: Alarm::new(timer),
+        error: None,
+    };
+    (peer, incoming, driver)
+}
+
+/// Moves the bytes of one connection: a future for an executor to run.
+///
+/// It reads and marks cancels while handlers run, while the outbox is full and while the peer isn't
+/// reading (G3); it writes many messages at once; it fires the timers. It ends when nothing can
+/// come any more and everything is answered and written, and closes the writer then. Dropping it
+/// settles everything in flight as lost.
+///
+/// Its output is the error that ended reading, if one did; the end of input is none.
+#[must_use = "nothing is read or written unless it is polled"]
+pub struct Driver<R, W, T: Timer> {
+    hub: Hub,
+    reader: Reader<R>,
+    writer: Writer<W>,
+    alarm: Alarm<T>,
+    /// What ended reading. What was read before it is still answered.
+    error: Option<io::Error>,
+}
+
+impl<R, W, T> Future for Driver<R, W, T>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    T: Timer + Unpin,
+{
+    type Output = io::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        for _ in 0..TURNS {
+            let read = this.poll_read(cx);
+            let timers = this.poll_timers(cx);
+            let write = this.poll_write(cx);
+            if let Poll::Ready(Turn::Over) = write {
+                ready!(this.writer.poll_close(cx));
+                return Poll::Ready(this.error.take().map_or(Ok(()), Err));
+            }
+            if read.is_pending() && timers.is_pending() && write.is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// What one turn of the writing side did.
+enum Turn {
+    Made,
+    Over,
+}
+
+impl<R, W, T> Driver<R, W, T>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    T: Timer + Unpin,
+{
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match ready!(self.reader.poll(cx)) {
+            Read::Bytes => {
+                self.hub.receive(&mut self.reader.input);
+                if self.hub.is_closed() {
+                    self.reader.close();
+                }
+            }
+            Read::End(ended) => {
+                self.hub.finish(&self.reader.input);
+                self.reader.close();
+                self.error = ended.err();
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        if !self.writer.output.is_empty() {
+            if self.writer.poll(cx).is_pending() {
+                // What is being written may have been given up.
+                return if self.hub.is_over() { Poll::Ready(Turn::Over) } else { Poll::Pending };
+            }
+            self.hub.written();
+        }
+        match self.hub.poll_output(cx.waker(), &mut self.writer.output) {
+            Output::Write => Poll::Ready(Turn::Made),
+            Output::Over => Poll::Ready(Turn::Over),
+            Output::Idle => Poll::Pending,
+        }
+    }
+
+    /// Ready when a timer was due.
+    fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.alarm.poll(self.hub.poll_timers(cx.waker()), cx)
+    }
+}
+
+impl<R, W, T: Timer> fmt::Debug for Driver<R, W, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("hub", &self.hub).finish_non_exhaustive()
+    }
+}

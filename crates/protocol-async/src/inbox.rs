@@ -1,0 +1,133 @@
+//! What has arrived and waits to be taken.
+
+use std::collections::VecDeque;
+
+use protocol_core::{Event, RequestHandle, Violation, WireId};
+use serde_json::value::RawValue;
+
+use crate::incoming::{Notification, Request};
+
+/// An [`Arrival`](crate::Arrival) without its handles.
+#[derive(Debug)]
+pub enum Arrived {
+    /// A request.
+    Request(RequestHandle, Request),
+    /// A notification.
+    Notification(Notification),
+    /// The peer broke a rule.
+    Violation(Violation, Option<WireId>),
+    /// So many notifications and violations were not kept.
+    Missed(usize),
+}
+
+/// A queue bounded in bytes. What does not fit is counted, and the count is delivered in its place:
+/// nothing is dropped in silence (G8). Requests are always taken; whoever has no
+/// [room](Self::has_room_for) for one answers it instead.
+#[derive(Debug)]
+pub struct Inbox {
+    queue: VecDeque<Arrived>,
+    bytes: usize,
+    limit: usize,
+}
+
+impl Inbox {
+    /// An empty one, for so many bytes.
+    #[must_use]
+    pub const fn new(limit: usize) -> Self {
+        Self { queue: VecDeque::new(), bytes: 0, limit }
+    }
+
+    /// Takes a request, a notification or a violation.
+    ///
+    /// # Errors
+    ///
+    /// Every other event is given back.
+    pub fn take<'m, O>(&mut self, event: Event<'m, O>) -> Result<(), Event<'m, O>> {
+        self.push(match event {
+            Event::Request { request, method, params, .. } => {
+                let params = params.map(ToOwned::to_owned);
+                Arrived::Request(request, Request { method: method.into(), params })
+            }
+            Event::Notification { method, params } => {
+                let params = params.map(ToOwned::to_owned);
+                Arrived::Notification(Notification { method: method.into(), params })
+            }
+            Event::Violation { violation, id } => Arrived::Violation(violation, id),
+            other => return Err(other),
+        });
+        Ok(())
+    }
+
+    /// Whether a request fits; one that waits alone always does.
+    #[must_use]
+    pub fn has_room_for(&self, method: &str, params: Option<&RawValue>) -> bool {
+        let payload = method.len() + params.map_or(0, |params| params.get().len());
+        self.queue.is_empty() || self.bytes + size_of::<Arrived>() + payload <= self.limit
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.queue.clear();
+        self.bytes = 0;
+    }
+
+    /// The oldest arrival.
+    pub fn pop(&mut self) -> Option<Arrived> {
+        let arrived = self.queue.pop_front()?;
+        self.bytes -= size(&arrived);
+        Some(arrived)
+    }
+
+    /// Takes the oldest notification with this method, wherever it stands.
+    pub fn take_notification(&mut self, method: &str) -> Option<Notification> {
+        let wanted = |arrived: &Arrived| matches!(arrived, Arrived::Notification(notification) if notification.method == method);
+        let at = self.queue.iter().position(wanted)?;
+        let arrived = self.queue.remove(at)?;
+        self.bytes -= size(&arrived);
+        match arrived {
+            Arrived::Notification(notification) => Some(notification),
+            _ => None,
+        }
+    }
+
+    fn push(&mut self, arrived: Arrived) {
+        let size = size(&arrived);
+        if self.bytes + size <= self.limit || matches!(arrived, Arrived::Request(..)) {
+            self.bytes += size;
+            self.queue.push_back(arrived);
+        } else if let Some(Arrived::Missed(count)) = self.queue.back_mut() {
+            *count += 1;
+        } else {
+            self.queue.push_back(Arrived::Missed(1));
+        }
+    }
+}
+
+fn size(arrived: &Arrived) -> usize {
+    let payload = match arrived {
+        Arrived::Request(_, Request { method, params })
+        | Arrived::Notification(Notification { method, params }) => {
+            method.len() + params.as_deref().map_or(0, |params| params.get().len())
+        }
+        Arrived::Violation(..) => 0,
+        Arrived::Missed(_) => return 0,
+    };
+    size_of::<Arrived>() + payload
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g08_what_does_not_fit_is_counted_in_its_place() {
+        let mut inbox = Inbox::new(2 * size_of::<Arrived>() + 2);
+        for _ in 0..5 {
+            inbox.take::<()>(Event::Notification { method: "x".into(), params: None }).unwrap();
+        }
+        assert!(matches!(inbox.pop(), Some(Arrived::Notification(_))));
+        assert!(matches!(inbox.pop(), Some(Arrived::Notification(_))));
+        assert!(matches!(inbox.pop(), Some(Arrived::Missed(3))));
+        assert_eq!((inbox.pop().is_none(), inbox.bytes), (true, 0));
+    }
+}

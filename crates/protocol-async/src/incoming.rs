@@ -1,0 +1,216 @@
+//! What the peer sends.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use protocol_core::{CloseReason, RpcError, Violation, WireId, code};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::hub::State;
+use crate::inbox::Arrived;
+use crate::lease::{Lease, Taker};
+use crate::peer::Peer;
+use crate::responder::{Failure, Responder};
+use crate::sync::{Arc, MutexGuard};
+use crate::waiters::{Line, Place, WaitFor};
+
+/// One thing that the peer sent, or did wrong.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Arrival {
+    /// A request, and what answers it.
+    Request(Request, Responder),
+    /// A notification.
+    Notification(Notification),
+    /// The peer broke a rule; the core has answered it already.
+    Violation {
+        /// Which rule.
+        violation: Violation,
+        /// The id of the message that broke it, if it can be read.
+        id: Option<WireId>,
+    },
+    /// So many notifications were not kept, because nobody took them:
+    /// [`Options::inbox_bytes`](crate::hub::Options::inbox_bytes).
+    Missed {
+        /// How many.
+        count: usize,
+    },
+}
+
+/// A request of the peer's. Its `Debug` leaves the params out.
+#[derive(Clone)]
+pub struct Request {
+    /// Its method.
+    pub method: String,
+    /// Its params, as the peer wrote them.
+    pub params: Option<Box<RawValue>>,
+}
+
+/// A notification of the peer's. Its `Debug` leaves the params out.
+#[derive(Clone)]
+pub struct Notification {
+    /// Its method.
+    pub method: String,
+    /// Its params, as the peer wrote them.
+    pub params: Option<Box<RawValue>>,
+}
+
+impl Request {
+    /// Reads the params; absent ones as `null`.
+    ///
+    /// # Errors
+    ///
+    /// An error with code -32602 that says what does not fit, to answer the request with.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        read(&self.method, self.params.as_deref())
+    }
+
+    /// The error that says that no handler knows this method.
+    #[must_use]
+    pub fn unknown_method(&self) -> Failure {
+        Failure::Error(RpcError::new(code::METHOD_NOT_FOUND, "method not found"))
+    }
+}
+
+impl Notification {
+    /// Reads the params; absent ones as `null`.
+    ///
+    /// # Errors
+    ///
+    /// What does not fit.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        read(&self.method, self.params.as_deref())
+    }
+}
+
+/// Nothing of the params is in the error: it goes to the peer (B3).
+fn read<T: DeserializeOwned>(method: &str, params: Option<&RawValue>) -> Result<T, Failure> {
+    serde_json::from_str(params.map_or("null", RawValue::get)).map_err(|error| {
+        let (method, line, column) = (clip(method), error.line(), error.column());
+        let message = format!("invalid params of {method}, at line {line} column {column}");
+        Failure::Error(RpcError::new(code::INVALID_PARAMS, message))
+    })
+}
+
+/// A method's name for a message: the peer chose how long it is.
+pub(crate) fn clip(method: &str) -> &str {
+    const LONGEST: usize = 128;
+    let mut end = method.len().min(LONGEST);
+    while !method.is_char_boundary(end) {
+        end -= 1;
+    }
+    &method[..end]
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Notification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notification").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// The stream of what the peer sends, in its order. It ends when the connection is closed and
+/// everything that arrived before is taken. Clones share the queue.
+///
+/// When the last clone is dropped, requests are answered -32601 and everything else is let go.
+#[derive(Debug)]
+pub struct Incoming {
+    // Goes before the lease: what it refuses is then still answered.
+    taker: Arc<Taker>,
+    lease: Arc<Lease>,
+    /// Where the stream waits.
+    place: Option<Place>,
+}
+
+const ARRIVED: Line = |state| &mut state.arrived;
+
+impl Incoming {
+    pub(crate) fn new(lease: Arc<Lease>, taker: Arc<Taker>) -> Self {
+        Self { taker, lease, place: None }
+    }
+
+    /// Waits for the next arrival. Dropping the future before it is ready loses nothing (B28).
+    ///
+    /// # Errors
+    ///
+    /// Why the connection closed, once everything that arrived before is taken.
+    pub fn receive(
+        &self,
+    ) -> impl Future<Output = Result<Arrival, CloseReason>> + Send + Unpin + '_ {
+        let check = |state| take(&self.lease, state);
+        WaitFor { shared: self.lease.shared(), line: ARRIVED, check, place: None }
+    }
+
+    /// Takes the oldest waiting notification with this method ahead of its turn: for feature
+    /// methods, such as `session/cancel`, that are about work at hand.
+    #[must_use]
+    pub fn take_notification(&self, method: &str) -> Option<Notification> {
+        self.lease.shared().lock().inbox.take_notification(method)
+    }
+
+    /// The peer whose messages these are.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        Peer::new(self.lease.clone())
+    }
+}
+
+impl Clone for Incoming {
+    fn clone(&self) -> Self {
+        Self::new(self.lease.clone(), self.taker.clone())
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.lease.shared().leave(ARRIVED, self.place.take());
+    }
+}
+
+impl Stream for Incoming {
+    type Item = Arrival;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
+        let this = self.get_mut();
+        match take(&this.lease, this.lease.shared().lock()) {
+            Ok(arrival) => Poll::Ready(arrival.ok()),
+            Err(mut state) => {
+                let replaced = state.arrived.wait(&mut this.place, cx.waker());
+                drop(state);
+                drop(replaced);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Takes the next arrival, or gives the lock back.
+fn take<'a>(
+    lease: &Arc<Lease>,
+    mut state: MutexGuard<'a, State>,
+) -> Result<Result<Arrival, CloseReason>, MutexGuard<'a, State>> {
+    let Some(arrived) = state.inbox.pop() else {
+        return state.closed.map_or(Err(state), |reason| Ok(Err(reason)));
+    };
+    Ok(Ok(match arrived {
+        Arrived::Request(handle, request) => {
+            let entry = state.stream.connection_mut().request_data_mut(handle);
+            let marker = entry.expect("only its responder answers a request").marker.clone();
+            drop(state);
+            let responder = Responder::new(lease.clone(), handle, &request.method, marker);
+            Arrival::Request(request, responder)
+        }
+        Arrived::Notification(notification) => Arrival::Notification(notification),
+        Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
+        Arrived::Missed(count) => Arrival::Missed { count },
+    }))
+}

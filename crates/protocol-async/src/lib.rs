@@ -1,0 +1,55 @@
+//! [`protocol_core`] for any executor: no runtime is named here.
+//!
+//! # The parts
+//!
+//! - [`connect`] makes a connection out of any byte streams: a [`Peer`] to send, an [`Incoming`]
+//!   stream to receive, and a [`Driver`] future for the executor to run. The driver reads and marks
+//!   cancels while handlers run, while the outbox is full and while the peer isn't reading (G3).
+//! - [`SentRequest`] is a call in flight: a future of its outcome. It can be cancelled, detached,
+//!   forwarded; dropping it cancels the call.
+//! - [`Responder`] owes a request its one answer, and pays even when it is dropped.
+//! - [`Cancellation`] is the marker that tells a handler to stop.
+//! - [`Router`] serves by method on top of [`Incoming`].
+//! - [`relay()`] joins a client and a server whose messages only pass through.
+//! - [`Timer`] is all that a runtime has to bring besides byte streams.
+//!
+//! Handles are `Send` and work on any thread, inside a runtime or outside: each operation only
+//! takes a short lock and enqueues. Nothing asks for `Send` from handlers: a [`Router`]'s future is
+//! `Send` when they are, and runs on a local executor when they aren't.
+//!
+//! ```
+//! use protocol_async::{Failure, Request, Router};
+//! use std::time::Duration;
+//!
+//! // Serves `add`; on any executor.
+//! let router = Router::new().request("add", async |(a, b): (i64, i64), _cx| Ok(a + b));
+//! ```
+#![forbid(unsafe_code)]
+
+mod afterwards;
+mod cancellation;
+mod driver;
+pub mod hub;
+mod inbox;
+mod incoming;
+mod lease;
+mod operations;
+mod peer;
+mod pipe;
+mod proxy;
+pub mod relay;
+mod responder;
+pub mod router;
+mod sent;
+mod sync;
+mod waiters;
+
+pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCanceller};
+pub use driver::{Driver, Timer, connect};
+pub use incoming::{Arrival, Incoming, Notification, Request};
+pub use operations::{Direction, Operation, Phase};
+pub use peer::{Cork, Peer, PreparedRequest};
+pub use relay::{RelayDriver, relay};
+pub use responder::{Answer, Failure, Responder};
+pub use router::{Claim, Context, Router};
+pub use sent::{CancellationHandle, SentRequest};

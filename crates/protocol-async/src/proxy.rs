@@ -1,0 +1,41 @@
+//! One hop of a proxy.
+
+use protocol_core::{CallOptions, SendError};
+
+use crate::incoming::{Arrival, Notification};
+use crate::peer::Peer;
+
+impl Peer {
+    /// Sends on what another connection received: a request with its answer and its cancels
+    /// forwarded back and on, a notification as it is.
+    ///
+    /// A raw cancel is dropped: it names an id of the other connection (B25). The cancel itself has
+    /// reached the request's marker already, and goes on from there under this connection's own id.
+    ///
+    /// # Errors
+    ///
+    /// As [`notify`](Self::notify), for a notification, which is given back. A request that can't be
+    /// sent on is answered with why.
+    pub fn send_proxied(&self, arrival: Arrival) -> Result<(), SendError<Notification>> {
+        match arrival {
+            Arrival::Request(request, responder) => {
+                let params = request.params.as_deref();
+                let sent = self.call_raw(&request.method, params, CallOptions::default());
+                let sent: crate::SentRequest = sent;
+                sent.forward_response_to(responder);
+                Ok(())
+            }
+            Arrival::Notification(notification)
+                if self.dialect().is_cancel(&notification.method) =>
+            {
+                Ok(())
+            }
+            Arrival::Notification(notification) => {
+                let params = notification.params.as_deref();
+                self.notify_raw(&notification.method, params)
+                    .map_err(|reason| SendError { reason, data: notification })
+            }
+            Arrival::Violation { .. } | Arrival::Missed { .. } => Ok(()),
+        }
+    }
+}

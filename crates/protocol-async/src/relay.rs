@@ -1,0 +1,244 @@
+//! One hop of a chain on byte streams: [`Relay`] with a future that moves its bytes.
+//!
+//! A proxy that looks into what passes is made of two [`connect`](crate::connect)s and
+//! [`Peer::send_proxied`](crate::Peer::send_proxied) instead.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_io::{AsyncRead, AsyncWrite};
+use protocol_core::{Config, Relay, RelayEvent, Side};
+
+use crate::driver::Timer;
+use crate::hub::Way;
+use crate::pipe::{Alarm, Read, Reader, TURNS, Writer};
+
+/// What a relay is made from.
+#[non_exhaustive]
+pub struct Options {
+    /// The connection towards the client.
+    pub up: Config,
+    /// The connection towards the server.
+    pub down: Config,
+    /// Sees every message.
+    pub trace: Option<Trace>,
+    /// Sees what did not simply pass.
+    pub observer: Option<Observer>,
+}
+
+/// Sees every message, without framing, with the side whose peer it was sent to or received from.
+/// It should be quick.
+pub type Trace = Box<dyn FnMut(Side, Way, &[u8]) + Send>;
+
+/// Sees what did not simply pass, for logs. It should be quick.
+pub type Observer = Box<dyn FnMut(RelayEvent) + Send>;
+
+impl Options {
+    /// Every default.
+    #[must_use]
+    pub const fn new(up: Config, down: Config) -> Self {
+        Self { up, down, trace: None, observer: None }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("up", &self.up)
+            .field("down", &self.down)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Joins a client in front and a server behind. Nothing happens until the driver is polled.
+pub fn relay<R, W, S, X, T>(
+    (up_reader, up_writer): (R, W),
+    (down_reader, down_writer): (S, X),
+    timer: T,
+    options: Options,
+) -> RelayDriver<R, W, S, X, T>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    S: AsyncRead + Unpin,
+    X: AsyncWrite + Unpin,
+    T: Timer,
+{
+    let Options { up, down, trace, observer } = options;
+    RelayDriver {
+        joint: Joint { relay: Relay::new(up, down), trace, observer },
+        up: Stream::new(Side::Up, up_reader, up_writer),
+        down: Stream::new(Side::Down, down_reader, down_writer),
+        alarm: Alarm::new(timer),
+        error: None,
+    }
+}
+
+/// Moves the bytes of a [`Relay`]: a future for an executor to run.
+///
+/// It reads both sides while either isn't reading (G3), and closes each writer when its side is
+/// over. It ends when both are. Its output is the first error that ended reading, if one did; the
+/// end of input is none. Dropping it drops everything in flight without a word to either peer.
+#[must_use = "nothing is read or written unless it is polled"]
+pub struct RelayDriver<R, W, S, X, T: Timer> {
+    joint: Joint,
+    up: Stream<R, W>,
+    down: Stream<S, X>,
+    alarm: Alarm<T>,
+    /// What ended reading first. What was read before it is still answered.
+    error: Option<io::Error>,
+}
+
+/// The relay, and who sees what it does.
+struct Joint {
+    relay: Relay,
+    trace: Option<Trace>,
+    observer: Option<Observer>,
+}
+
+struct Stream<R, W> {
+    side: Side,
+    reader: Reader<R>,
+    writer: Writer<W>,
+    life: Life,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Open,
+    /// The writer is closed.
+    Over,
+}
+
+/// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
+/// there can be withdrawn.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+impl<R, W, S, X, T> Future for RelayDriver<R, W, S, X, T>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    S: AsyncRead + Unpin,
+    X: AsyncWrite + Unpin,
+    T: Timer + Unpin,
+{
+    type Output = io::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        for _ in 0..TURNS {
+            let timers = this.poll_timers(cx);
+            let (alarm, joint) = (&this.alarm, &mut this.joint);
+            let read = [this.up.poll_read(joint, alarm, cx), this.down.poll_read(joint, alarm, cx)];
+            let read =
+                read.map(|read| read.map(|ended| this.error = this.error.take().or(ended.err())));
+            let written = [this.up.poll_write(joint, cx), this.down.poll_write(joint, cx)];
+            joint.report();
+            if this.up.life == Life::Over && this.down.life == Life::Over {
+                return Poll::Ready(this.error.take().map_or(Ok(()), Err));
+            }
+            let made = [timers, read[0], read[1], written[0], written[1]];
+            if made.iter().all(Poll::is_pending) {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<R, W, S, X, T: Timer + Unpin> RelayDriver<R, W, S, X, T> {
+    /// Ready when a timer was due.
+    fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let due = self.joint.relay.poll_timeout().map(|(due, _)| due);
+        ready!(self.alarm.poll(due, cx));
+        self.joint.relay.handle_timeout(self.alarm.now());
+        Poll::Ready(())
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
+    fn new(side: Side, reader: R, writer: W) -> Self {
+        let (reader, writer) = (Reader::new(reader), Writer::new(writer));
+        Self { side, reader, writer, life: Life::Open }
+    }
+
+    fn poll_read<T: Timer>(
+        &mut self,
+        joint: &mut Joint,
+        alarm: &Alarm<T>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = ready!(self.reader.poll(cx));
+        let (input, now) = (&mut self.reader.input, alarm.now());
+        loop {
+            let (used, message) = joint.relay.receive(self.side, input.unread(), now);
+            if let Some(message) = message {
+                joint.trace(self.side, Way::Received, message);
+            }
+            if used == 0 {
+                break;
+            }
+            input.consume(used);
+        }
+        let mut ended = Ok(());
+        if let Read::End(end) = read {
+            if let Some(message) = joint.relay.finish(self.side, input.unread(), now) {
+                joint.trace(self.side, Way::Received, message);
+            }
+            ended = end;
+        }
+        if joint.relay.connection(self.side).machine().is_closed() {
+            self.reader.close();
+        }
+        Poll::Ready(ended)
+    }
+
+    /// Ready when something was written.
+    fn poll_write(&mut self, joint: &mut Joint, cx: &mut Context<'_>) -> Poll<()> {
+        if self.life == Life::Over {
+            return Poll::Pending;
+        }
+        ready!(self.writer.poll(cx));
+        let output = &mut self.writer.output;
+        while output.len() < OUTPUT_BYTES {
+            let Some(transmit) = joint.relay.poll_transmit(self.side, output) else { break };
+            joint.trace(self.side, Way::Sent, transmit.message(output));
+        }
+        if !output.is_empty() {
+            return Poll::Ready(());
+        }
+        if joint.relay.is_over(self.side) {
+            self.reader.close();
+            ready!(self.writer.poll_close(cx));
+            self.life = Life::Over;
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl Joint {
+    fn trace(&mut self, side: Side, way: Way, message: &[u8]) {
+        if let Some(trace) = &mut self.trace {
+            trace(side, way, message);
+        }
+    }
+
+    fn report(&mut self) {
+        while let Some(event) = self.relay.poll_event() {
+            if let Some(observer) = &mut self.observer {
+                observer(event);
+            }
+        }
+    }
+}
+
+impl<R, W, S, X, T: Timer> fmt::Debug for RelayDriver<R, W, S, X, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayDriver").field("relay", &self.joint.relay).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,198 @@
+//! Answering requests.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use protocol_core::{CallError, Cause, Reply, RequestHandle, RpcError, code};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::cancellation::{Cancellation, Cancelled};
+use crate::incoming::clip;
+use crate::lease::Lease;
+use crate::peer::Peer;
+use crate::sync::Arc;
+
+/// The answer to a request: a result, or why there is none.
+pub type Answer = Result<Box<RawValue>, Failure>;
+
+/// Why a handler has no result.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// Its request was cancelled, and it stopped: answers as the dialect answers those.
+    Cancelled,
+    /// It failed.
+    Error(RpcError),
+}
+
+impl Failure {
+    /// As the answer to a request.
+    #[must_use]
+    pub fn as_reply(&self) -> Reply<'_> {
+        match self {
+            Self::Cancelled => Reply::Cancelled,
+            Self::Error(error) => error.as_reply(),
+        }
+    }
+}
+
+impl From<Cancelled> for Failure {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
+    }
+}
+
+impl From<RpcError> for Failure {
+    fn from(error: RpcError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// A call that failed is answered on as what it is: its error as that error, its cancel as a
+/// cancel, anything that went wrong on our side as an internal error.
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Cancelled { error: Some(error), .. } | CallError::Error(error) => {
+                Self::Error(error)
+            }
+            CallError::Cancelled { error: None, .. } => Self::Cancelled,
+            // Its details hold some of the answer, which whoever asked us may not see (B3).
+            CallError::InvalidResult { .. } => Self::Error(RpcError::new(
+                code::INTERNAL_ERROR,
+                "the result of a call made for this request does not fit",
+            )),
+            other => Self::Error(RpcError::new(code::INTERNAL_ERROR, other.to_string())),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Error(RpcError::new(code::INTERNAL_ERROR, error.to_string()))
+    }
+}
+
+/// Owes one request its answer. Dropping it pays too: as cancelled if the request is, else with
+/// error -32603 that names the method.
+#[must_use = "dropping it answers the request with an error"]
+pub struct Responder<T = Box<RawValue>> {
+    /// Invariant: `Some` until the request is answered.
+    debt: Option<Debt>,
+    marker: Cancellation,
+    result: PhantomData<fn(T)>,
+}
+
+struct Debt {
+    lease: Arc<Lease>,
+    request: RequestHandle,
+    method: Box<str>,
+}
+
+impl Responder {
+    pub(crate) fn new(
+        lease: Arc<Lease>,
+        request: RequestHandle,
+        method: &str,
+        marker: Cancellation,
+    ) -> Self {
+        let debt = Some(Debt { lease, request, method: method.into() });
+        Self { debt, marker, result: PhantomData }
+    }
+}
+
+impl<T> Responder<T> {
+    /// The request's marker.
+    #[must_use]
+    pub fn cancellation(&self) -> Cancellation {
+        self.marker.clone()
+    }
+
+    /// Whether the request was cancelled. One relaxed load.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.marker.is_cancelled()
+    }
+
+    /// Names the request; what a call is made on behalf of
+    /// ([`CallOptions::parent`](protocol_core::CallOptions::parent)).
+    #[must_use]
+    pub fn handle(&self) -> RequestHandle {
+        self.owed().request
+    }
+
+    /// The peer that sent the request.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        Peer::new(self.owed().lease.clone())
+    }
+
+    /// Cancels the request for a reason of our own: it is marked exactly as if the peer had asked.
+    pub fn cancel(&self) {
+        let Debt { lease, request, .. } = self.owed();
+        lease.shared().command(|core, now| core.cancel_request(*request, Cause::Internal, now));
+    }
+
+    /// The same debt, for a result of another type.
+    pub fn cast<U>(mut self) -> Responder<U> {
+        Responder { debt: self.debt.take(), marker: self.marker.clone(), result: PhantomData }
+    }
+
+    /// Answers with a failure.
+    pub fn respond_with_failure(self, failure: impl Into<Failure>) {
+        self.answer(Err(failure.into()));
+    }
+
+    /// Answers with what is already on the wire's terms. Never blocks: an answer that has no room
+    /// yet waits for it.
+    pub fn answer(mut self, answer: Answer) {
+        self.pay(answer);
+    }
+
+    fn owed(&self) -> &Debt {
+        self.debt.as_ref().expect("only answering, which consumes the responder, takes it")
+    }
+
+    fn pay(&mut self, answer: Answer) {
+        if let Some(Debt { lease, request, .. }) = self.debt.take() {
+            lease.shared().respond(request, answer);
+        }
+    }
+}
+
+impl<T: Serialize> Responder<T> {
+    /// Answers with a result.
+    pub fn respond(self, result: T) {
+        self.answer(to_raw_value(&result).map_err(Failure::from));
+    }
+
+    /// Answers with a result or a failure.
+    pub fn respond_with_result<E: Into<Failure>>(self, result: Result<T, E>) {
+        match result {
+            Ok(result) => self.respond(result),
+            Err(failure) => self.answer(Err(failure.into())),
+        }
+    }
+}
+
+impl<T> Drop for Responder<T> {
+    fn drop(&mut self) {
+        let Some(debt) = &self.debt else { return };
+        let failure = if self.is_cancelled() {
+            Failure::Cancelled
+        } else {
+            let message = format!("no answer from the handler of {}", clip(&debt.method));
+            Failure::Error(RpcError::new(code::INTERNAL_ERROR, message))
+        };
+        self.pay(Err(failure));
+    }
+}
+
+impl<T> fmt::Debug for Responder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Responder")
+            .field("request", &self.debt.as_ref().map(|debt| debt.request))
+            .field("cancelled", &self.marker.cause())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! What a host writes: handlers, the same for every way of running them.
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+pub use protocol_async::{Answer, Cancelled, Failure, Notification, Request};
+#[cfg(doc)]
+use protocol_core::Shutdown;
+use protocol_core::{CallError, CallOptions, Cause, Refusal, RpcError, Violation, WireId, code};
+use serde_json::value::RawValue;
+
+/// Serves what the peer sends. A panic in one of its methods harms nothing but the message at hand.
+///
+/// A closure `Fn(&Request, &mut dyn Responder) -> Answer` is a handler that ignores notifications.
+pub trait Handler {
+    /// Answers a request. Long work calls [`Responder::checkpoint`] now and then. A panic answers
+    /// this request -32603.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Cancelled`] answers as the dialect answers cancelled requests,
+    /// [`Failure::Error`] with that error.
+    fn request(&self, request: &Request, responder: &mut dyn Responder) -> Answer;
+
+    /// Takes a notification; `Break` ends serving, as if by [`Shutdown::CancelAll`]. Ignores it by
+    /// default, as `$/` notifications ask for.
+    fn notification(&self, notification: &Notification) -> ControlFlow<()> {
+        let _ = notification;
+        ControlFlow::Continue(())
+    }
+
+    /// Sees what the peer did wrong, for logs; the core has answered it already.
+    fn violation(&self, violation: Violation, id: Option<&WireId>) {
+        let _ = (violation, id);
+    }
+
+    /// Says what to do with a request that was cancelled while it waited for its turn.
+    fn cancelled_before_start(&self, request: &Request) -> BeforeStart {
+        let _ = request;
+        BeforeStart::Answer
+    }
+}
+
+impl<F: Fn(&Request, &mut dyn Responder) -> Answer> Handler for F {
+    fn request(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
+        self(request, responder)
+    }
+}
+
+/// What to do with a request that was cancelled before its handler started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BeforeStart {
+    /// Answer it as cancelled; nobody waits for the work.
+    #[default]
+    Answer,
+    /// Run the handler all the same.
+    Run,
+}
+
+/// What a handler can do while it runs.
+pub trait Responder {
+    /// Takes what has arrived, without blocking, and marks cancels. Other requests stay queued.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if this handler's own request was cancelled.
+    fn checkpoint(&mut self) -> Result<(), Cancelled>;
+
+    /// Sleeps, and wakes at once when the request is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if this handler's own request was cancelled.
+    fn sleep(&mut self, duration: Duration) -> Result<(), Cancelled>;
+
+    /// Queues a notification to the peer. Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::notify`](protocol_core::Connection::notify).
+    fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal>;
+
+    /// Takes the oldest waiting notification with this method ahead of its turn: for feature
+    /// methods, such as `session/cancel`, that are about the work at hand.
+    fn take_notification(&mut self, method: &str) -> Option<Notification>;
+
+    /// Calls the peer on behalf of this request, and waits: if the request is cancelled, so is
+    /// the call (G6).
+    ///
+    /// # Errors
+    ///
+    /// Every outcome but a result.
+    fn call(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+    ) -> Result<Box<RawValue>, CallError>;
+}
+
+/// Runs a handler on one request, unless that was cancelled already; a panic is an answer (B33).
+pub(crate) fn answer<H: Handler + ?Sized>(
+    handler: &H,
+    request: &Request,
+    responder: &mut dyn Responder,
+    cancelled: Option<Cause>,
+) -> Answer {
+    let answer = || {
+        if cancelled.is_some() && handler.cancelled_before_start(request) == BeforeStart::Answer {
+            return Err(Failure::Cancelled);
+        }
+        handler.request(request, responder)
+    };
+    unless_it_panics(answer).unwrap_or_else(|| {
+        let message = format!("the handler of {} panicked", request.method);
+        Err(Failure::Error(RpcError::new(code::INTERNAL_ERROR, message)))
+    })
+}
+
+/// What a request is answered with whose answer is refused as too large.
+pub(crate) fn too_large() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "the answer is too large (limits.unsent_bytes)")
+}
+
+/// Hands a notification to a handler; a panic ignores it.
+pub(crate) fn notify<H: Handler + ?Sized>(
+    handler: &H,
+    notification: &Notification,
+) -> ControlFlow<()> {
+    unless_it_panics(|| handler.notification(notification)).unwrap_or(ControlFlow::Continue(()))
+}
+
+/// Hands a violation to a handler; a panic ignores it.
+pub(crate) fn report<H: Handler + ?Sized>(handler: &H, violation: Violation, id: Option<&WireId>) {
+    let _ = unless_it_panics(|| handler.violation(violation, id));
+}
+
+/// `None` if it panics. The text of the panic is for our own log, which std has written already,
+/// never for the peer.
+fn unless_it_panics<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
+}

@@ -1,0 +1,159 @@
+//! How a single thread reads and writes without being stuck in either.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::thread;
+use std::time::Duration;
+
+/// What a host waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// There are bytes to read, or the end of input.
+    pub read: bool,
+    /// There is room to write.
+    pub write: bool,
+}
+
+/// Whether a transport can tell that it has bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It can, so a handler's checkpoints read.
+    Told,
+    /// It can't: reading may block for ever, so nothing is read while a handler works.
+    Unknown,
+}
+
+/// A byte stream in both directions that one thread can drive.
+pub trait Transport {
+    /// Whether `wait` can tell that there are bytes.
+    fn readiness(&self) -> Readiness;
+
+    /// Waits until something of `interest` is possible, at most `timeout` (`None`: for ever), and
+    /// says what is.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operating system.
+    fn wait(&mut self, interest: Ready, timeout: Option<Duration>) -> io::Result<Ready>;
+
+    /// Reads what is there; 0 is the end. Called after `wait` said so.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operating system.
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes a part. Called after `wait` said so.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operating system.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+}
+
+/// Two file descriptors whose readiness the operating system tells: pipes, sockets, terminals,
+/// files.
+///
+/// They stay in blocking mode, for standard streams are shared with other processes: nothing is
+/// read or written before `poll` says that it won't block.
+#[cfg(unix)]
+#[derive(Debug)]
+pub struct FdTransport<R, W> {
+    reader: R,
+    writer: W,
+}
+
+#[cfg(unix)]
+impl<R: std::os::fd::AsFd, W: std::os::fd::AsFd> FdTransport<R, W> {
+    /// A pipe that polls writable takes this much without blocking: Linux's `PIPE_BUF`.
+    const WRITE_BYTES: usize = 4096;
+
+    /// Reads from one and writes to the other; they may be the same socket.
+    ///
+    /// They are used below any buffer of their own, such as that of [`std::io::Stdin`].
+    pub const fn new(reader: R, writer: W) -> Self {
+        Self { reader, writer }
+    }
+}
+
+#[cfg(unix)]
+impl<R: std::os::fd::AsFd, W: std::os::fd::AsFd> Transport for FdTransport<R, W> {
+    fn readiness(&self) -> Readiness {
+        Readiness::Told
+    }
+
+    fn wait(&mut self, interest: Ready, timeout: Option<Duration>) -> io::Result<Ready> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+        let flags = |wanted, flag| if wanted { flag } else { PollFlags::empty() };
+        let read = PollFd::new(&self.reader, flags(interest.read, PollFlags::IN));
+        let write = PollFd::new(&self.writer, flags(interest.write, PollFlags::OUT));
+        // A descriptor that nobody is interested in must not wake us with its hang-up.
+        let mut fds = match interest {
+            Ready { read: true, write: true } => vec![read, write],
+            Ready { read: true, write: false } => vec![read],
+            Ready { read: false, write: true } => vec![write],
+            Ready { read: false, write: false } => vec![],
+        };
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+            Err(error) => return Err(error.into()),
+        }
+        let ready = |index: usize| !fds[index].revents().is_empty();
+        Ok(Ready { read: interest.read && ready(0), write: interest.write && ready(fds.len() - 1) })
+    }
+
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(&self.reader, room)?)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(Self::WRITE_BYTES)];
+        Ok(rustix::io::write(&self.writer, bytes)?)
+    }
+}
+
+/// Anything that is `Read` and `Write`. Nobody can tell whether it has bytes, so checkpoints read
+/// nothing: it serves hosts that need no cancelling while they work.
+#[derive(Debug)]
+pub struct PlainTransport<R, W> {
+    reader: R,
+    writer: W,
+}
+
+impl<R: Read, W: Write> PlainTransport<R, W> {
+    /// Reads from one and writes to the other.
+    pub const fn new(reader: R, writer: W) -> Self {
+        Self { reader, writer }
+    }
+}
+
+impl<R: Read, W: Write> Transport for PlainTransport<R, W> {
+    fn readiness(&self) -> Readiness {
+        Readiness::Unknown
+    }
+
+    /// Says that everything is possible; writing goes first. Timers wait while a read blocks.
+    fn wait(&mut self, interest: Ready, timeout: Option<Duration>) -> io::Result<Ready> {
+        if interest == Ready::default() {
+            thread::sleep(timeout.unwrap_or_default());
+        }
+        Ok(Ready { read: interest.read && !interest.write, write: interest.write })
+    }
+
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(room)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.writer.write(bytes)?;
+        self.writer.flush()?;
+        Ok(written)
+    }
+}
+
+/// Whether to try again at the next chance.
+pub(super) fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
+}

@@ -1,0 +1,270 @@
+//! Blocking threads: one reads, one writes, one keeps the timers, and any number of the host's own
+//! call, cancel and serve.
+//!
+//! The handles are those of [`protocol_async`]; here they are waited for by blocking a thread.
+//!
+//! ```
+//! use protocol_blocking::threaded::{Wait, serve, unix};
+//! use protocol_blocking::{Request, Responder};
+//! use protocol_core::{Config, Dialect};
+//! use std::os::unix::net::UnixStream;
+//! use std::time::Duration;
+//!
+//! let (near, far) = UnixStream::pair()?;
+//! let config = Config::new(Dialect::ACP_V1);
+//!
+//! // A server whose requests take a minute, unless they are cancelled.
+//! let (_, incoming) = unix(far, config)?;
+//! let server = std::thread::spawn(move || {
+//!     serve(&incoming, 1, &|_: &Request, responder: &mut dyn Responder| {
+//!         responder.sleep(Duration::from_secs(60))?;
+//!         Ok(serde_json::value::to_raw_value("done")?)
+//!     })
+//! });
+//!
+//! // A client that cancels.
+//! let (peer, incoming) = unix(near, config)?;
+//! let sent = peer.call::<String>("slow", ());
+//! sent.cancel();
+//! assert_eq!(sent.wait().unwrap_err().to_string(), "cancelled (caller)");
+//!
+//! drop((peer, incoming));
+//! server.join().unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{self, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use protocol_async::hub::{Hub, Output};
+pub use protocol_async::hub::{Options, Trace, Way};
+pub use protocol_async::{Arrival, CancellationHandle, Cork, Incoming, Peer, SentRequest};
+use protocol_core::{CallError, CallOptions, CloseReason, InputBuffer, Refusal, Shutdown};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::clock::Clock;
+use crate::handler::{self, Cancelled, Handler, Notification, Responder};
+use crate::park::{Parker, block_on, block_on_for};
+
+/// Bytes asked for in one read.
+const READ_BYTES: usize = 64 << 10;
+
+/// Runs a connection over any byte streams, on three threads of its own.
+///
+/// When every handle is dropped, what is queued is written and the writer is dropped. The reader
+/// thread ends with its input: close that from outside if the peer doesn't.
+pub fn connect(
+    reader: impl Read + Send + 'static,
+    writer: impl Write + Send + 'static,
+    options: impl Into<Options>,
+) -> (Peer, Incoming) {
+    let clock = Clock::start();
+    let (hub, peer, incoming) = Hub::new(options, move || clock.now());
+    let hub = Arc::new(hub);
+    let (reading, timing) = (hub.clone(), hub.clone());
+    thread::spawn(move || read(&reading, reader));
+    thread::spawn(move || keep_time(&timing, clock));
+    thread::spawn(move || write(&hub, writer));
+    (peer, incoming)
+}
+
+/// Runs a connection over a TCP stream, which is shut down at the end. Its small messages are not
+/// held back.
+///
+/// # Errors
+///
+/// Those of cloning the stream.
+pub fn tcp(stream: TcpStream, options: impl Into<Options>) -> io::Result<(Peer, Incoming)> {
+    stream.set_nodelay(true)?;
+    let reader = stream.try_clone()?;
+    Ok(connect(reader, ShutDown(stream, |stream| stream.shutdown(net::Shutdown::Both)), options))
+}
+
+/// Runs a connection over a Unix socket, which is shut down at the end.
+///
+/// # Errors
+///
+/// Those of cloning the stream.
+#[cfg(unix)]
+pub fn unix(
+    stream: std::os::unix::net::UnixStream,
+    options: impl Into<Options>,
+) -> io::Result<(Peer, Incoming)> {
+    let reader = stream.try_clone()?;
+    Ok(connect(reader, ShutDown(stream, |stream| stream.shutdown(net::Shutdown::Both)), options))
+}
+
+/// A socket that is shut down when it is dropped: its other half keeps it open else, and neither the
+/// peer nor our own reader would see the end.
+struct ShutDown<S>(S, fn(&S) -> io::Result<()>);
+
+impl<S: Write> Write for ShutDown<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl<S> Drop for ShutDown<S> {
+    fn drop(&mut self) {
+        // It may be down already.
+        let _ = (self.1)(&self.0);
+    }
+}
+
+/// Reads until the input ends. It never waits for handlers or for the writer (G3).
+fn read(hub: &Hub, mut reader: impl Read) {
+    let mut input = InputBuffer::new();
+    while !hub.is_closed() {
+        match input.fill(READ_BYTES, |room| reader.read(room)) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return hub.finish(&input),
+            Ok(_) => hub.receive(&mut input),
+        }
+    }
+}
+
+/// Fires the timers until nothing can come any more. Apart from the writer, which may be stuck in a
+/// peer that does not read.
+fn keep_time(hub: &Hub, clock: Clock) {
+    let parker = Parker::new();
+    loop {
+        let due = hub.poll_timers(parker.waker());
+        // Asked once the waker is there, so that an end after this wakes us.
+        if hub.is_over() {
+            return;
+        }
+        parker.park(due.map(|due| clock.until(due)));
+    }
+}
+
+/// Writes what there is to write, until nothing can come any more.
+fn write(hub: &Hub, writer: impl Write) {
+    let parker = Parker::new();
+    let mut writer = Some(writer);
+    let mut output = Vec::new();
+    loop {
+        match hub.poll_output(parker.waker(), &mut output) {
+            Output::Write => {
+                if let Some(open) = &mut writer {
+                    if open.write_all(&output).and_then(|()| open.flush()).is_err() {
+                        // The peer reads no more. What it has already written is still to be
+                        // read, so the connection lives until the reader finds the end.
+                        writer = None;
+                    }
+                }
+                output.clear();
+                hub.written();
+            }
+            Output::Idle => parker.park(None),
+            Output::Over => return,
+        }
+    }
+}
+
+/// Waiting for a call by blocking the thread.
+pub trait Wait<T>: Sized {
+    /// Waits for the outcome.
+    ///
+    /// # Errors
+    ///
+    /// Every outcome but a result.
+    fn wait(self) -> Result<T, CallError>;
+
+    /// Waits at most that long; `None` if the call is still in flight then, which it stays.
+    fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<T, CallError>>;
+}
+
+impl<T: DeserializeOwned> Wait<T> for SentRequest<T> {
+    fn wait(self) -> Result<T, CallError> {
+        block_on(self)
+    }
+
+    fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<T, CallError>> {
+        block_on_for(self, timeout)
+    }
+}
+
+/// Serves until the connection closes, on this thread and `workers - 1` more.
+///
+/// One worker takes everything in the peer's order. With more, a notification may be taken while an
+/// earlier request is still being served.
+pub fn serve(
+    incoming: &Incoming,
+    workers: usize,
+    handler: &(impl Handler + Sync + ?Sized),
+) -> CloseReason {
+    thread::scope(|scope| {
+        for _ in 1..workers {
+            scope.spawn(|| serve_here(incoming, handler));
+        }
+        serve_here(incoming, handler)
+    })
+}
+
+fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseReason {
+    loop {
+        match block_on(incoming.receive()) {
+            Ok(Arrival::Request(request, responder)) => {
+                let peer = responder.peer();
+                let cancelled = responder.cancellation().cause();
+                let mut at_work = AtWork { incoming, peer, responder };
+                let answer = handler::answer(handler, &request, &mut at_work, cancelled);
+                at_work.responder.answer(answer);
+            }
+            Ok(Arrival::Notification(notification)) => {
+                if handler::notify(handler, &notification).is_break() {
+                    incoming.peer().shutdown(Shutdown::CancelAll);
+                }
+            }
+            Ok(Arrival::Violation { violation, id }) => {
+                handler::report(handler, violation, id.as_ref());
+            }
+            Ok(_) => {}
+            Err(reason) => return reason,
+        }
+    }
+}
+
+/// What a handler on one of our threads can do.
+struct AtWork<'s> {
+    incoming: &'s Incoming,
+    peer: Peer,
+    responder: protocol_async::Responder,
+}
+
+impl Responder for AtWork<'_> {
+    fn checkpoint(&mut self) -> Result<(), Cancelled> {
+        self.responder.cancellation().checkpoint()
+    }
+
+    fn sleep(&mut self, duration: Duration) -> Result<(), Cancelled> {
+        let mut cancelled = self.responder.cancellation().cancelled();
+        block_on_for(&mut cancelled, duration).map_or(Ok(()), |cause| Err(Cancelled { cause }))
+    }
+
+    fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
+        self.peer.notify_raw(method, params)
+    }
+
+    fn take_notification(&mut self, method: &str) -> Option<Notification> {
+        self.incoming.take_notification(method)
+    }
+
+    fn call(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+    ) -> Result<Box<RawValue>, CallError> {
+        let sent = self.peer.call_raw(method, params, options.parent(self.responder.handle()));
+        sent.wait()
+    }
+}

@@ -1,0 +1,301 @@
+//! What only the single-threaded host does.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
+use protocol_blocking::threaded::{Options, Way};
+use protocol_blocking::{Answer, Request, Responder};
+use protocol_core::{CallError, CallOptions, Cause, CloseReason};
+use serde_json::{Value, json};
+use support::streams::pipe;
+use support::{Runtime, Server, Wire, acp, cancel, cancelled, raw, request, result};
+
+fn echo(request: &Request, _: &mut dyn Responder) -> Answer {
+    Ok(request.params.clone().unwrap_or_else(|| raw(&Value::Null)))
+}
+
+#[test]
+fn other_requests_stay_queued_and_are_served_in_order() {
+    let mut server = Server::start(Runtime::Single);
+    server.wire.request(1, "steps", &json!([]));
+    assert_eq!(server.told(), "started");
+    server.wire.send([request(2, "echo", &json!([2])), request(3, "sleep", &json!([]))]);
+    server.wire.send([request(4, "echo", &json!([4])), cancel(3), cancel(1)]);
+    let ids = [(); 4].map(|()| server.wire.receive()["id"].as_u64().unwrap());
+    assert_eq!(ids, [1, 2, 3, 4]);
+    assert_eq!(server.told_so_far(), ["peer"], "request 3 was cancelled in the queue and not run");
+}
+
+#[test]
+fn a_cancel_of_another_request_does_not_stop_the_one_at_work() {
+    let mut server = Server::start(Runtime::Single);
+    server.wire.request(1, "stop", &json!([]));
+    assert_eq!(server.told(), "waiting");
+    server.wire.send([request(2, "sleep", &json!([])), cancel(2)]);
+    // It goes on for some turns after that.
+    for _ in 0..3 {
+        assert_eq!(server.told(), "waiting");
+    }
+    server.wire.send([support::notification("stop", &json!([1]))]);
+    assert_eq!(server.wire.receive()["result"], json!({ "stopped": [1] }));
+    assert_eq!(server.wire.receive(), cancelled(2));
+}
+
+#[test]
+fn sleep_lasts_and_wakes_at_once() {
+    let mut server = Server::start(Runtime::Single);
+    server.wire.request(1, "sleep", &json!([]));
+    assert_eq!(server.told(), "asleep");
+    // It is asleep, or about to be; a cancel wakes it either way.
+    let begun = Instant::now();
+    server.wire.send([cancel(1)]);
+    assert_eq!(server.wire.receive(), cancelled(1));
+    assert!(begun.elapsed() < Duration::from_secs(5));
+
+    let (mut wire, mut host) = client();
+    wire.request(1, "sleep", &json!([]));
+    let sleep = |_: &Request, responder: &mut dyn Responder| -> Answer {
+        let begun = Instant::now();
+        responder.sleep(Duration::from_millis(30))?;
+        Ok(raw(&json!(begun.elapsed() >= Duration::from_millis(30))))
+    };
+    let running = thread::spawn(move || host.run(&sleep).unwrap());
+    assert_eq!(wire.receive()["result"], true);
+    wire.hang_up();
+    running.join().unwrap();
+}
+
+#[test]
+fn it_works_on_pipes_unix_sockets_and_tcp() {
+    fn check<T: Transport>(transport: T, mut peer: impl io::Write, answers: impl io::Read) {
+        peer.write_all((request(1, "echo", &json!(["x"])) + "\n").as_bytes()).unwrap();
+        drop(peer);
+        let mut host = Host::new(transport, acp());
+        assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
+        drop(host);
+        let answer: Value = serde_json::from_reader(answers).unwrap();
+        assert_eq!(answer["result"], json!(["x"]));
+    }
+    /// Hangs up one way when it is dropped.
+    struct HangUp<S>(S, fn(&S));
+    impl<S: io::Write> io::Write for HangUp<S> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            self.0.flush()
+        }
+    }
+    impl<S> Drop for HangUp<S> {
+        fn drop(&mut self) {
+            (self.1)(&self.0);
+        }
+    }
+
+    let ((from_peer, peer), (answers, to_peer)) = (pipe(), pipe());
+    check(FdTransport::new(from_peer, to_peer), peer, answers);
+
+    let (near, far) = UnixStream::pair().unwrap();
+    let peer =
+        HangUp(near.try_clone().unwrap(), |s| s.shutdown(std::net::Shutdown::Write).unwrap());
+    check(FdTransport::new(far.try_clone().unwrap(), far), peer, near);
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let far = listener.accept().unwrap().0;
+    let peer =
+        HangUp(near.try_clone().unwrap(), |s| s.shutdown(std::net::Shutdown::Write).unwrap());
+    check(FdTransport::new(far.try_clone().unwrap(), far), peer, near);
+}
+
+#[test]
+fn a_plain_transport_serves_what_is_there() {
+    let input = [1, 2, 3].map(|id| request(id, "echo", &json!([id])) + "\n").concat();
+    let mut output = Vec::new();
+    let mut host = Host::new(PlainTransport::new(input.as_bytes(), &mut output), acp());
+    assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
+    drop(host);
+    let answers: Vec<Value> = serde_json::Deserializer::from_slice(&output)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(answers.len(), 3);
+    assert_eq!(answers[2]["result"], json!([3]));
+}
+
+#[test]
+fn a_plain_transport_is_not_read_while_a_handler_works() {
+    let input = [request(1, "look", &json!([])), request(2, "look", &json!([])), cancel(2)];
+    let input = input.join("\n") + "\n";
+    let look = |_: &Request, responder: &mut dyn Responder| -> Answer {
+        responder.sleep(Duration::from_millis(1))?;
+        Ok(raw(&json!(responder.checkpoint().is_ok())))
+    };
+    let mut output = Vec::new();
+    let mut host = Host::new(PlainTransport::new(input.as_bytes(), &mut output), acp());
+    host.run(&look).unwrap();
+    drop(host);
+    let text = String::from_utf8(output).unwrap();
+    // One read brought all three, so the second was marked before its turn.
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.lines().next().unwrap().contains("true"), "{text}");
+    assert!(text.contains("-32800"), "{text}");
+}
+
+fn client() -> (Wire, Host<FdTransport<UnixStream, UnixStream>>) {
+    let (wire, stream) = Wire::pair();
+    (wire, Host::new(FdTransport::new(stream.try_clone().unwrap(), stream), acp()))
+}
+
+#[test]
+fn g01_a_host_may_call_before_it_serves() {
+    let (mut wire, mut host) = client();
+    // The answer is there before the question; and a request that comes meanwhile waits.
+    wire.send([request(9, "echo", &json!([9])), result(1, &json!("early"))]);
+    let peer = thread::spawn(move || {
+        assert_eq!(wire.receive()["method"], "hello");
+        wire.send([result(1, &json!("answer"))]);
+        assert_eq!(wire.receive()["id"], 9);
+        wire.hang_up();
+    });
+    let answer = host.call("hello", None, CallOptions::default()).unwrap();
+    assert!(["\"answer\"", "\"early\""].contains(&answer.get()));
+    host.run(&echo).unwrap();
+    peer.join().unwrap();
+}
+
+#[test]
+fn g05_timers_fire_while_it_waits() {
+    let (mut wire, mut host) = client();
+    let options = CallOptions::default().timeout(Duration::from_millis(30));
+    let error = host.call("silence", None, options).unwrap_err();
+    assert!(matches!(error, CallError::TimedOut { cause: Cause::Deadline }), "{error}");
+    drop(wire.receive());
+    // The cancel leaves with whatever the host does next.
+    wire.hang_up();
+    host.run(&echo).unwrap();
+    assert_eq!(wire.receive()["params"], json!({ "requestId": 1 }));
+}
+
+#[test]
+fn g05_timers_fire_while_a_handler_works() {
+    let (mut wire, mut host) = client();
+    wire.request(1, "work", &json!([]));
+    let nested = |_: &Request, responder: &mut dyn Responder| -> Answer {
+        let options = CallOptions::default().timeout(Duration::from_millis(300));
+        let error = responder.call("silence", None, options).unwrap_err();
+        Ok(raw(&json!(error.to_string())))
+    };
+    let running = thread::spawn(move || host.run(&nested).unwrap());
+    assert_eq!(wire.receive()["method"], "silence");
+    assert_eq!(wire.receive()["params"], json!({ "requestId": 1 }));
+    assert_eq!(wire.receive()["result"], "timed out (deadline)");
+    wire.hang_up();
+    running.join().unwrap();
+}
+
+#[test]
+fn b18_a_deadline_while_our_write_is_stuck() {
+    let (_wire, mut host) = client();
+    host.notify("big", Some(&*raw(&json!(["x".repeat(8 << 20)])))).unwrap();
+    let options = CallOptions::default().timeout(Duration::from_millis(30));
+    let error = host.call("silence", None, options).unwrap_err();
+    assert!(matches!(error, CallError::TimedOut { cause: Cause::Deadline }), "{error}");
+}
+
+#[test]
+fn g07_a_lost_peer_settles_the_hosts_own_call() {
+    let (wire, mut host) = client();
+    drop(wire);
+    let error = host.call("hello", None, CallOptions::default()).unwrap_err();
+    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone }), "{error}");
+}
+
+#[test]
+fn g08_requests_above_the_inbox_limit_are_refused() {
+    let (mut wire, stream) = Wire::pair();
+    let mut options = Options::new(acp());
+    options.inbox_bytes = 1_000;
+    let transport = FdTransport::new(stream.try_clone().unwrap(), stream);
+    let mut host = Host::new(transport, options);
+    let text = "x".repeat(600);
+    wire.send((1..=4).map(|id| request(id, "echo", &json!([text]))));
+    wire.hang_up();
+    host.run(&echo).unwrap();
+    let answers = wire.answers(4);
+    // One read brought them all: the first waits, and there is no room for more beside it.
+    assert_eq!(answers[0]["result"], json!([text]));
+    let code = acp().dialect.overload_code;
+    assert!(answers[1..].iter().all(|answer| answer["error"]["code"] == code), "{answers:?}");
+}
+
+#[test]
+fn a_trace_sees_every_message() {
+    use std::sync::{Arc, Mutex};
+    let (mut wire, stream) = Wire::pair();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let mut options = Options::new(acp());
+    let record = seen.clone();
+    options.trace = Some(Box::new(move |way, message| {
+        record.lock().unwrap().push((way, String::from_utf8(message.to_vec()).unwrap()));
+    }));
+    let mut host = Host::new(FdTransport::new(stream.try_clone().unwrap(), stream), options);
+    wire.request(1, "echo", &json!([1]));
+    wire.hang_up();
+    host.run(&echo).unwrap();
+    let seen = seen.lock().unwrap();
+    let ways: Vec<Way> = seen.iter().map(|(way, _)| *way).collect();
+    assert_eq!(ways, [Way::Received, Way::Sent]);
+    assert!(seen[1].1.ends_with('}'), "without framing: {seen:?}");
+}
+
+/// A transport whose waiting fails after some turns.
+struct Failing {
+    input: Vec<u8>,
+    turns: u32,
+}
+
+impl Transport for Failing {
+    fn readiness(&self) -> Readiness {
+        Readiness::Told
+    }
+
+    fn wait(&mut self, interest: Ready, _: Option<Duration>) -> io::Result<Ready> {
+        self.turns = self.turns.checked_sub(1).ok_or(io::ErrorKind::Other)?;
+        Ok(Ready { read: interest.read && !self.input.is_empty(), write: interest.write })
+    }
+
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        room[..self.input.len()].copy_from_slice(&self.input);
+        Ok(std::mem::take(&mut self.input).len())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+}
+
+#[test]
+fn g07_a_failing_transport_ends_the_handler_and_is_reported() {
+    let input = (request(1, "steps", &json!([])) + "\n").into_bytes();
+    let mut host = Host::new(Failing { input, turns: 20 }, acp());
+    let causes = std::sync::Mutex::new(Vec::new());
+    let steps = |_: &Request, responder: &mut dyn Responder| -> Answer {
+        loop {
+            if let Err(cancelled) = responder.checkpoint() {
+                causes.lock().unwrap().push(cancelled.cause);
+                return Err(cancelled.into());
+            }
+        }
+    };
+    assert_eq!(host.run(&steps).unwrap_err().kind(), io::ErrorKind::Other);
+    assert_eq!(causes.into_inner().unwrap(), [Cause::Shutdown]);
+}

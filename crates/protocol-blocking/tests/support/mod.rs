@@ -1,0 +1,261 @@
+//! A peer that speaks raw lines, and a server under test on either runtime.
+// Each test file is a crate of its own and uses some of this.
+#![allow(dead_code)]
+
+pub(crate) mod streams;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::ops::ControlFlow;
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use protocol_blocking::single::{FdTransport, Host};
+use protocol_blocking::{Answer, Handler, Notification, Request, Responder, threaded};
+use protocol_core::{CallOptions, CloseReason, Config, Dialect};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn acp() -> Config {
+    Config::new(Dialect::ACP_V1)
+}
+
+pub(crate) fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).unwrap()
+}
+
+pub(crate) fn request(id: u64, method: &str, params: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+}
+
+pub(crate) fn notification(method: &str, params: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
+}
+
+pub(crate) fn cancel(id: u64) -> String {
+    notification("$/cancel_request", &json!({ "requestId": id }))
+}
+
+pub(crate) fn result(id: u64, result: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()
+}
+
+pub(crate) fn cancelled(id: u64) -> Value {
+    let error = json!({ "code": -32800, "message": "Request cancelled" });
+    json!({ "jsonrpc": "2.0", "id": id, "error": error })
+}
+
+/// The other end of a connection, one JSON a line.
+pub(crate) struct Wire {
+    reader: BufReader<UnixStream>,
+}
+
+impl Wire {
+    pub(crate) fn new(stream: UnixStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { reader: BufReader::new(stream) }
+    }
+
+    /// A pair: ours to talk over, and the stream for what is under test.
+    pub(crate) fn pair() -> (Self, UnixStream) {
+        let (near, far) = UnixStream::pair().unwrap();
+        (Self::new(near), far)
+    }
+
+    /// Writes the messages in one write.
+    pub(crate) fn send<S: AsRef<str>>(&mut self, messages: impl IntoIterator<Item = S>) {
+        let mut bytes = Vec::new();
+        for message in messages {
+            bytes.extend_from_slice(message.as_ref().as_bytes());
+            bytes.push(b'\n');
+        }
+        self.reader.get_mut().write_all(&bytes).unwrap();
+    }
+
+    /// The next message, or `None` at the end.
+    pub(crate) fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        let read = self.reader.read_line(&mut line).expect("it comes in time");
+        (read > 0).then(|| serde_json::from_str(&line).unwrap())
+    }
+
+    pub(crate) fn receive(&mut self) -> Value {
+        self.next().expect("a message")
+    }
+
+    /// So many answers, by id.
+    pub(crate) fn answers(&mut self, count: u64) -> Vec<Value> {
+        let mut answers: Vec<Value> = (0..count).map(|_| self.receive()).collect();
+        answers.sort_by_key(|answer| answer["id"].as_u64());
+        answers
+    }
+
+    pub(crate) fn request(&mut self, id: u64, method: &str, params: &Value) {
+        self.send([request(id, method, params)]);
+    }
+
+    /// Ends what we write; what is written to us can still be read.
+    pub(crate) fn hang_up(&self) {
+        self.reader.get_ref().shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+/// Every way of running a handler.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Runtime {
+    /// With so many workers.
+    Threaded(usize),
+    Single,
+}
+
+/// One worker, several, and no thread at all but the host's.
+pub(crate) const RUNTIMES: [Runtime; 3] =
+    [Runtime::Threaded(1), Runtime::Threaded(3), Runtime::Single];
+/// Those that take everything in order.
+pub(crate) const ORDERED: [Runtime; 2] = [Runtime::Threaded(1), Runtime::Single];
+
+/// A server under test, and what its handlers say.
+pub(crate) struct Server {
+    pub(crate) wire: Wire,
+    told: Receiver<String>,
+    release: Sender<()>,
+    running: JoinHandle<CloseReason>,
+}
+
+impl Server {
+    pub(crate) fn start(runtime: Runtime) -> Self {
+        Self::with(runtime, acp())
+    }
+
+    pub(crate) fn with(runtime: Runtime, config: Config) -> Self {
+        let (wire, stream) = Wire::pair();
+        let (tell, told) = channel();
+        let (release, gate) = channel();
+        let methods = Methods { tell, gate: Mutex::new(gate) };
+        let running = thread::spawn(move || match runtime {
+            Runtime::Threaded(workers) => {
+                let (_, incoming) = threaded::unix(stream, config).unwrap();
+                threaded::serve(&incoming, workers, &methods)
+            }
+            Runtime::Single => {
+                let transport = FdTransport::new(stream.try_clone().unwrap(), stream);
+                Host::new(transport, config).run(&methods).unwrap()
+            }
+        });
+        Self { wire, told, release, running }
+    }
+
+    /// What a handler says next.
+    pub(crate) fn told(&self) -> String {
+        self.told.recv_timeout(PATIENCE).expect("a handler says something")
+    }
+
+    /// Everything that handlers have said and nobody has asked for.
+    pub(crate) fn told_so_far(&self) -> Vec<String> {
+        self.told.try_iter().collect()
+    }
+
+    /// Lets one `gate` through.
+    pub(crate) fn release(&self) {
+        self.release.send(()).unwrap();
+    }
+
+    /// Hangs up and waits for its end; gives what it still sent.
+    pub(crate) fn end(self) -> (CloseReason, Vec<Value>) {
+        self.wire.hang_up();
+        self.wait()
+    }
+
+    /// Waits until it ends by itself; gives what it still sent.
+    pub(crate) fn wait(mut self) -> (CloseReason, Vec<Value>) {
+        let rest = std::iter::from_fn(|| self.wire.next()).collect();
+        (self.running.join().unwrap(), rest)
+    }
+}
+
+/// The handlers.
+struct Methods {
+    tell: Sender<String>,
+    gate: Mutex<Receiver<()>>,
+}
+
+impl Methods {
+    fn tell(&self, what: impl ToString) {
+        // A test may have seen enough.
+        let _ = self.tell.send(what.to_string());
+    }
+}
+
+impl Handler for Methods {
+    fn request(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
+        match request.method.as_str() {
+            "echo" => Ok(request.params.clone().unwrap_or_else(|| raw(&Value::Null))),
+            "big" => {
+                let (bytes,): (usize,) = request.params()?;
+                Ok(raw(&json!("x".repeat(bytes))))
+            }
+            // Works in steps for ever, until it is cancelled.
+            "steps" => {
+                self.tell("started");
+                loop {
+                    if let Err(cancelled) = responder.checkpoint() {
+                        self.tell(cancelled.cause);
+                        return Err(cancelled.into());
+                    }
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            "sleep" => {
+                self.tell("asleep");
+                if let Err(cancelled) = responder.sleep(Duration::from_secs(600)) {
+                    self.tell(cancelled.cause);
+                    return Err(cancelled.into());
+                }
+                Ok(raw(&Value::Null))
+            }
+            // Does nothing, not even look, until the test says so.
+            "gate" => {
+                self.tell("at the gate");
+                self.gate.lock().unwrap().recv_timeout(PATIENCE).expect("it is released");
+                responder.checkpoint()?;
+                Ok(raw(&Value::Null))
+            }
+            "nested" => {
+                let answer = responder.call("inner", None, CallOptions::default())?;
+                Ok(raw(&json!({ "inner": answer })))
+            }
+            "stop" => loop {
+                self.tell("waiting");
+                responder.sleep(Duration::from_millis(10))?;
+                if let Some(stop) = responder.take_notification("stop") {
+                    return Ok(raw(&json!({ "stopped": stop.params })));
+                }
+            },
+            "progress" => {
+                for step in 1..=3 {
+                    responder.notify("step", Some(&*raw(&json!([step])))).unwrap();
+                }
+                Ok(raw(&Value::Null))
+            }
+            "panic" => panic!("as the test wants"),
+            _ => Err(request.unknown_method()),
+        }
+    }
+
+    fn notification(&self, notification: &Notification) -> ControlFlow<()> {
+        match notification.method.as_str() {
+            "exit" => ControlFlow::Break(()),
+            "panic" => panic!("as the test wants"),
+            method => {
+                self.tell(method);
+                ControlFlow::Continue(())
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Our own calls on threads: their outcomes, their cancels, and what leaves when.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use protocol_blocking::threaded::{Incoming, Peer, SentRequest, Wait, connect, serve, tcp, unix};
+use protocol_blocking::{Answer, Request, Responder, block_on, block_on_for};
+use protocol_core::{CallError, CallOptions, CancelOutcome, Cause, Refusal, Shutdown};
+use serde_json::{Value, json};
+use support::streams::{held_writer, pipe, told_reader};
+use support::{PATIENCE, Wire, acp, cancel, cancelled, raw, request, result};
+
+fn client() -> (Wire, Peer, Incoming) {
+    let (wire, stream) = Wire::pair();
+    let (peer, incoming) = unix(stream, acp()).unwrap();
+    (wire, peer, incoming)
+}
+
+fn slow(peer: &Peer) -> SentRequest<Value> {
+    peer.call("slow", json!([]))
+}
+
+fn timing_out(after: Duration) -> CallOptions {
+    CallOptions::default().timeout(after)
+}
+
+#[test]
+fn g01_a_call_and_its_result_over_every_stream() {
+    let echo = |request: &Request, _: &mut dyn Responder| -> Answer {
+        Ok(request.params.clone().unwrap_or_else(|| raw(&Value::Null)))
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dialled = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (unix_near, unix_far) = UnixStream::pair().unwrap();
+    let ((from_server, to_client), (from_client, to_server)) = (pipe(), pipe());
+    let connections = [
+        (unix(unix_near, acp()).unwrap(), unix(unix_far, acp()).unwrap()),
+        (tcp(dialled, acp()).unwrap(), tcp(listener.accept().unwrap().0, acp()).unwrap()),
+        (connect(from_server, to_server, acp()), connect(from_client, to_client, acp())),
+    ];
+    for ((peer, mine), (_, incoming)) in connections {
+        let server = thread::spawn(move || serve(&incoming, 2, &echo));
+        let answer: Value = peer.call("echo", json!({ "a": [1, "é"] })).wait().unwrap();
+        assert_eq!(answer, json!({ "a": [1, "é"] }));
+        drop((peer, mine));
+        server.join().expect("dropping every handle hangs up, which ends the server");
+    }
+}
+
+#[test]
+fn g01_errors_come_back_as_they_are() {
+    let (mut wire, peer, _incoming) = client();
+    let sent = slow(&peer);
+    wire.receive();
+    wire.send([r#"{"jsonrpc":"2.0","id":1,"error":{"code":-5,"message":"no","data":[1]}}"#]);
+    let Err(CallError::Error(error)) = sent.wait() else { panic!("an error") };
+    assert_eq!((error.code, error.message.as_str()), (-5, "no"));
+    assert_eq!(error.data.unwrap().get(), "[1]");
+}
+
+#[test]
+fn b01_a_malformed_answer_settles_the_call() {
+    let (mut wire, peer, _incoming) = client();
+    let sent = slow(&peer);
+    wire.receive();
+    wire.send([r#"{"jsonrpc":"2.0","id":1,"error":{"code":"high"}}"#]);
+    assert!(matches!(sent.wait(), Err(CallError::Malformed)));
+}
+
+#[test]
+fn g05_any_thread_may_cancel() {
+    let (mut wire, peer, _incoming) = client();
+    let sent = slow(&peer);
+    assert_eq!(wire.receive()["method"], "slow");
+    let handle = sent.cancellation_handle();
+    let canceller = thread::spawn(move || (handle.cancel(), handle.cancel()));
+    assert_eq!(wire.receive()["params"], json!({ "requestId": 1 }));
+    wire.send([cancelled(1).to_string()]);
+    let error = sent.wait().unwrap_err();
+    assert!(matches!(error, CallError::Cancelled { cause: Cause::Caller, error: Some(_) }));
+    let (first, second) = canceller.join().unwrap();
+    assert_eq!(first, CancelOutcome::Sent);
+    assert!(matches!(second, CancelOutcome::AlreadySent | CancelOutcome::AlreadySettled));
+}
+
+#[test]
+fn g05_dropping_cancels_and_says_so_once() {
+    let (mut wire, peer, _incoming) = client();
+    let sent = slow(&peer);
+    assert_eq!(wire.receive()["id"], 1);
+    sent.cancel();
+    drop(sent);
+    assert_eq!(wire.receive()["method"], "$/cancel_request");
+    peer.notify("next", json!([])).unwrap();
+    assert_eq!(wire.receive()["method"], "next", "there is never a second cancel");
+}
+
+#[test]
+fn g05_dropping_a_settled_call_sends_nothing() {
+    let (mut wire, peer, _incoming) = client();
+    let mut sent = slow(&peer);
+    wire.receive();
+    wire.send([result(1, &json!(1))]);
+    assert_eq!(sent.wait_timeout(PATIENCE).unwrap().unwrap(), json!(1));
+    drop(sent);
+    peer.notify("next", json!([])).unwrap();
+    assert_eq!(wire.receive()["method"], "next");
+}
+
+#[test]
+fn g05_detaching_cancels_nothing() {
+    let (mut wire, peer, _incoming) = client();
+    slow(&peer).detach();
+    assert_eq!(wire.receive()["method"], "slow");
+    peer.notify("next", json!([])).unwrap();
+    assert_eq!(wire.receive()["method"], "next");
+}
+
+#[test]
+fn a_cancellation_handle_keeps_nothing_alive() {
+    let (mut wire, peer, incoming) = client();
+    let sent = slow(&peer);
+    wire.receive();
+    wire.send([result(1, &json!(1))]);
+    let handle = sent.cancellation_handle();
+    sent.wait().unwrap();
+    drop((peer, incoming));
+    assert_eq!(wire.next(), None, "the connection hangs up");
+    assert_eq!(handle.cancel(), CancelOutcome::AlreadySettled);
+}
+
+#[test]
+fn g05_a_deadline_frees_the_caller_at_once_and_sends_the_cancel() {
+    let (mut wire, peer, _incoming) = client();
+    let begun = Instant::now();
+    let options = timing_out(Duration::from_millis(300));
+    let sent: SentRequest<Value> = peer.call_with("slow", json!([]), options);
+    let error = sent.wait().unwrap_err();
+    assert!(matches!(error, CallError::TimedOut { cause: Cause::Deadline }), "{error}");
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    assert_eq!(wire.receive()["method"], "slow");
+    assert_eq!(wire.receive()["params"], json!({ "requestId": 1 }));
+    // The answer is late, and harms nothing.
+    wire.send([result(1, &json!("late"))]);
+    let sent = slow(&peer);
+    wire.receive();
+    wire.send([result(2, &json!("in time"))]);
+    assert_eq!(sent.wait().unwrap(), "in time");
+}
+
+#[test]
+fn g05_a_deadline_frees_the_caller_while_our_write_is_stuck() {
+    let ((input, _far), (writer, held)) = (pipe(), held_writer());
+    let (peer, _incoming) = connect(input, writer, acp());
+    peer.notify("stuck", json!([])).unwrap();
+    held.begun();
+    let mut sent: SentRequest<Value> =
+        peer.call_with("slow", json!([]), timing_out(Duration::from_millis(20)));
+    let outcome = sent.wait_timeout(PATIENCE).expect("no write is waited for");
+    assert!(matches!(outcome, Err(CallError::TimedOut { cause: Cause::Deadline })));
+    held.permit();
+    // It never left, so nor does its cancel (G4).
+    drop((peer, _incoming, sent));
+    assert!(held.is_dropped());
+}
+
+#[test]
+fn g12_a_wait_may_give_up_and_go_on() {
+    let (mut wire, peer, _incoming) = client();
+    let mut sent = slow(&peer);
+    assert!(sent.wait_timeout(Duration::from_millis(5)).is_none());
+    wire.receive();
+    wire.send([result(1, &json!(1))]);
+    assert_eq!(sent.wait().unwrap(), json!(1));
+}
+
+#[test]
+fn g07_a_hang_up_settles_every_call() {
+    let (wire, peer, _incoming) = client();
+    let sent: Vec<_> = (0..10).map(|_| slow(&peer)).collect();
+    drop(wire);
+    for sent in sent {
+        let error = sent.wait().unwrap_err();
+        assert!(matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone }), "{error}");
+    }
+    assert!(matches!(slow(&peer).wait(), Err(CallError::Refused(Refusal::Closed))));
+}
+
+#[test]
+fn g05_a_shutdown_that_abandons_settles_every_call() {
+    let (_wire, peer, _incoming) = client();
+    let sent = slow(&peer);
+    peer.shutdown(Shutdown::Abandon);
+    let error = sent.wait().unwrap_err();
+    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::Shutdown }), "{error}");
+}
+
+#[test]
+fn g04_a_call_that_has_not_left_is_withdrawn() {
+    let ((input, _far), (writer, held)) = (pipe(), held_writer());
+    let (peer, _incoming) = connect(input, writer, acp());
+    peer.notify("first", json!([])).unwrap();
+    held.begun();
+    let sent = slow(&peer);
+    assert_eq!(sent.cancel(), CancelOutcome::Withdrawn);
+    let error = sent.wait().unwrap_err();
+    assert!(matches!(error, CallError::Cancelled { cause: Cause::Caller, error: None }));
+    peer.notify("last", json!([])).unwrap();
+    held.permit();
+    assert_eq!(held.write(), "{\"jsonrpc\":\"2.0\",\"method\":\"last\",\"params\":[]}\n");
+}
+
+#[test]
+fn g04_a_cork_puts_request_and_cancel_into_one_write() {
+    let ((input, _far), (writer, held)) = (pipe(), held_writer());
+    let (peer, _incoming) = connect(input, writer, acp());
+    let cork = peer.cork();
+    peer.notify("edit", json!([])).unwrap();
+    let sent = slow(&peer);
+    assert_eq!(sent.cancel(), CancelOutcome::Sent);
+    drop(cork);
+    let written = held.write();
+    let edit = support::notification("edit", &json!([]));
+    let expected = [edit, request(1, "slow", &json!([])), cancel(1)];
+    let lines: Vec<Value> =
+        written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected = expected.map(|line| serde_json::from_str::<Value>(&line).unwrap());
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn g08_a_full_outbox_refuses_and_says_when_there_is_room() {
+    let mut config = acp();
+    config.limits.unsent_bytes = 1_000;
+    let ((input, _far), (writer, held)) = (pipe(), held_writer());
+    let (peer, _incoming) = connect(input, writer, config);
+    peer.notify("stuck", json!([])).unwrap();
+    held.begun();
+    let text = "x".repeat(300);
+    let refused = loop {
+        if let Err(refusal) = peer.notify("fill", json!([text])) {
+            break refusal;
+        }
+    };
+    assert_eq!(refused, Refusal::OutboxFull);
+    assert_eq!(block_on_for(&mut peer.ready(), Duration::from_millis(20)), None);
+    held.permit();
+    block_on_for(&mut peer.ready(), PATIENCE).expect("the outbox was taken out of");
+    peer.notify("fill", json!([text])).unwrap();
+    held.permit();
+    held.permit();
+}
+
+#[test]
+fn flushed_waits_for_the_last_byte() {
+    let ((input, _far), (writer, held)) = (pipe(), held_writer());
+    let (peer, _incoming) = connect(input, writer, acp());
+    block_on(peer.flushed());
+    peer.notify("stuck", json!([])).unwrap();
+    held.begun();
+    assert_eq!(block_on_for(&mut peer.flushed(), Duration::from_millis(20)), None);
+    held.permit();
+    block_on_for(&mut peer.flushed(), PATIENCE).expect("it is written");
+}
+
+#[test]
+fn dropping_the_last_handle_ends_every_thread_and_closes_the_writer() {
+    let ((input, far), (writer, held)) = (pipe(), held_writer());
+    let (reader, ended) = told_reader(input);
+    let (peer, incoming) = connect(reader, writer, acp());
+    peer.notify("last words", json!([])).unwrap();
+    drop((peer, incoming));
+    assert!(held.write().contains("last words"), "what was queued is written");
+    assert!(held.is_dropped());
+    // A read can't be interrupted: the reader ends with its input.
+    drop(far);
+    assert_eq!(ended.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+}

@@ -1,0 +1,161 @@
+//! [`protocol_async`] on smol: byte streams, stdio, sockets, child processes, timers.
+//!
+//! ```
+//! use protocol_core::{Config, Dialect};
+//! use protocol_async::Router;
+//!
+//! # smol::block_on(async {
+//! let config = Config::new(Dialect::ACP_V1);
+//! let (near, far) = smol::net::unix::UnixStream::pair()?;
+//!
+//! // A server whose requests take until they are cancelled.
+//! let server = protocol_smol::unix(far, config);
+//! smol::spawn(async move {
+//!     let router = Router::new().request("slow", async |(): (), cx| {
+//!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
+//!         Ok(())
+//!     });
+//!     router.serve(&server.incoming).await
+//! })
+//! .detach();
+//!
+//! // A client that cancels.
+//! let client = protocol_smol::unix(near, config);
+//! let sent = client.peer.call::<()>("slow", ());
+//! sent.cancel();
+//! assert_eq!(sent.await.unwrap_err().to_string(), "cancelled (caller)");
+//! # Ok::<(), std::io::Error>(())
+//! # });
+//! ```
+#![forbid(unsafe_code)]
+
+mod child;
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures_io::{AsyncRead, AsyncWrite};
+use protocol_async::hub::Options;
+use protocol_async::{Driver, Incoming, Peer, RelayDriver, Timer};
+use protocol_core::Timestamp;
+use smol::{Task, Unblock};
+
+pub use child::{ChildConnection, child};
+
+/// smol's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct SmolTimer {
+    start: Instant,
+}
+
+impl SmolTimer {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Timer for SmolTimer {
+    type Sleep = Sleep;
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.start.elapsed()
+    }
+
+    fn sleep_until(&self, due: Timestamp) -> Sleep {
+        Sleep(smol::Timer::at(self.start + due.since(Timestamp::ZERO)))
+    }
+}
+
+/// Ends at a time.
+#[derive(Debug)]
+pub struct Sleep(smol::Timer);
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx).map(|_| ())
+    }
+}
+
+/// A connection whose driver is a task of its own on smol's global executor.
+///
+/// The task ends when every handle is dropped or the peer hangs up, and everything is answered and
+/// written. Dropping [`driver`](Self::driver) stops it; `detach` it to let it run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Connection {
+    /// Sends.
+    pub peer: Peer,
+    /// Receives.
+    pub incoming: Incoming,
+    /// The driver's task. Its output is the error that ended reading, if one did.
+    pub driver: Task<io::Result<()>>,
+}
+
+/// Makes a connection for a driver that the caller runs: on a
+/// [`LocalExecutor`](smol::LocalExecutor), or beside other work.
+pub fn connect<R, W>(
+    reader: R,
+    writer: W,
+    options: impl Into<Options>,
+) -> (Peer, Incoming, Driver<R, W, SmolTimer>)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    protocol_async::connect(reader, writer, SmolTimer::start(), options)
+}
+
+/// Makes a connection and spawns its driver on smol's global executor.
+pub fn spawn<R, W>(reader: R, writer: W, options: impl Into<Options>) -> Connection
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (peer, incoming, driver) = connect(reader, writer, options);
+    Connection { peer, incoming, driver: smol::spawn(driver) }
+}
+
+/// Joins a client in front and a server behind, for a driver that the caller runs; see
+/// [`protocol_async::relay()`].
+pub fn relay<R, W, S, X>(
+    up: (R, W),
+    down: (S, X),
+    options: protocol_async::relay::Options,
+) -> RelayDriver<R, W, S, X, SmolTimer>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    S: AsyncRead + Unpin,
+    X: AsyncWrite + Unpin,
+{
+    protocol_async::relay(up, down, SmolTimer::start(), options)
+}
+
+/// A connection over a TCP stream. Its small messages are not held back.
+///
+/// # Errors
+///
+/// Those of [`set_nodelay`](smol::net::TcpStream::set_nodelay).
+pub fn tcp(stream: smol::net::TcpStream, options: impl Into<Options>) -> io::Result<Connection> {
+    stream.set_nodelay(true)?;
+    Ok(spawn(stream.clone(), stream, options))
+}
+
+/// A connection over a Unix socket.
+#[cfg(unix)]
+pub fn unix(stream: smol::net::unix::UnixStream, options: impl Into<Options>) -> Connection {
+    spawn(stream.clone(), stream, options)
+}
+
+/// A connection over this process's standard input and output, which smol reads and writes on
+/// threads of its own.
+pub fn stdio(options: impl Into<Options>) -> Connection {
+    spawn(Unblock::new(io::stdin()), Unblock::new(io::stdout()), options)
+}

@@ -1,0 +1,47 @@
+//! An ACP agent: it answers a prompt with updates, one after another, until it is cancelled.
+//!
+//! `cargo run -p protocol-tokio --example acp_agent`, and then lines of JSON on standard input; or
+//! see `acp_client.rs`.
+
+use std::time::Duration;
+
+use protocol_async::{Incoming, Router};
+use protocol_core::{CloseReason, Config, Dialect};
+use serde_json::{Value, json};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let connection = protocol_tokio::stdio(Config::new(Dialect::ACP_V1));
+    serve(&connection.incoming).await;
+    drop((connection.peer, connection.incoming));
+    // What was answered last is still being written.
+    Ok(connection.driver.await??)
+}
+
+/// Serves until the client hangs up.
+pub(crate) async fn serve(incoming: &Incoming) -> CloseReason {
+    let router = Router::new()
+        .request("initialize", async |_: Value, _| Ok(json!({ "protocolVersion": 1 })))
+        .request("session/new", async |_: Value, _| Ok(json!({ "sessionId": "s1" })))
+        .request("session/prompt", async |prompt: Value, cx| {
+            let session = &prompt["sessionId"];
+            let talk = async {
+                for word in ["So", "you", "want", "to", "know", "everything"] {
+                    let content = json!({ "type": "text", "text": word });
+                    let update =
+                        json!({ "sessionUpdate": "agent_message_chunk", "content": content });
+                    // A client that reads nothing any more hears nothing either.
+                    let _ = cx.notify(
+                        "session/update",
+                        json!({ "sessionId": session, "update": update }),
+                    );
+                    tokio::time::sleep(Duration::from_millis(300)).await;
+                }
+            };
+            // When the client cancels, the talk is dropped where it stands, and the request is
+            // answered with error -32800.
+            cx.cancellation().run_until_cancelled(talk).await?;
+            Ok(json!({ "stopReason": "end_turn" }))
+        });
+    router.serve(incoming).await
+}

@@ -1,0 +1,56 @@
+//! An ACP client: it spawns an agent, prompts it, and cancels the prompt after the third update.
+//!
+//! `cargo run -p protocol-tokio --example acp_client -- AGENT [ARGUMENT...]`, where the agent may be
+//! `target/debug/examples/acp_agent`.
+
+use std::time::Duration;
+
+use protocol_async::{Arrival, Incoming, Peer};
+use protocol_core::{CallError, Config, Dialect};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args_os().skip(1);
+    let mut agent = Command::new(arguments.next().ok_or("name an agent to run")?);
+    agent.args(arguments);
+    let agent = protocol_tokio::child(agent, Duration::from_secs(2), Config::new(Dialect::ACP_V1))?;
+    match prompt(&agent.peer, &agent.incoming).await {
+        Ok(answer) => println!("answered: {answer}"),
+        Err(error) => println!("not answered: {error}"),
+    }
+    // Without handles the agent's input is closed, and it ends.
+    drop((agent.peer, agent.incoming));
+    println!("{}", agent.exit.await??);
+    Ok(())
+}
+
+/// Prompts, prints what comes, and cancels after the third update.
+pub(crate) async fn prompt(peer: &Peer, incoming: &Incoming) -> Result<Value, CallError> {
+    peer.call::<Value>("initialize", json!({ "protocolVersion": 1 })).await?;
+    let session: Value = peer.call("session/new", json!({ "cwd": "/", "mcpServers": [] })).await?;
+    let text = [json!({ "type": "text", "text": "Tell me everything." })];
+    let sent = peer.call::<Value>(
+        "session/prompt",
+        json!({ "sessionId": session["sessionId"], "prompt": text }),
+    );
+    let handle = sent.cancellation_handle();
+    let updates = async {
+        let mut seen = 0;
+        while let Ok(arrival) = incoming.receive().await {
+            // A request of the agent's is answered when it is dropped: with an error.
+            let Arrival::Notification(update) = arrival else { continue };
+            println!("{}", update.params.as_deref().map_or("null", |params| params.get()));
+            seen += 1;
+            if seen == 3 {
+                handle.cancel();
+            }
+        }
+    };
+    // The agent answers also what is cancelled.
+    tokio::select! {
+        answer = sent => answer,
+        () = updates => unreachable!("the call settles before the last arrival is taken"),
+    }
+}

@@ -1,0 +1,161 @@
+//! [`protocol_async`] on tokio: byte streams, stdio, sockets, child processes, timers.
+//!
+//! ```
+//! use protocol_core::{Config, Dialect};
+//! use protocol_async::Router;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config::new(Dialect::ACP_V1);
+//! let (near, far) = tokio::net::UnixStream::pair()?;
+//!
+//! // A server whose requests take until they are cancelled.
+//! let server = protocol_tokio::unix(far, config);
+//! tokio::spawn(async move {
+//!     let router = Router::new().request("slow", async |(): (), cx| {
+//!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
+//!         Ok(())
+//!     });
+//!     router.serve(&server.incoming).await
+//! });
+//!
+//! // A client that cancels.
+//! let client = protocol_tokio::unix(near, config);
+//! let sent = client.peer.call::<()>("slow", ());
+//! sent.cancel();
+//! assert_eq!(sent.await.unwrap_err().to_string(), "cancelled (caller)");
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod child;
+mod token;
+
+use std::io;
+
+use protocol_async::hub::Options;
+use protocol_async::{Driver, Incoming, Peer, RelayDriver, Timer};
+use protocol_core::Timestamp;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, Sleep};
+use tokio_util::compat::{Compat, TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+
+pub use child::{ChildConnection, child};
+pub use token::{marker_of, token_of};
+
+/// tokio's clock; it stands still where tokio's does.
+#[derive(Clone, Copy, Debug)]
+pub struct TokioTimer {
+    start: Instant,
+}
+
+impl TokioTimer {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Timer for TokioTimer {
+    type Sleep = Sleep;
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.start.elapsed()
+    }
+
+    fn sleep_until(&self, due: Timestamp) -> Sleep {
+        tokio::time::sleep_until(self.start + due.since(Timestamp::ZERO))
+    }
+}
+
+/// A connection whose driver is a task of its own.
+///
+/// The task ends when every handle is dropped or the peer hangs up, and everything is answered and
+/// written. Dropping this value does not stop it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Connection {
+    /// Sends.
+    pub peer: Peer,
+    /// Receives.
+    pub incoming: Incoming,
+    /// The driver's task. Its output is the error that ended reading, if one did.
+    pub driver: JoinHandle<io::Result<()>>,
+}
+
+/// Makes a connection for a driver that the caller runs: on a
+/// [`LocalSet`](tokio::task::LocalSet), or beside other work.
+pub fn connect<R, W>(
+    reader: R,
+    writer: W,
+    options: impl Into<Options>,
+) -> (Peer, Incoming, Driver<Compat<R>, Compat<W>, TokioTimer>)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let (reader, writer) = (reader.compat(), writer.compat_write());
+    protocol_async::connect(reader, writer, TokioTimer::start(), options)
+}
+
+/// Makes a connection and spawns its driver.
+///
+/// # Panics
+///
+/// Outside a tokio runtime.
+pub fn spawn<R, W>(reader: R, writer: W, options: impl Into<Options>) -> Connection
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (peer, incoming, driver) = connect(reader, writer, options);
+    Connection { peer, incoming, driver: tokio::spawn(driver) }
+}
+
+/// Joins a client in front and a server behind, for a driver that the caller runs; see
+/// [`protocol_async::relay()`].
+pub fn relay<R, W, S, X>(
+    (up_reader, up_writer): (R, W),
+    (down_reader, down_writer): (S, X),
+    options: protocol_async::relay::Options,
+) -> RelayDriver<Compat<R>, Compat<W>, Compat<S>, Compat<X>, TokioTimer>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    S: AsyncRead + Unpin,
+    X: AsyncWrite + Unpin,
+{
+    let up = (up_reader.compat(), up_writer.compat_write());
+    let down = (down_reader.compat(), down_writer.compat_write());
+    protocol_async::relay(up, down, TokioTimer::start(), options)
+}
+
+/// A connection over a TCP stream. Its small messages are not held back.
+///
+/// # Errors
+///
+/// Those of [`set_nodelay`](tokio::net::TcpStream::set_nodelay).
+pub fn tcp(stream: tokio::net::TcpStream, options: impl Into<Options>) -> io::Result<Connection> {
+    stream.set_nodelay(true)?;
+    let (reader, writer) = stream.into_split();
+    Ok(spawn(reader, writer, options))
+}
+
+/// A connection over a Unix socket.
+#[cfg(unix)]
+pub fn unix(stream: tokio::net::UnixStream, options: impl Into<Options>) -> Connection {
+    let (reader, writer) = stream.into_split();
+    spawn(reader, writer, options)
+}
+
+/// A connection over this process's standard input and output.
+///
+/// tokio reads standard input on a thread that nothing can interrupt: end the process with
+/// [`std::process::exit`], or drop the runtime with
+/// [`shutdown_background`](tokio::runtime::Runtime::shutdown_background), while the input is open.
+pub fn stdio(options: impl Into<Options>) -> Connection {
+    spawn(tokio::io::stdin(), tokio::io::stdout(), options)
+}

@@ -1,0 +1,64 @@
+//! The examples do what they say.
+
+#![allow(dead_code, reason = "their main functions")]
+
+#[path = "../examples/acp_agent.rs"]
+mod acp_agent;
+#[path = "../examples/acp_client.rs"]
+mod acp_client;
+#[path = "../examples/lsp_server.rs"]
+mod lsp_server;
+#[path = "../examples/proxy.rs"]
+mod proxy;
+
+use protocol_async::{Incoming, Peer};
+use protocol_core::{CallError, Config, Dialect};
+use serde_json::{Value, json};
+use tokio::io::{duplex, split};
+
+fn pair(dialect: Dialect) -> ((Peer, Incoming), (Peer, Incoming)) {
+    let (near, far) = duplex(4 << 10);
+    let open = |stream| {
+        let (reader, writer) = split(stream);
+        let connection = protocol_tokio::spawn(reader, writer, Config::new(dialect));
+        (connection.peer, connection.incoming)
+    };
+    (open(near), open(far))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_client_cancels_the_agent_through_the_proxy() {
+    let (client, proxy_up) = pair(Dialect::ACP_V1);
+    let (proxy_down, agent) = pair(Dialect::ACP_V1);
+    tokio::spawn(proxy::run(proxy_up, proxy_down));
+    tokio::spawn(async move { acp_agent::serve(&agent.1).await });
+    let outcome = acp_client::prompt(&client.0, &client.1).await;
+    assert!(matches!(outcome, Err(CallError::Cancelled { error: Some(_), .. })), "{outcome:?}");
+    let old = json!({ "sessionId": "s1" });
+    let answer: Value = client.0.call("prompt", old).await.expect("the proxy rewrites it");
+    assert_eq!(answer["stopReason"], "end_turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_highlights_and_stops() {
+    let (client, server) = pair(Dialect::LSP_3_17);
+    let served = tokio::spawn(async move { lsp_server::serve(&server.1).await });
+    let peer = &client.0;
+    peer.call::<Value>("initialize", json!({})).await.expect("it is served");
+    let document = json!({ "uri": "file:///a", "text": "one two\ntwo one\n".repeat(500) });
+    peer.notify("textDocument/didOpen", json!({ "textDocument": document }))
+        .expect("there is room");
+    let ask = json!({
+        "textDocument": { "uri": "file:///a" },
+        "position": { "line": 0, "character": 4 },
+    });
+    let found: Value =
+        peer.call("textDocument/documentHighlight", &ask).await.expect("it is served");
+    assert_eq!(found.as_array().map(Vec::len), Some(1_000));
+    let sent = peer.call::<Value>("textDocument/documentHighlight", &ask);
+    peer.flushed().await;
+    sent.cancel();
+    assert!(matches!(sent.await, Err(CallError::Cancelled { .. })));
+    peer.notify("exit", json!({})).expect("there is room");
+    served.await.expect("it ends");
+}

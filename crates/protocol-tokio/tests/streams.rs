@@ -1,0 +1,104 @@
+//! Sockets and child processes.
+
+#![cfg(unix)]
+
+use std::time::Duration;
+
+use protocol_async::Router;
+use protocol_core::{CallError, Cause, Config, Dialect};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::time::{Instant, timeout};
+
+fn acp() -> Config {
+    Config::new(Dialect::ACP_V1)
+}
+
+#[tokio::test]
+async fn g05_a_call_over_tcp_is_cancelled() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let server = protocol_tokio::tcp(listener.accept().await.unwrap().0, acp()).unwrap();
+    tokio::spawn(async move {
+        let router = Router::new().request("slow", async |(): (), cx| {
+            cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
+            Ok(())
+        });
+        router.serve(&server.incoming).await
+    });
+    let client = protocol_tokio::tcp(near, acp()).unwrap();
+    let sent = client.peer.call::<()>("slow", ());
+    client.peer.flushed().await;
+    sent.cancel();
+    assert!(matches!(sent.await, Err(CallError::Cancelled { cause: Cause::Caller, .. })));
+}
+
+#[tokio::test]
+async fn g07_the_end_is_sent_when_every_handle_is_dropped() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let mut far = listener.accept().await.unwrap().0;
+    let client = protocol_tokio::tcp(near, acp()).unwrap();
+    client.peer.notify("last", ()).unwrap();
+    drop((client.peer, client.incoming));
+    let mut all = String::new();
+    // Our own half stays open meanwhile.
+    far.read_to_string(&mut all).await.unwrap();
+    assert_eq!(all, "{\"jsonrpc\":\"2.0\",\"method\":\"last\"}\n");
+    client.driver.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn g07_a_child_ends_with_its_input() {
+    let child = protocol_tokio::child(Command::new("cat"), Duration::from_secs(30), acp()).unwrap();
+    // cat says back what we say: a request, which nobody here serves, and then our own refusal.
+    drop(child.incoming);
+    let sent = child.peer.call::<()>("echo", ());
+    assert!(matches!(sent.await, Err(CallError::Error(error)) if error.code == -32601));
+    drop(child.peer);
+    assert!(child.exit.await.unwrap().unwrap().success());
+}
+
+#[tokio::test]
+async fn g07_a_child_that_does_not_end_is_killed_after_the_grace() {
+    let mut command = Command::new("sleep");
+    command.arg("1000");
+    let grace = Duration::from_millis(50);
+    let begun = Instant::now();
+    let child = protocol_tokio::child(command, grace, acp()).unwrap();
+    drop((child.peer, child.incoming));
+    let exit = timeout(Duration::from_secs(20), child.exit).await.expect("it is killed");
+    assert!(!exit.unwrap().unwrap().success());
+    assert!(begun.elapsed() >= grace);
+}
+
+/// A child that is stuck and reads nothing, with more unwritten than a pipe holds.
+#[tokio::test]
+async fn g08_a_child_that_reads_nothing_is_killed_too() {
+    let mut command = Command::new("sleep");
+    command.arg("1000");
+    let mut config = acp();
+    config.abandoned_grace = Duration::from_millis(50);
+    let child = protocol_tokio::child(command, Duration::from_millis(50), config).unwrap();
+    child.peer.notify("bulk", ["x".repeat(1 << 20)]).unwrap();
+    drop((child.peer, child.incoming));
+    let exit = timeout(Duration::from_secs(20), child.exit).await.expect("it is killed");
+    assert!(!exit.unwrap().unwrap().success());
+}
+
+#[tokio::test]
+async fn g05_markers_and_tokens_are_converted_both_ways() {
+    let canceller = protocol_async::Canceller::new();
+    let token = protocol_tokio::token_of(&canceller.marker());
+    assert!(!token.is_cancelled());
+    canceller.cancel(Cause::Caller);
+    token.cancelled().await;
+
+    let token = tokio_util::sync::CancellationToken::new();
+    let marker = protocol_tokio::marker_of(&token);
+    drop(protocol_tokio::marker_of(&token));
+    token.cancel();
+    assert_eq!(marker.cancelled().await, Cause::Internal);
+    assert_eq!(protocol_tokio::marker_of(&token).cause(), Some(Cause::Internal));
+}
