@@ -1,0 +1,246 @@
+//! `rescind call`: one call to a real server, and its cancel.
+
+mod child;
+mod client;
+mod opening;
+mod report;
+mod runtime;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use protocol_blocking::threaded::{
+    self, CancellationHandle, Incoming, Options, Peer, SentRequest, Wait,
+};
+use protocol_core::{
+    CallError, CallOptions, CancelOutcome, CloseReason, Config, Dialect, Grace, Shutdown,
+};
+use serde_json::value::RawValue;
+
+use crate::{note, usage_error};
+use child::Child;
+use client::Client;
+use opening::Opening;
+use report::Report;
+use runtime::Runtime;
+
+/// Call a method of a server, and cancel it
+///
+/// Spawns COMMAND, opens as the dialect asks for, calls METHOD and prints the result on standard
+/// output; everything else goes to standard error. Ctrl-C sends the dialect's cancel and waits for
+/// the answer; a second Ctrl-C gives up.
+///
+/// Without COMMAND the call goes to the built-in peer; `rescind serve --help` lists its methods.
+///
+/// Exit codes: 0 result, 1 error response, 2 usage, 3 cancelled, 4 timed out, 5 connection lost.
+#[derive(Debug, Args)]
+pub struct CallArgs {
+    /// The method to call
+    method: String,
+
+    /// Its params: a JSON array or object
+    #[arg(value_name = "PARAMS_JSON", value_parser = params)]
+    params: Option<Box<RawValue>>,
+
+    /// The protocol to speak
+    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = crate::dialect::parser())]
+    dialect: Dialect,
+
+    /// What moves the bytes
+    #[arg(long, value_name = "NAME", default_value = "blocking")]
+    runtime: Runtime,
+
+    /// Cancel this long after the call, such as 300ms or 2s; with 0 both leave in one write
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    cancel_after: Option<Duration>,
+
+    /// Give the call up after this long, and tell the server
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    timeout: Option<Duration>,
+
+    /// Wait at most this long for the answer to a cancel [default: as the dialect does]
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    grace: Option<Duration>,
+
+    /// Send the messages of this file, one JSON a line, instead of the dialect's opening. Requests
+    /// among them are awaited; notifications after the last request leave together with the call
+    /// when --cancel-after is 0
+    #[arg(long, value_name = "FILE")]
+    open: Option<PathBuf>,
+
+    /// Print every message with its direction and milliseconds
+    #[arg(long)]
+    trace: bool,
+
+    /// The server to spawn, and its arguments [default: the built-in peer]
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn params(text: &str) -> Result<Box<RawValue>, String> {
+    let value: Box<RawValue> = serde_json::from_str(text).map_err(|error| {
+        let before: usize = text.split_inclusive('\n').take(error.line() - 1).map(str::len).sum();
+        let reason = error.to_string();
+        let reason = reason.split(" at line ").next().unwrap_or_default();
+        format!("not JSON at byte {}: {reason}", before + error.column().saturating_sub(1))
+    })?;
+    match value.get().as_bytes().first() {
+        Some(b'{' | b'[') => Ok(value),
+        _ => Err("params must be a JSON array or object".into()),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        _ => humantime::parse_duration(text).map_err(|error| format!("{error} (try 300ms or 2s)")),
+    }
+}
+
+/// When, and how often, the call was cancelled.
+#[derive(Debug, Default)]
+struct Cancels(Mutex<Vec<Instant>>);
+
+impl Cancels {
+    fn record(&self, now: Instant) -> usize {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push(now);
+        times.len()
+    }
+
+    fn first(&self) -> Option<Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).first().copied()
+    }
+
+    fn gave_up(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len() > 1
+    }
+}
+
+/// Runs the command.
+#[must_use]
+pub fn main(args: CallArgs) -> ExitCode {
+    let opening = match &args.open {
+        None => Opening::of(args.dialect, &args.method, args.params.as_deref()),
+        Some(path) => match Opening::read(path) {
+            Ok(opening) => opening,
+            Err(error) => return usage_error(error),
+        },
+    };
+    let mut child = match Child::spawn(args.dialect, &args.command) {
+        Ok(child) => child,
+        Err(error) => return usage_error(error),
+    };
+    let report = Report::start(args.trace);
+    let mut options = Options::new(Config::new(args.dialect));
+    options.trace = report.trace();
+    let (stdout, stdin) = child.streams();
+    let (peer, incoming) = match args.runtime.connect(stdout, stdin, options) {
+        Ok(connected) => connected,
+        Err(error) => return usage_error(format_args!("can't talk to the server: {error}")),
+    };
+    let serving = serve(incoming, &report);
+
+    let outcome = call(&args, opening, &peer, &report);
+
+    opening::close(args.dialect, &peer);
+    // What the server has asked us for is over too; then its input is closed.
+    peer.shutdown(Shutdown::CancelAll);
+    child.end();
+    // What the server said before it answered is shown before the answer.
+    let _ = serving.join();
+    report.outcome(&args.method, &outcome)
+}
+
+/// Serves what the server asks for and shows what it notifies, until the connection ends.
+fn serve(incoming: Incoming, report: &Report) -> JoinHandle<CloseReason> {
+    let client = Client::new(report.clone());
+    thread::spawn(move || threaded::serve(&incoming, 2, &client))
+}
+
+/// What became of the call.
+struct Called {
+    outcome: Result<Box<RawValue>, CallError>,
+    /// When its cancel was sent, and when it settled.
+    cancelled: Option<Instant>,
+    sent: Instant,
+    settled: Instant,
+    gave_up: bool,
+}
+
+fn call(args: &CallArgs, opening: Opening, peer: &Peer, report: &Report) -> Called {
+    let begun = Instant::now();
+    let together = args.cancel_after == Some(Duration::ZERO);
+    let cancels = Arc::new(Cancels::default());
+    let lost = |outcome: CallError| Called {
+        outcome: Err(outcome),
+        cancelled: None,
+        sent: begun,
+        settled: Instant::now(),
+        gave_up: false,
+    };
+
+    let opened = match opening.perform(peer, args.params.as_deref()) {
+        Ok(opened) => opened,
+        Err(error) => return lost(error),
+    };
+    let cork = together.then(|| peer.cork());
+    if let Err(refusal) = opened.notify(peer) {
+        return lost(refusal.into());
+    }
+    let options = CallOptions::default().timeout(args.timeout).grace(args.grace.map(Grace::Settle));
+    let prepared = peer.prepare(&args.method, opened.params(), options);
+    // Before the call is sent: whoever sees it leave may press Ctrl-C.
+    on_interrupt(peer, prepared.cancellation_handle(), &cancels);
+    let mut sent: SentRequest = prepared.publish();
+    report.sent(&args.method);
+    let begun = Instant::now();
+    if together {
+        cancel(&sent, &cancels);
+    }
+    drop(cork);
+
+    let early = args.cancel_after.and_then(|after| {
+        let outcome = sent.wait_timeout(after);
+        if outcome.is_none() && !together {
+            cancel(&sent, &cancels);
+        }
+        outcome
+    });
+    let outcome = early.unwrap_or_else(|| sent.wait());
+    Called {
+        outcome,
+        cancelled: cancels.first(),
+        sent: begun,
+        settled: Instant::now(),
+        gave_up: cancels.gave_up(),
+    }
+}
+
+fn cancel(sent: &SentRequest, cancels: &Cancels) {
+    let now = Instant::now();
+    // Ctrl-C may have come first; to ask once more is not to give up.
+    if !matches!(sent.cancel(), CancelOutcome::AlreadySettled | CancelOutcome::AlreadySent) {
+        cancels.record(now);
+    }
+}
+
+/// The first Ctrl-C cancels, the second gives up.
+fn on_interrupt(peer: &Peer, handle: CancellationHandle, cancels: &Arc<Cancels>) {
+    let (peer, cancels) = (peer.clone(), cancels.clone());
+    let handler = move || {
+        if cancels.record(Instant::now()) > 1 {
+            peer.shutdown(Shutdown::Abandon);
+        } else {
+            handle.cancel();
+        }
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        note(format_args!("Ctrl-C can't be caught: {error}"));
+    }
+}

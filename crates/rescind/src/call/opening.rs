@@ -1,0 +1,172 @@
+//! What goes before the call, and after it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use protocol_blocking::block_on_for;
+use protocol_blocking::threaded::{Peer, SentRequest, Wait};
+use protocol_core::{CallError, CallOptions, Dialect, Refusal, RpcError, code};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+/// Messages to send before the call, in order.
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    steps: Vec<Step>,
+    session: Session,
+}
+
+#[derive(Debug, Deserialize)]
+struct Step {
+    id: Option<serde_json::Value>,
+    method: String,
+    params: Option<Box<RawValue>>,
+}
+
+/// Whether the call needs a session that is not there yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Session {
+    #[default]
+    NotNeeded,
+    /// ACP: opened by `session/new`, and named in the call's params.
+    Open,
+}
+
+/// What is left to be sent together with the call.
+#[derive(Debug)]
+pub(super) struct Opened {
+    notifications: Vec<Step>,
+    params: Option<Box<RawValue>>,
+}
+
+impl Opening {
+    /// The dialect's own opening, for a call of this method.
+    pub(super) fn of(dialect: Dialect, method: &str, params: Option<&RawValue>) -> Self {
+        let request = |method: &str, params: serde_json::Value| Step {
+            id: Some(json!(0)),
+            method: method.into(),
+            params: to_raw_value(&params).ok(),
+        };
+        let notification = |method: &str| Step {
+            id: None,
+            method: method.into(),
+            params: to_raw_value(&json!({})).ok(),
+        };
+        let client = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
+        let steps = match (dialect.name, method) {
+            (_, "initialize") => vec![],
+            ("acp", _) => vec![request(
+                "initialize",
+                json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": client }),
+            )],
+            ("lsp", _) => vec![
+                request(
+                    "initialize",
+                    json!({
+                        "processId": std::process::id(),
+                        "clientInfo": client,
+                        "rootUri": null,
+                        "capabilities": {},
+                    }),
+                ),
+                notification("initialized"),
+            ],
+            _ => vec![],
+        };
+        let named = params.is_some_and(names_session);
+        let session = match (dialect.name, method) {
+            ("acp", "session/new" | "session/load" | "session/list") => Session::NotNeeded,
+            ("acp", method) if method.starts_with("session/") && !named => Session::Open,
+            _ => Session::NotNeeded,
+        };
+        Self { steps, session }
+    }
+
+    /// The messages in a file, one JSON a line.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let name = path.display();
+        let text = fs::read_to_string(path).map_err(|error| format!("--open {name}: {error}"))?;
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let steps = lines.map(|(number, line)| {
+            serde_json::from_str(line)
+                .map_err(|error| format!("--open {name}, line {}: {error}", number + 1))
+        });
+        Ok(Self { steps: steps.collect::<Result<_, _>>()?, session: Session::NotNeeded })
+    }
+
+    /// Sends everything up to the last request, and awaits the requests' answers. An answer that
+    /// is an error ends it.
+    pub(super) fn perform(
+        self,
+        peer: &Peer,
+        params: Option<&RawValue>,
+    ) -> Result<Opened, CallError> {
+        let last_request = self.steps.iter().rposition(|step| step.id.is_some());
+        let mut steps = self.steps;
+        let notifications = steps.split_off(last_request.map_or(0, |at| at + 1));
+        for step in steps {
+            let params = step.params.as_deref();
+            if step.id.is_some() {
+                let sent: SentRequest = peer.call_raw(&step.method, params, CallOptions::default());
+                sent.wait()?;
+            } else {
+                peer.notify_raw(&step.method, params)?;
+            }
+        }
+        let params = match self.session {
+            Session::NotNeeded => params.map(ToOwned::to_owned),
+            Session::Open => Some(in_new_session(peer, params)?),
+        };
+        Ok(Opened { notifications, params })
+    }
+}
+
+fn names_session(params: &RawValue) -> bool {
+    let params: Result<serde_json::Value, _> = serde_json::from_str(params.get());
+    params.is_ok_and(|params| params.get("sessionId").is_some())
+}
+
+/// Opens an ACP session and names it in the params.
+fn in_new_session(peer: &Peer, params: Option<&RawValue>) -> Result<Box<RawValue>, CallError> {
+    let directory = std::env::current_dir().unwrap_or_default();
+    let new = json!({ "cwd": directory, "mcpServers": [] });
+    let opened: serde_json::Value = peer.call("session/new", new).wait()?;
+    let params = params.map_or("{}", RawValue::get);
+    let mut params: serde_json::Value = serde_json::from_str(params).map_err(unusable)?;
+    if let (Some(members), Some(session)) = (params.as_object_mut(), opened.get("sessionId")) {
+        members.insert("sessionId".into(), session.clone());
+    }
+    to_raw_value(&params).map_err(unusable)
+}
+
+fn unusable(error: serde_json::Error) -> CallError {
+    CallError::Error(RpcError::new(code::INTERNAL_ERROR, format!("session/new: {error}")))
+}
+
+impl Opened {
+    /// Sends the notifications that go with the call.
+    pub(super) fn notify(&self, peer: &Peer) -> Result<(), Refusal> {
+        self.notifications
+            .iter()
+            .try_for_each(|step| peer.notify_raw(&step.method, step.params.as_deref()))
+    }
+
+    /// The params of the call.
+    pub(super) fn params(&self) -> Option<&RawValue> {
+        self.params.as_deref()
+    }
+}
+
+/// Says goodbye as the dialect asks for, without waiting long.
+pub(super) fn close(dialect: Dialect, peer: &Peer) {
+    const PATIENCE: Duration = Duration::from_millis(500);
+    if dialect.name == "lsp" {
+        let options = CallOptions::default().timeout(PATIENCE);
+        // A server that does not answer is killed anyway.
+        let _: Result<serde_json::Value, _> = peer.call_with("shutdown", (), options).wait();
+        let _ = peer.notify("exit", ());
+    }
+    block_on_for(&mut peer.flushed(), PATIENCE);
+}

@@ -1,0 +1,35 @@
+//! The parts of the `rescind` command line.
+#![forbid(unsafe_code)]
+
+pub mod call;
+pub mod dialect;
+pub mod relay;
+pub mod serve;
+pub mod step;
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+
+/// The exit code for wrong usage, as clap uses it.
+pub const USAGE: u8 = 2;
+
+/// Writes a line to standard error. Nobody may be reading it any more; that is no reason to stop.
+pub fn note(line: impl Display) {
+    let _ = writeln!(anstream::stderr(), "{line}");
+}
+
+/// Reports wrong usage in one line on standard error.
+#[must_use]
+pub fn usage_error(error: impl Display) -> ExitCode {
+    let style = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
+    note(format_args!("{style}error:{style:#} {error}"));
+    ExitCode::from(USAGE)
+}
+
+/// Runs the examples of the README, so that they stay true.
+#[cfg(all(doctest, unix))]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadmeExamples;

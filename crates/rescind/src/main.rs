@@ -1,0 +1,86 @@
+//! The `rescind` command line: see `rescind --help`.
+#![forbid(unsafe_code)]
+
+use std::io::{ErrorKind, stdin, stdout};
+use std::process::ExitCode;
+
+use clap::{ColorChoice, Parser, Subcommand};
+use rescind::call::{self, CallArgs};
+use rescind::relay::{self, RelayArgs};
+use rescind::serve::{self, ServeArgs};
+use rescind::step::{self, StepArgs, StepError};
+use rescind::{note, usage_error};
+
+/// Cancels requests over JSON-RPC, and shows how the other side takes it.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// When to colour what is written to standard error; `NO_COLOR` is respected
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Call(CallArgs),
+    Relay(RelayArgs),
+    Serve(ServeArgs),
+    Step(StepArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Cancel a slow request to the built-in peer after 300 ms:
+    rescind call --cancel-after 300ms sleep '{\"ms\":10000}'
+  Call a real language server, and cancel in the same write:
+    rescind call --dialect lsp --open session.jsonl --cancel-after 0 textDocument/hover \\
+        '{…}' -- clangd
+  Feed one message to the pure core and see what it decides:
+    printf '%s\\n' '{\"receive\":{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}}' | rescind step";
+
+fn shows_help(error: &clap::Error) -> bool {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    !error.use_stderr() || error.kind() == DisplayHelpOnMissingArgumentOrSubcommand
+}
+
+/// What is wrong, without the usage that clap shows below it.
+fn in_one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let text = text.split("\nUsage:").next().unwrap_or_default();
+    let text = text.split("\nFor more information").next().unwrap_or_default();
+    let words: Vec<&str> = text.trim_start_matches("error:").split_whitespace().collect();
+    words.join(" ")
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if shows_help(&error) => error.exit(),
+        Err(error) => return usage_error(in_one_line(&error)),
+    };
+    match cli.color {
+        ColorChoice::Auto => {}
+        ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
+        ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    match cli.command {
+        Command::Call(args) => call::main(args),
+        Command::Relay(args) => relay::main(&args),
+        Command::Serve(args) => serve::main(&args),
+        Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
+            Ok(()) => ExitCode::SUCCESS,
+            // Whoever reads it has seen enough.
+            Err(StepError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => {
+                ExitCode::SUCCESS
+            }
+            Err(error @ StepError::Input { .. }) => usage_error(error),
+            Err(error) => {
+                note(format_args!("rescind step: {error}"));
+                ExitCode::FAILURE
+            }
+        },
+    }
+}

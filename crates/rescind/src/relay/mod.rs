@@ -1,0 +1,196 @@
+//! `rescind relay`: one hop between a client on standard input and output and a spawned server.
+
+mod child;
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::io;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anstyle::Style;
+use clap::{Args, ValueEnum};
+use protocol_async::Timer;
+use protocol_async::hub::Way;
+use protocol_async::relay::{Observer, Options, Trace};
+use protocol_core::{CloseReason, Config, Dialect, RelayEvent, Side};
+use smol::channel::{Receiver, Sender, bounded};
+
+use crate::{note, usage_error};
+
+/// Relay between a client on standard input and output and a spawned server
+///
+/// Spawns COMMAND and passes on what the two say to each other: requests under ids of each
+/// connection's own, their answers under the ids that they came with, and each cancel as a cancel of
+/// the request that it means. The two may speak different dialects: --up is the client's, --down the
+/// server's.
+///
+/// What breaks a rule is answered and not passed on; that, and whatever else could not be passed on,
+/// is reported on standard error.
+///
+/// It ends when one of them hangs up and everything in flight is answered. A server that does not
+/// end by then is killed after a grace. Exit codes: 0 the server succeeded, 1 it failed or was
+/// killed, 2 usage.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct RelayArgs {
+    /// The protocol that both sides speak
+    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = crate::dialect::parser())]
+    dialect: Dialect,
+
+    /// The protocol that the client speaks
+    #[arg(long, value_name = "NAME", requires = "down", conflicts_with = "dialect", value_parser = crate::dialect::parser())]
+    up: Option<Dialect>,
+
+    /// The protocol that the server speaks
+    #[arg(long, value_name = "NAME", requires = "up", conflicts_with = "dialect", value_parser = crate::dialect::parser())]
+    down: Option<Dialect>,
+
+    /// What moves the bytes
+    #[arg(long, value_name = "NAME", default_value = "tokio")]
+    runtime: Runtime,
+
+    /// Print every message with its side, direction and milliseconds
+    #[arg(long)]
+    trace: bool,
+
+    /// The server to spawn, and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Cancel a slow request through two hops:
+    rescind call --cancel-after 300ms sleep '{\"ms\":10000}' -- \\
+        rescind relay -- rescind relay -- rescind serve
+  Put an LSP client in front of an ACP server, and see both conversations:
+    rescind call --dialect lsp echo '[1]' -- \\
+        rescind relay --up lsp --down acp --trace -- rescind serve";
+
+/// What moves the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Runtime {
+    /// tokio's current-thread runtime
+    Tokio,
+    /// smol
+    Smol,
+}
+
+/// How long the server may take to end once nothing more can be said.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How the server ended.
+#[derive(Debug)]
+enum Ended {
+    ByItself(ExitStatus),
+    Killed,
+}
+
+/// Runs the command.
+#[must_use]
+pub fn main(args: &RelayArgs) -> ExitCode {
+    let Some((program, arguments)) = args.command.split_first() else {
+        return usage_error("there is no COMMAND");
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+
+    let up = Config::new(args.up.unwrap_or(args.dialect));
+    let down = Config::new(args.down.unwrap_or(args.dialect));
+    let (client_gone, watch) = watch(&down);
+    let mut options = Options::new(up, down);
+    options.trace = args.trace.then(trace);
+    options.observer = Some(observer(client_gone));
+
+    let program = program.to_string_lossy();
+    let spawned = match args.runtime {
+        Runtime::Tokio => child::on_tokio(command, options, watch),
+        Runtime::Smol => child::on_smol(command, options, watch),
+    };
+    match spawned {
+        Err(error) => usage_error(format_args!("can't start {program}: {error}")),
+        Ok((relayed, ended)) => {
+            if let Err(error) = relayed {
+                log(error);
+            }
+            match ended {
+                Ok(Ended::ByItself(status)) if status.success() => return ExitCode::SUCCESS,
+                Ok(Ended::ByItself(status)) => log(format_args!("{program} failed: {status}")),
+                Ok(Ended::Killed) => log(format_args!("{program} did not end, and was killed")),
+                Err(error) => log(format_args!("{program}: {error}")),
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn log(line: impl std::fmt::Display) {
+    note(format_args!("rescind relay: {line}"));
+}
+
+/// Waits until the client has been gone for so long that the server must be stuck.
+struct Watch {
+    client_gone: Receiver<()>,
+    patience: Duration,
+}
+
+fn watch(down: &Config) -> (Sender<()>, Watch) {
+    let (gone, client_gone) = bounded(1);
+    (gone, Watch { client_gone, patience: down.abandoned_grace + GRACE })
+}
+
+impl Watch {
+    /// Runs the relay to its end, but not past a stuck server.
+    async fn over(
+        self,
+        driver: impl Future<Output = io::Result<()>>,
+        timer: impl Timer,
+    ) -> io::Result<()> {
+        let stuck = async {
+            // Without a sender the relay has ended.
+            let _ = self.client_gone.recv().await;
+            timer.sleep_until(timer.now() + self.patience).await;
+            Ok(())
+        };
+        smol::future::or(driver, stuck).await
+    }
+}
+
+/// Gives a future so long.
+async fn within<F: Future>(grace: Duration, timer: impl Timer, work: F) -> Option<F::Output> {
+    let patience = async {
+        timer.sleep_until(timer.now() + grace).await;
+        None
+    };
+    smol::future::or(async { Some(work.await) }, patience).await
+}
+
+fn observer(client_gone: Sender<()>) -> Observer {
+    Box::new(move |event| {
+        if let RelayEvent::Closed { side: Side::Up, .. } = event {
+            // Nobody waits for it once the relay has ended.
+            let _ = client_gone.try_send(());
+        }
+        match event {
+            RelayEvent::Closed {
+                reason: CloseReason::PeerGone | CloseReason::Shutdown, ..
+            } => {}
+            event => log(event),
+        }
+    })
+}
+
+fn trace() -> Trace {
+    const DIM: Style = Style::new().dimmed();
+    let begun = Instant::now();
+    Box::new(move |side, way, message| {
+        let arrow = match way {
+            Way::Sent => "-->",
+            Way::Received => "<--",
+        };
+        let elapsed = begun.elapsed().as_secs_f64() * 1e3;
+        let message = String::from_utf8_lossy(message);
+        note(format_args!("{DIM}{elapsed:10.3} ms{DIM:#} {side:4} {arrow} {message}"));
+    })
+}

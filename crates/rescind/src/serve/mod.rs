@@ -1,0 +1,153 @@
+//! `rescind serve`: a demonstration peer on standard input and output.
+
+mod demo;
+mod methods;
+mod router;
+
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use protocol_blocking::{block_on_for, threaded};
+use protocol_core::{CloseReason, Config, Dialect};
+
+use crate::note;
+pub(crate) use demo::Demo;
+use router::AsyncDemo;
+
+/// Serve demonstration methods on standard input and output.
+#[derive(Debug, Args)]
+#[command(about = "Serve demonstration methods on standard input and output", after_help = METHODS)]
+pub struct ServeArgs {
+    /// The protocol to speak
+    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = crate::dialect::parser())]
+    dialect: Dialect,
+
+    /// What runs the handlers
+    #[arg(long, value_name = "NAME", default_value = "blocking")]
+    runtime: Runtime,
+}
+
+const METHODS: &str = r#"Methods, all of which but `stubborn` stop when they are cancelled:
+  echo PARAMS                 answers with its params
+  sleep {"ms"}                answers after so many milliseconds
+  count {"to", "every_ms"}    sends a progress notification for each number; a cancelled count
+                              answers with what it has, where the dialect allows
+  stubborn {"ms"}             as sleep, but ignores cancels
+  fail {"code", "message"}    answers with that error
+  nested {"ms"}               calls the caller's `sleep`, and cancels that when it is cancelled
+
+It also answers what the dialect opens with: `initialize`, and `session/new`, `session/prompt`,
+`session/cancel` (acp) or `initialized`, `shutdown`, `exit` (lsp).
+
+Example:
+  printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"echo","params":[1]}' | rescind serve"#;
+
+/// What runs the handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Runtime {
+    /// A reader thread and a small pool of workers
+    Blocking,
+    /// One synchronous thread, whose handlers can be cancelled while they run
+    Single,
+    /// Async handlers on tokio's current-thread runtime
+    Tokio,
+    /// Async handlers on smol
+    Smol,
+}
+
+/// Requests that are served at the same time; others wait for their turn.
+const WORKERS: usize = 8;
+/// How long the last answers may take to be read once nothing else is to be done.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// How a connection ended.
+struct Ended {
+    reason: CloseReason,
+    /// Whether LSP's `shutdown` was asked for.
+    was_shut_down: bool,
+}
+
+/// Runs the command.
+#[must_use]
+pub fn main(args: &ServeArgs) -> ExitCode {
+    let ended = match args.runtime {
+        Runtime::Blocking => Ok(serve_threaded(args.dialect)),
+        Runtime::Single => {
+            let demo = Demo::new(args.dialect);
+            let reason = serve_single(Config::new(args.dialect), &demo);
+            reason.map(|reason| Ended { reason, was_shut_down: demo.was_shut_down() })
+        }
+        Runtime::Tokio => serve_on_tokio(args.dialect),
+        Runtime::Smol => Ok(serve_on_smol(args.dialect)),
+    };
+    match ended {
+        Ok(Ended { reason: CloseReason::PeerGone, .. }) => ExitCode::SUCCESS,
+        // LSP: `exit` without `shutdown` before it is a failure.
+        Ok(Ended { reason: CloseReason::Shutdown, was_shut_down: true }) => ExitCode::SUCCESS,
+        Ok(Ended { reason, .. }) => {
+            note(format_args!("rescind serve: the connection closed: {reason}"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            note(format_args!("rescind serve: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve_threaded(dialect: Dialect) -> Ended {
+    let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+    let (peer, incoming) = threaded::connect(stdin, stdout, Config::new(dialect));
+    let demo = Demo::new(dialect);
+    let reason = threaded::serve(&incoming, WORKERS, &demo);
+    block_on_for(&mut peer.flushed(), FLUSH);
+    Ended { reason, was_shut_down: demo.was_shut_down() }
+}
+
+fn serve_on_tokio(dialect: Dialect) -> io::Result<Ended> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let demo = AsyncDemo::new(dialect, protocol_tokio::TokioTimer::start());
+        let connection = protocol_tokio::stdio(Config::new(dialect));
+        let reason = demo.serve(&connection.incoming).await;
+        // Nobody reads them who lets them wait that long.
+        let _ = tokio::time::timeout(FLUSH, connection.driver).await;
+        Ended { reason, was_shut_down: demo.was_shut_down() }
+    });
+    // Its thread may be waiting for standard input for ever.
+    runtime.shutdown_background();
+    Ok(ended)
+}
+
+fn serve_on_smol(dialect: Dialect) -> Ended {
+    smol::block_on(async {
+        let demo = AsyncDemo::new(dialect, protocol_smol::SmolTimer::start());
+        let connection = protocol_smol::stdio(Config::new(dialect));
+        let reason = demo.serve(&connection.incoming).await;
+        let written = async {
+            // How reading ended is the reason already.
+            let _ = connection.driver.await;
+        };
+        let patience = async {
+            smol::Timer::after(FLUSH).await;
+        };
+        smol::future::or(written, patience).await;
+        Ended { reason, was_shut_down: demo.was_shut_down() }
+    })
+}
+
+#[cfg(unix)]
+fn serve_single(config: Config, demo: &Demo) -> io::Result<CloseReason> {
+    use protocol_blocking::single::{FdTransport, Host};
+
+    Host::new(FdTransport::new(std::io::stdin(), std::io::stdout()), config).run(demo)
+}
+
+#[cfg(not(unix))]
+fn serve_single(config: Config, demo: &Demo) -> io::Result<CloseReason> {
+    use protocol_blocking::single::{Host, PlainTransport};
+
+    Host::new(PlainTransport::new(std::io::stdin(), std::io::stdout()), config).run(demo)
+}

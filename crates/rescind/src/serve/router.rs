@@ -1,0 +1,112 @@
+//! The demonstration methods as async handlers, for any runtime.
+
+use std::time::Duration;
+
+use protocol_async::{
+    Answer, Arrival, Cancelled, Context, Incoming, Notification, Request, Router, Timer,
+};
+use protocol_core::{CloseReason, Dialect, Shutdown};
+use serde_json::value::RawValue;
+
+use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
+
+/// The handlers behind `rescind serve --runtime tokio` and `smol`.
+pub(super) struct AsyncDemo<T> {
+    methods: Methods,
+    timer: T,
+}
+
+impl<T: Timer> AsyncDemo<T> {
+    pub(super) fn new(dialect: Dialect, timer: T) -> Self {
+        Self { methods: Methods::new(dialect), timer }
+    }
+
+    /// Whether LSP's `shutdown` has been asked for.
+    pub(super) fn was_shut_down(&self) -> bool {
+        self.methods.was_shut_down()
+    }
+
+    /// Serves until the connection is closed.
+    pub(super) async fn serve(&self, incoming: &Incoming) -> CloseReason {
+        let router = Router::new()
+            .request("sleep", |sleep: Sleep, cx| async move {
+                self.sleep(sleep.duration(), &cx).await?;
+                sleep.slept()
+            })
+            .request("stubborn", |sleep: Sleep, _| async move {
+                self.timer.sleep_until(self.timer.now() + sleep.duration()).await;
+                sleep.slept()
+            })
+            .request("nested", |params: Option<Box<RawValue>>, cx| async move {
+                Ok(cx.call::<Box<RawValue>>("sleep", params).await?)
+            })
+            .otherwise(|arrival, cx| self.otherwise(arrival, cx));
+        router.serve(incoming).await
+    }
+
+    async fn otherwise(&self, arrival: Arrival, cx: Context) {
+        match arrival {
+            Arrival::Request(request, responder) => {
+                responder.answer(self.request(&request, &cx).await);
+            }
+            Arrival::Notification(notification) => self.notification(&notification, &cx),
+            Arrival::Violation { violation, id } => methods::report(violation, id.as_ref()),
+            _ => {}
+        }
+    }
+
+    async fn request(&self, request: &Request, cx: &Context) -> Answer {
+        match request.method.as_str() {
+            "count" => self.count(request, cx).await,
+            _ if self.methods.is_prompt(request) => self.prompt(request, cx).await,
+            _ => self.methods.answer_at_once(request),
+        }
+    }
+
+    fn notification(&self, notification: &Notification, cx: &Context) {
+        self.methods.notified(notification);
+        if self.methods.is_exit(notification) {
+            cx.peer().shutdown(Shutdown::CancelAll);
+        }
+    }
+
+    async fn count(&self, request: &Request, cx: &Context) -> Answer {
+        let count: Count = request.params()?;
+        for counted in 0..count.to {
+            if self.sleep(count.every(), cx).await.is_err() {
+                return self.methods.count_cancelled(&count, counted);
+            }
+            notify(cx, self.methods.progress(request, counted + 1, count.to));
+        }
+        count.counted(count.to)
+    }
+
+    async fn prompt(&self, request: &Request, cx: &Context) -> Answer {
+        let session: Session = request.params()?;
+        self.methods.prompt_begins(&session);
+        let answer = self.stream(&session, cx).await;
+        self.methods.prompt_ends(&session);
+        answer
+    }
+
+    async fn stream(&self, session: &Session, cx: &Context) -> Answer {
+        for chunk in 1..=CHUNKS {
+            notify(cx, Methods::chunk(session, chunk));
+            self.sleep(CHUNK_EVERY, cx).await?;
+            if self.methods.prompt_is_stopped(session) {
+                return Methods::stop_reason("cancelled");
+            }
+        }
+        Methods::stop_reason("end_turn")
+    }
+
+    async fn sleep(&self, duration: Duration, cx: &Context) -> Result<(), Cancelled> {
+        let sleep = self.timer.sleep_until(self.timer.now() + duration);
+        cx.cancellation().run_until_cancelled(sleep).await
+    }
+}
+
+fn notify(cx: &Context, (method, params): Update) {
+    // A caller that does not read its progress still gets its result.
+    let _ = cx.notify(method, params);
+}

@@ -1,0 +1,209 @@
+//! `rescind call` against the built-in peer: outcomes, exit codes, and what it says about cancels.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{RESCIND, Said, rescind, rescind_with};
+
+const HOUR: &str = r#"{"ms":3600000}"#;
+
+fn call(arguments: &[&str]) -> Said {
+    rescind(["call"].iter().chain(arguments))
+}
+
+/// The milliseconds before a word of the summary.
+fn milliseconds(text: &str, before: &str) -> f64 {
+    let (text, _) = text.split_once(&format!(" ms{before}")).expect(text);
+    text.rsplit(' ').next().unwrap().parse().expect(text)
+}
+
+#[test]
+fn a_result_is_all_of_standard_output_and_exits_0() {
+    for dialect in ["jsonrpc", "acp", "lsp"] {
+        let said = call(&["--dialect", dialect, "echo", r#"{"n":9007199254740993}"#]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert_eq!(
+            (said.stdout.as_str(), said.stderr.as_str()),
+            ("{\"n\":9007199254740993}\n", "")
+        );
+    }
+}
+
+#[test]
+fn an_error_exits_1_and_says_code_and_message() {
+    let said = call(&["fail", r#"{"code":-5,"message":"no \"luck\""}"#]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(1), ""));
+    assert_eq!(said.stderr, "error: -5 \"no \"luck\"\"\n");
+}
+
+#[test]
+fn g05_a_cancel_ends_within_a_second_exits_3_and_tells_the_story() {
+    for dialect in ["acp", "lsp"] {
+        let said = call(&["--dialect", dialect, "--cancel-after", "300ms", "sleep", HOUR]);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(3), ""), "{said:?}");
+        let summary = said.stderr.lines().next().unwrap();
+        assert!(summary.starts_with("cancelled sleep after "), "{summary}");
+        assert!(summary.contains(r#"answered with -32800 "Request cancelled""#), "{summary}");
+        assert!(milliseconds(summary, ";") >= 300.0, "{summary}");
+        assert!(milliseconds(summary, " later") < 1_000.0, "{summary}");
+        assert!(said.stderr.contains("sleep was cancelled"));
+    }
+}
+
+#[test]
+fn g12_without_a_cancel_on_the_wire_it_settles_here() {
+    let said = call(&["--dialect", "jsonrpc", "--cancel-after", "50ms", "--trace", "sleep", HOUR]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.stderr.contains("settled here, without an answer"), "{said:?}");
+    assert!(!said.stderr.contains("cancel_request"), "{said:?}");
+}
+
+#[test]
+fn g05_a_timeout_exits_4_and_sends_the_cancel() {
+    let said = call(&["--timeout", "200ms", "--trace", "sleep", HOUR]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(4), ""), "{said:?}");
+    assert!(said.stderr.contains("sleep timed out after 2"), "{said:?}");
+    assert!(
+        said.stderr.contains(r#"--> {"jsonrpc":"2.0","method":"$/cancel_request""#),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn g07_a_lost_connection_exits_5() {
+    for script in ["exit 0", "read line", "exec <&-; exec >&-; sleep 1"] {
+        let said = call(&["sleep", HOUR, "--", "sh", "-c", script]);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(5), ""), "{script}: {said:?}");
+        assert!(said.stderr.contains("error: "), "{said:?}");
+    }
+}
+
+#[test]
+fn g12_grace_bounds_the_wait_for_a_stubborn_server() {
+    let said = call(&["--cancel-after", "100ms", "--grace", "200ms", "stubborn", HOUR]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let summary = said.stderr.lines().next().unwrap();
+    assert!(summary.contains("settled here, without an answer"), "{summary}");
+    assert!(milliseconds(summary, " later") >= 190.0, "{summary}");
+    assert!(said.took < Duration::from_secs(10), "a stubborn server is killed: {said:?}");
+}
+
+#[test]
+fn b23_a_result_wins_over_a_cancel() {
+    let said = call(&["--cancel-after", "50ms", "stubborn", r#"{"ms":400}"#]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "{\"slept_ms\":400}\n"), "{said:?}");
+    assert!(said.stderr.contains("answered with a result all the same"), "{said:?}");
+}
+
+#[test]
+fn a_cancelled_count_answers_with_its_part() {
+    let said = call(&["--cancel-after", "400ms", "count", r#"{"to":100000,"every_ms":20}"#]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let result: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(result["of"], 100_000);
+    let counted = result["counted"].as_u64().unwrap();
+    assert!(counted < 100_000);
+    let shown = said.stderr.matches("session/update").count() as u64;
+    assert_eq!(shown, counted, "each progress is shown before the end");
+}
+
+#[test]
+fn progress_is_never_lost_at_the_end() {
+    for to in [0, 1, 5, 5_000] {
+        let said = call(&["count", &format!(r#"{{"to":{to},"every_ms":0}}"#)]);
+        assert_eq!(said.stdout, format!("{{\"counted\":{to},\"of\":{to}}}\n"));
+        assert_eq!(said.stderr.matches("session/update {").count(), to);
+        assert!(!said.stderr.contains("sessionId"), "nobody named one");
+    }
+}
+
+#[test]
+fn g06_a_cancel_cascades_through_a_nested_call() {
+    let said = call(&["--cancel-after", "300ms", "--trace", "nested", HOUR]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let place = |arrow: &str, part: &str| {
+        let line = |line: &str| line.contains(arrow) && line.contains(part);
+        said.stderr.lines().position(line).unwrap_or_else(|| panic!("{arrow} {part}: {said:?}"))
+    };
+    let story = [
+        place("-->", r#""method":"nested""#),
+        place("<--", r#""method":"sleep""#),
+        place("-->", "$/cancel_request"),
+        place("<--", "$/cancel_request"),
+        place("-->", "-32800"),
+        place("<--", "-32800"),
+    ];
+    assert!(story.is_sorted(), "{story:?}: {said:?}");
+}
+
+#[test]
+fn a_prompt_opens_its_session_streams_and_is_cancelled() {
+    let said = call(&["--cancel-after", "300ms", "session/prompt", r#"{"prompt":["sessionId"]}"#]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.stderr.contains(r#""sessionId":"session-1""#), "{said:?}");
+    assert!(said.stderr.contains("agent_message_chunk"), "{said:?}");
+    assert!(said.stderr.contains("session/prompt was cancelled"), "{said:?}");
+}
+
+#[test]
+fn a_trace_shows_direction_and_milliseconds() {
+    let said = call(&["--trace", "echo", "[1]"]);
+    let lines: Vec<&str> = said.stderr.lines().collect();
+    assert_eq!(lines.len(), 4, "initialize, echo, and their answers: {said:?}");
+    for (line, arrow) in lines.iter().zip(["-->", "<--"].iter().cycle()) {
+        let (time, message) = line.split_once(" ms ").unwrap();
+        time.trim().parse::<f64>().unwrap();
+        let message = message.strip_prefix(arrow).unwrap();
+        serde_json::from_str::<Value>(message).unwrap();
+    }
+}
+
+#[test]
+fn a_file_of_messages_replaces_the_opening() {
+    let path = std::env::temp_dir().join(format!("rescind-open-{}.jsonl", std::process::id()));
+    let lines = [
+        json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {} }),
+        json!({ "jsonrpc": "2.0", "method": "note", "params": { "n": 1 } }),
+    ];
+    std::fs::write(&path, lines.map(|line| line.to_string()).join("\n\n")).unwrap();
+    let said = call(&["--open", path.to_str().unwrap(), "--trace", "echo", "[1]"]);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let sent: Vec<&str> = said.stderr.lines().filter(|line| line.contains("-->")).collect();
+    assert!(sent[0].contains("initialize") && sent[1].contains("note"), "{sent:?}");
+    assert!(sent[2].contains("echo"), "{sent:?}");
+}
+
+#[test]
+fn colour_is_for_terminals_or_on_demand() {
+    let failing = ["call", "fail", r#"{"code":1,"message":"m"}"#];
+    let coloured = |arguments: &[&str], environment: &[(&str, &str)]| {
+        let said = rescind_with(failing.iter().chain(arguments), environment);
+        assert_eq!(said.code, Some(1));
+        said.stderr.contains('\u{1b}')
+    };
+    assert!(!coloured(&[], &[]), "a pipe is no terminal");
+    assert!(coloured(&["--color", "always"], &[]));
+    assert!(coloured(&[], &[("CLICOLOR_FORCE", "1")]));
+    assert!(!coloured(&[], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+    assert!(!coloured(&["--color", "never"], &[("CLICOLOR_FORCE", "1")]));
+}
+
+/// A full disk, or a `head` that has seen enough, ends the reading of a trace and not the call.
+#[cfg(target_os = "linux")]
+#[test]
+fn nobody_has_to_take_what_it_says() {
+    use std::process::{Command, Stdio};
+
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(RESCIND);
+    command.args(["call", "--trace", "count", r#"{"to":20,"every_ms":1}"#]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(full);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stdout, b"{\"counted\":20,\"of\":20}\n");
+}

@@ -1,0 +1,263 @@
+//! `rescind relay`: what `rescind serve` passes, it passes through any number of hops.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
+const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
+const SERVE_RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
+const DEPTHS: [usize; 4] = [1, 2, 4, 8];
+
+/// Calls a server through relays, each with these arguments.
+fn call(arguments: &[&str], relays: &[&[&str]], serve: &[&str]) -> Output {
+    let mut command = Command::new(RESCIND);
+    command.arg("call").args(arguments).arg("--");
+    for relay in relays {
+        command.args([RESCIND, "relay"]).args(*relay).arg("--");
+    }
+    command.args([RESCIND, "serve"]).args(serve).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap().trim_end()
+}
+
+/// What a person or a program can tell apart: standard output, the exit code, and the last line of
+/// standard error, which says how the call failed.
+fn outcome(output: &Output) -> (String, Option<i32>, String) {
+    let told = text(&output.stderr).lines().last().unwrap_or_default();
+    // How long it took differs each time.
+    let told = if output.status.success() { "" } else { told };
+    (text(&output.stdout).into(), output.status.code(), told.into())
+}
+
+/// Calls whose outcome takes no luck.
+const CALLS: [&[&str]; 10] = [
+    &["echo", r#"{"n":9007199254740993,"f":1.50}"#],
+    &["echo"],
+    &["sleep", r#"{"ms":1}"#],
+    &["count", r#"{"to":3,"every_ms":1}"#],
+    &["stubborn", r#"{"ms":100}"#, "--cancel-after", "50ms"],
+    &["sleep", r#"{"ms":60000}"#, "--cancel-after", "200ms"],
+    &["nested", r#"{"ms":60000}"#, "--cancel-after", "200ms"],
+    &["nested", r#"{"ms":1}"#],
+    &["fail", r#"{"code":-32001,"message":"no \"such\" thing"}"#],
+    &["no/such/method"],
+];
+
+#[test]
+fn g06_b25_every_call_ends_through_any_number_of_hops_as_it_does_without() {
+    for arguments in CALLS {
+        let direct = outcome(&call(arguments, &[], &[]));
+        thread::scope(|scope| {
+            for (depth, runtime) in DEPTHS.iter().zip(RELAY_RUNTIMES.iter().cycle()) {
+                let direct = &direct;
+                scope.spawn(move || {
+                    let relay = ["--runtime", *runtime];
+                    let relays = vec![&relay[..]; *depth];
+                    let relayed = outcome(&call(arguments, &relays, &[]));
+                    assert_eq!(relayed, *direct, "{arguments:?} through {depth} relays");
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn b25_each_relay_runtime_passes_each_serve_runtime() {
+    for relay in RELAY_RUNTIMES {
+        thread::scope(|scope| {
+            for serve in SERVE_RUNTIMES {
+                scope.spawn(move || {
+                    for arguments in CALLS {
+                        let serve = ["--runtime", serve];
+                        let direct = outcome(&call(arguments, &[], &serve));
+                        let relayed = outcome(&call(arguments, &[&["--runtime", relay]], &serve));
+                        assert_eq!(relayed, direct, "{relay} {serve:?} {arguments:?}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn g06_a_cancelled_count_answers_with_its_part_at_any_depth() {
+    let cancelled = ["count", r#"{"to":1000000,"every_ms":1}"#, "--cancel-after", "300ms"];
+    for depth in DEPTHS {
+        let output = call(&cancelled, &vec![&[][..]; depth], &[]);
+        let part: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(part["counted"].as_u64().unwrap() < 1_000_000, "{part}");
+        assert!(text(&output.stderr).contains("session/update"), "its progress was passed on");
+    }
+}
+
+#[test]
+fn g04_a_cancel_in_the_same_write_is_answered_by_the_first_hop() {
+    for depth in DEPTHS {
+        let output =
+            call(&["sleep", r#"{"ms":60000}"#, "--cancel-after", "0"], &vec![&[][..]; depth], &[]);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn b25_dialects_may_differ_on_the_two_sides() {
+    // No dialect's own opening: the server may not know it.
+    let nothing = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("nothing.jsonl");
+    std::fs::write(&nothing, "").unwrap();
+    let dialects = ["jsonrpc", "acp", "lsp"];
+    for (up, down) in dialects.iter().flat_map(|up| dialects.map(|down| (*up, down))) {
+        let ends = |arguments: &[&str], cancel_after: &[&str]| {
+            let open = ["--dialect", up, "--open", nothing.to_str().unwrap()];
+            let arguments = [&open, arguments, cancel_after].concat();
+            let relay: &[&str] = &["--up", up, "--down", down];
+            let output = call(&arguments, &[relay], &["--dialect", down]);
+            (text(&output.stdout).to_owned(), output.status.code())
+        };
+        assert_eq!(ends(&["echo", "[1]"], &[]), ("[1]".into(), Some(0)), "{up} {down}");
+        for method in ["sleep", "nested"] {
+            let cancelled = ends(&[method, r#"{"ms":60000}"#], &["--cancel-after", "100ms"]);
+            assert_eq!(cancelled, (String::new(), Some(3)), "{up} {down} {method}");
+        }
+    }
+}
+
+#[test]
+fn b25_the_cancel_on_the_far_side_names_the_far_id() {
+    let relay: &[&str] = &["--up", "lsp", "--down", "acp", "--trace"];
+    let arguments = ["--dialect", "lsp", "sleep", r#"{"ms":60000}"#, "--cancel-after", "100ms"];
+    let output = call(&arguments, &[relay, &["--dialect", "acp"]], &["--dialect", "acp"]);
+    let traced = text(&output.stderr);
+    let near = r#"up   <-- {"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#;
+    let far = r#"down --> {"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":2}}"#;
+    assert_eq!(traced.matches(near).count(), 1, "{traced}");
+    assert_eq!(traced.matches(far).count(), 1, "{traced}");
+    assert!(
+        !traced.contains(r#"down --> {"jsonrpc":"2.0","method":"$/cancelRequest""#),
+        "{traced}"
+    );
+}
+
+/// A relay whose client is the test.
+struct Hop {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Hop {
+    fn spawn(runtime: &str, command: &[&str]) -> Self {
+        let mut spawn = Command::new(RESCIND);
+        spawn.args(["relay", "--runtime", runtime, "--"]).args(command);
+        spawn.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = spawn.spawn().unwrap();
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        Self { process, input, output }
+    }
+
+    fn write(&mut self, line: &str) {
+        writeln!(self.input.as_ref().unwrap(), "{line}").unwrap();
+    }
+
+    fn read(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().into()
+    }
+
+    /// Waits for its end, which must not take longer than this.
+    fn ended(mut self, within: Duration) -> (ExitStatus, String) {
+        let patience = Instant::now() + within;
+        let status = loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > patience {
+                self.process.kill().unwrap();
+                panic!("the relay did not end");
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        let mut errors = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        (status, errors)
+    }
+}
+
+#[test]
+fn g09_what_breaks_a_rule_is_answered_reported_and_not_passed_on() {
+    for runtime in RELAY_RUNTIMES {
+        let mut hop = Hop::spawn(runtime, &[RESCIND, "serve"]);
+        hop.write(r#"{"jsonrpc":"2.0","id":3,"method":17}"#);
+        let refused = hop.read();
+        assert!(refused.starts_with(r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32600"#));
+        hop.write(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#);
+        hop.write(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{}}"#);
+        hop.write(r#"{"jsonrpc":"2.0","id":"x","method":"echo","params":[true]}"#);
+        assert_eq!(hop.read(), r#"{"jsonrpc":"2.0","id":"x","result":[true]}"#);
+        drop(hop.input.take());
+        let (status, errors) = hop.ended(Duration::from_secs(20));
+        assert!(status.success(), "{errors}");
+        let errors: Vec<&str> = errors.lines().collect();
+        let expected = [
+            "rescind relay: up: id 3: invalid request: method is not a string",
+            "rescind relay: up: $/cancelRequest was not passed on: it is no cancel of this dialect",
+            "rescind relay: up: a cancel names no id",
+        ];
+        assert_eq!(errors, expected);
+    }
+}
+
+#[test]
+fn b17_a_client_that_hangs_up_cancels_its_requests_and_ends_the_server() {
+    for runtime in RELAY_RUNTIMES {
+        let mut hop = Hop::spawn(runtime, &[RESCIND, "relay", "--", RESCIND, "serve"]);
+        hop.write(r#"{"jsonrpc":"2.0","id":1,"method":"echo"}"#);
+        hop.read();
+        hop.write(r#"{"jsonrpc":"2.0","id":2,"method":"sleep","params":{"ms":60000}}"#);
+        drop(hop.input.take());
+        assert!(hop.read().starts_with(r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32800"#));
+        let (status, errors) = hop.ended(Duration::from_secs(20));
+        assert_eq!((status.success(), errors.as_str()), (true, ""));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn b16_a_server_that_dies_answers_its_clients_requests_and_is_reported() {
+    for runtime in RELAY_RUNTIMES {
+        let mut hop = Hop::spawn(runtime, &["sh", "-c", "read line; exit 7"]);
+        hop.write(r#"{"jsonrpc":"2.0","id":"q","method":"work"}"#);
+        let gone = r#"{"jsonrpc":"2.0","id":"q","error":{"code":-32603,"message":"the next hop is gone"}}"#;
+        assert_eq!(hop.read(), gone);
+        assert_eq!(hop.read(), "", "its client is told the end, though it has not hung up");
+        let (status, errors) = hop.ended(Duration::from_secs(20));
+        assert_eq!(status.code(), Some(1));
+        assert_eq!(errors.trim_end(), "rescind relay: sh failed: exit status: 7");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn g07_a_server_that_does_not_end_is_killed_after_a_grace() {
+    for runtime in RELAY_RUNTIMES {
+        let mut hop = Hop::spawn(runtime, &["sleep", "600"]);
+        drop(hop.input.take());
+        let (status, errors) = hop.ended(Duration::from_secs(30));
+        assert_eq!(status.code(), Some(1));
+        assert_eq!(errors.trim_end(), "rescind relay: sleep did not end, and was killed");
+    }
+}
+
+#[test]
+fn a_command_that_can_not_be_started_is_a_usage_error_of_one_line() {
+    let output = Command::new(RESCIND).args(["relay", "--", "/no/such/program"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with("error: can't start /no/such/program: "));
+    assert_eq!(text(&output.stderr).lines().count(), 1);
+}

@@ -1,0 +1,56 @@
+//! `rescind serve --runtime single` has one thread, and a cancel reaches it at work all the same.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{Dialect, Server, cancelled};
+
+fn threads(server: &Server) -> usize {
+    fs::read_dir(format!("/proc/{}/task", server.id())).unwrap().count()
+}
+
+/// Starts a request that tells when its handler runs.
+fn start(server: &mut Server, id: u64) {
+    let params = json!({ "to": 1_000_000, "every_ms": 1 });
+    server.request(id, "count", params);
+    assert_eq!(server.receive()["method"], "session/update");
+}
+
+#[test]
+fn g03_a_running_sleep_is_cancelled_within_50_ms_on_one_thread() {
+    let mut server = Server::start("single", Dialect::Acp);
+    let mut took = Vec::new();
+    for id in 1..=20 {
+        server.request(id, "sleep", json!({ "ms": 3_600_000 }));
+        // Whatever follows a request is read by the sleep itself: an answer to a bad message shows
+        // that it sleeps.
+        server.send_text(["{"]);
+        assert_eq!(server.receive()["error"]["code"], -32700);
+        assert_eq!(threads(&server), 1, "while the handler sleeps");
+        let begun = Instant::now();
+        server.cancel(id);
+        assert_eq!(server.receive(), cancelled(id));
+        took.push(begun.elapsed());
+    }
+    // The machine may be busy with other things now and then, but the median is ours.
+    took.sort_unstable();
+    assert!(took[took.len() / 2] < Duration::from_millis(50), "{took:?}");
+}
+
+#[test]
+fn g03_work_in_steps_is_cancelled_at_its_next_checkpoint() {
+    let mut server = Server::start("single", Dialect::Acp);
+    start(&mut server, 1);
+    assert_eq!(threads(&server), 1);
+    server.request(2, "echo", json!(["queued"]));
+    server.cancel(1);
+    let mut answers = std::iter::repeat_with(|| server.receive())
+        .filter(|message: &Value| message.get("id").is_some());
+    assert_eq!(answers.next().unwrap()["result"]["of"], 1_000_000);
+    assert_eq!(answers.next().unwrap()["result"], json!(["queued"]));
+}

@@ -1,0 +1,67 @@
+//! Wrong usage is one line that names the option or the byte, and exit code 2.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use support::rescind;
+
+fn one_line(arguments: &[&str]) -> String {
+    let said = rescind(arguments);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{arguments:?}: {said:?}");
+    assert_eq!(said.stderr.lines().count(), 1, "{arguments:?}: {said:?}");
+    assert!(said.stderr.starts_with("error: "), "{said:?}");
+    said.stderr
+}
+
+#[track_caller]
+fn names(arguments: &[&str], part: &str) {
+    let line = one_line(arguments);
+    assert!(line.contains(part), "{part:?} is not in {line:?}");
+}
+
+#[test]
+fn options_are_named() {
+    names(&["call"], "<METHOD>");
+    names(&["call", "--bogus", "m"], "'--bogus'");
+    names(&["call", "--cancel-aftr", "1s", "m"], "'--cancel-after'");
+    names(&["call", "--dialect", "esperanto", "m"], "[possible values: jsonrpc, acp, lsp");
+    names(&["call", "--cancel-after", "soon", "m"], "--cancel-after <DUR>");
+    names(&["call", "--timeout", "-1s", "m"], "-1");
+    names(&["serve", "--runtime", "steam"], "--runtime <NAME>");
+    names(&["serve", "--color", "mauve"], "--color <WHEN>");
+    names(&["fetch"], "'fetch'");
+}
+
+#[test]
+fn bytes_are_named() {
+    names(&["call", "m", "{\"a\":\n 1,b}"], "[PARAMS_JSON]': not JSON at byte 9: key must be");
+    names(&["call", "m", "{\"a\":1} x"], "not JSON at byte 8: trailing characters");
+    names(&["call", "m", "7"], "params must be a JSON array or object");
+    names(&["call", "m", ""], "not JSON at byte 0");
+}
+
+#[test]
+fn files_and_lines_are_named() {
+    names(&["call", "--open", "/no/such/file", "m"], "--open /no/such/file: ");
+    let path = std::env::temp_dir().join(format!("rescind-usage-{}.jsonl", std::process::id()));
+    std::fs::write(&path, "{\"method\":\"m\"}\n\n{\"method\":7}\n").unwrap();
+    names(&["call", "--open", path.to_str().unwrap(), "m"], ", line 3: ");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_program_that_does_not_start_is_named() {
+    names(&["call", "m", "--", "/no/such/program"], "can't start /no/such/program: ");
+}
+
+#[test]
+fn help_is_help_and_no_error() {
+    for arguments in [&["--help"][..], &["call", "--help"], &["serve", "-h"], &["--version"]] {
+        let said = rescind(arguments);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        assert!(!said.stdout.is_empty());
+    }
+    let said = rescind([""; 0]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.stderr.contains("Usage:"), "no command at all asks for help: {said:?}");
+}
