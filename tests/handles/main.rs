@@ -1,0 +1,29 @@
+//! The whole handle API, on every runtime: one suite, written once.
+//!
+//! Each runtime is a module that brings five things: `open` makes a connection and the future that
+//! drives it, `DRIVER` says whether that future is what drives it, `spawn` runs a future beside the test, `run` runs a test to its end, and `Shared` is
+//! what its handlers share: an `Rc` where handlers need not be `Send`. A runtime more is a file more.
+
+#![allow(clippy::duplicate_mod, reason = "the suite is compiled for each runtime")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+/// What drives a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Driver {
+    /// The future that `open` gives.
+    Future,
+    /// Threads that run already.
+    Threads,
+}
+
+mod far;
+mod pipe;
+
+mod blocking;
+mod hand_made;
+mod smol_local;
+mod smol_threads;
+mod threads;
+mod tokio_current_thread;
+mod tokio_local;
+mod tokio_multi_thread;

@@ -1,0 +1,181 @@
+//! What the scenarios are written with.
+
+use serde_json::{Value, json};
+
+use super::bench::{Bench, Entry, Side, What};
+use super::message::{CancelTarget, Message, Protocol};
+
+/// A scenario at work. What returns an `Option` waits, and is `None` when it waited in vain.
+#[derive(Debug)]
+pub(super) struct Play<'a> {
+    bench: &'a mut Bench,
+    caller: Side,
+    tags: u64,
+}
+
+impl<'a> Play<'a> {
+    pub(super) fn new(bench: &'a mut Bench, caller: Side) -> Self {
+        Self { bench, caller, tags: 0 }
+    }
+
+    /// What the caller speaks.
+    pub(super) fn protocol(&self) -> Protocol {
+        self.bench.protocol(self.caller)
+    }
+
+    pub(super) fn caller(&self) -> Side {
+        self.caller
+    }
+
+    pub(super) fn callee(&self) -> Side {
+        self.caller.other()
+    }
+
+    /// The text of a request, and the tag that tells it from all others.
+    pub(super) fn request_text(&mut self, id: &Value) -> (String, u64) {
+        self.tags += 1;
+        let params = json!({ "tag": self.tags, "text": "hé" });
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": "work", "params": params });
+        (request.to_string(), self.tags)
+    }
+
+    pub(super) fn cancel_text(&self, id: &Value) -> String {
+        let Protocol { cancel, target, .. } = self.protocol();
+        json!({ "jsonrpc": "2.0", "method": cancel, "params": { target: id } }).to_string()
+    }
+
+    /// Sends from the caller, all in one write.
+    pub(super) fn send(&mut self, messages: &[String]) {
+        self.bench.send(self.caller, messages);
+    }
+
+    /// Sends from the callee, all in one write.
+    pub(super) fn send_back(&mut self, messages: &[String]) {
+        self.bench.send(self.callee(), messages);
+    }
+
+    /// Sends from the caller in the bytes given.
+    pub(super) fn send_bytes(&mut self, messages: &[String], bytes: Vec<u8>) {
+        self.bench.send_bytes(self.caller, messages, bytes);
+    }
+
+    /// Calls, and waits until that arrives: the id that it has on the other side.
+    pub(super) fn call(&mut self, id: &Value) -> Option<Value> {
+        let (text, tag) = self.request_text(id);
+        self.send(&[text]);
+        self.arrives(tag)
+    }
+
+    pub(super) fn cancel(&mut self, id: &Value) {
+        let text = self.cancel_text(id);
+        self.send(&[text]);
+    }
+
+    /// Waits for a request at the callee.
+    pub(super) fn arrives(&mut self, tag: u64) -> Option<Value> {
+        self.wait(self.callee(), |message| match message {
+            Message::Request(request) if request.tag == Some(tag) => Some(request.id.clone()),
+            _ => None,
+        })
+    }
+
+    /// As [`arrives`](Self::arrives), without waiting.
+    pub(super) fn arrived(&self, tag: u64) -> Option<Value> {
+        self.bench.log.iter().find_map(|entry| match &entry.what {
+            What::Arrived(Message::Request(request), _) if request.tag == Some(tag) => {
+                Some(request.id.clone())
+            }
+            _ => None,
+        })
+    }
+
+    /// Answers from the callee. `answer` is `{"result": …}` or `{"error": …}`.
+    pub(super) fn answer(&mut self, far: &Value, answer: &Value) {
+        let mut response = json!({ "jsonrpc": "2.0", "id": far });
+        let members = answer.as_object().expect("an answer is an object").clone();
+        response.as_object_mut().expect("it is one").extend(members);
+        self.send_back(&[response.to_string()]);
+    }
+
+    /// Answers with a result of the judge's.
+    pub(super) fn finish_call(&mut self, far: &Value) {
+        self.answer(far, &json!({ "result": { "far": far, "text": "é" } }));
+    }
+
+    /// Answers that the request was cancelled.
+    pub(super) fn confirm_cancel(&mut self, far: &Value) {
+        let error = json!({ "code": -32800, "message": "Request cancelled" });
+        self.answer(far, &json!({ "error": error }));
+    }
+
+    /// Waits for an answer at the caller.
+    pub(super) fn answered(&mut self, id: &Value) -> Option<()> {
+        self.wait(self.caller, |message| match message {
+            Message::Response { id: answered, .. } if answered == id => Some(()),
+            _ => None,
+        })
+    }
+
+    /// A request each way and back: what was sent before has arrived by then. Nothing to do once
+    /// a side has hung up.
+    pub(super) fn barrier(&mut self) -> Option<()> {
+        if self.bench.log.iter().any(|entry| matches!(entry.what, What::Closed)) {
+            return Some(());
+        }
+        for caller in [self.caller, self.callee()] {
+            let id = json!(format!("barrier-{}", self.tags));
+            let mut play = Play { caller, tags: self.tags, bench: &mut *self.bench };
+            let far = play.call(&id);
+            self.tags = play.tags;
+            let mut play = Play { caller, tags: self.tags, bench: &mut *self.bench };
+            play.finish_call(&far?);
+            play.answered(&id)?;
+        }
+        Some(())
+    }
+
+    /// The same scenario's helpers with the roles swapped.
+    pub(super) fn swapped<T>(&mut self, then: impl FnOnce(&mut Play<'_>) -> T) -> T {
+        let mut play =
+            Play { caller: self.callee(), tags: self.tags + 1_000, bench: &mut *self.bench };
+        then(&mut play)
+    }
+
+    /// One side hangs up.
+    pub(super) fn hang_up(&mut self, side: Side) {
+        self.bench.close(side);
+    }
+
+    /// Waits until a cancel for that id arrives at the callee, or its end.
+    pub(super) fn cancelled_or_ended(&mut self, far: &Value) -> Option<()> {
+        let callee = self.callee();
+        let cancelled = self.wait(callee, |message| match message {
+            Message::Cancel(CancelTarget::Id(id)) if id == far => Some(()),
+            _ => None,
+        });
+        cancelled.or_else(|| self.bench.ended(callee).then_some(()))
+    }
+
+    /// Ends both sides as a client that is done would, and reads what is left.
+    pub(super) fn finish(&mut self) {
+        for side in [Side::Near, Side::Far] {
+            self.bench.close(side);
+            while self.bench.next(side.other()).is_some() {}
+        }
+    }
+
+    fn wait<T>(&mut self, side: Side, wanted: impl Fn(&Message) -> Option<T>) -> Option<T> {
+        let seen = self.bench.log.iter().find_map(|entry| match entry {
+            Entry { side: at, what: What::Arrived(message, _) } if *at == side => wanted(message),
+            _ => None,
+        });
+        if seen.is_some() {
+            return seen;
+        }
+        loop {
+            if let Some(found) = wanted(&self.bench.next(side)?) {
+                return Some(found);
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The rules, checked on the log of what both sides sent and saw.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem;
+
+use serde_json::Value;
+
+use super::bench::{Entry, Side, What};
+use super::message::{CancelTarget, Message, Request};
+
+/// What a relay owes to both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// Also: as it was.
+    ForwardedOnce,
+    /// No two requests in flight share one.
+    OwnIds,
+    /// Under its own id, of the JSON type that it had.
+    AnsweredOnce,
+    /// As the other side gave it.
+    AnswerUnchanged,
+    /// Once, naming the id that the request has on that side.
+    CancelForwarded,
+    /// Unknown ids, answered requests, ids of another side or type.
+    CancelOfNothing,
+    /// Not in any form.
+    MalformedCancel,
+    /// Nor are its members, where the protocol has no batches.
+    Batch,
+    /// Once each, in order, their tokens untouched.
+    Notifications,
+    /// What every peer can read.
+    Form,
+    /// A side that is gone leaves nobody waiting, and nobody working.
+    Ends,
+}
+
+impl Rule {
+    /// Every rule.
+    pub const ALL: [Self; 11] = [
+        Self::ForwardedOnce,
+        Self::OwnIds,
+        Self::AnsweredOnce,
+        Self::AnswerUnchanged,
+        Self::CancelForwarded,
+        Self::CancelOfNothing,
+        Self::MalformedCancel,
+        Self::Batch,
+        Self::Notifications,
+        Self::Form,
+        Self::Ends,
+    ];
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ForwardedOnce => "each live request is forwarded once, as it was",
+            Self::OwnIds => "requests in flight have ids of their own on the other side",
+            Self::AnsweredOnce => "each request is answered once, under its id and JSON type",
+            Self::AnswerUnchanged => "the answer is the one that was given",
+            Self::CancelForwarded => "each cancel of a live request arrives once, with the far id",
+            Self::CancelOfNothing => "no cancel of an unknown or answered target arrives",
+            Self::MalformedCancel => "no malformed cancel arrives",
+            Self::Batch => "no batch arrives, nor its members",
+            Self::Notifications => "each notification arrives once, in order, as it was",
+            Self::Form => "what arrives has the form that every peer understands",
+            Self::Ends => "the end of one side settles the requests of the other",
+        })
+    }
+}
+
+/// What was checked, and what did not hold.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    made: BTreeMap<Rule, usize>,
+    broken: Vec<(Rule, String)>,
+}
+
+impl Checks {
+    pub(super) fn made(&self, rule: Rule) -> usize {
+        self.made.get(&rule).copied().unwrap_or(0)
+    }
+
+    pub(super) fn take_broken(&mut self) -> Vec<(Rule, String)> {
+        mem::take(&mut self.broken)
+    }
+
+    fn check(&mut self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
+        *self.made.entry(rule).or_default() += 1;
+        if !holds {
+            self.broken.push((rule, what()));
+        }
+    }
+}
+
+/// Checks a whole log, in both directions.
+pub(super) fn check(log: &[Entry], checks: &mut Checks) {
+    for caller in [Side::Near, Side::Far] {
+        let mut direction = Direction::new(caller, checks);
+        log.iter().for_each(|entry| direction.take(entry));
+        direction.settle();
+    }
+    for entry in log {
+        match &entry.what {
+            What::Arrived(message, text) => form(message, text, checks),
+            What::Ended(Some(error)) => checks.check(Rule::Form, false, || error.clone()),
+            What::Ended(None) | What::Sent(_) | What::Closed => {}
+        }
+    }
+}
+
+/// What one side asked, and what became of it on the other.
+struct Direction<'a> {
+    caller: Side,
+    checks: &'a mut Checks,
+    asked: Vec<Asked>,
+    /// The tags that batches had.
+    batched: Vec<u64>,
+    /// Messages of the caller that a relay may answer with an error of id null.
+    unanswerable: usize,
+    malformed_cancels: usize,
+    notified: Vec<Value>,
+    notifications: Vec<Value>,
+    callee_closed: bool,
+}
+
+/// A request of the caller's.
+struct Asked {
+    request: Request,
+    /// Another with the same id was in flight.
+    twin: Twin,
+    /// The caller cancelled it.
+    cancelled: bool,
+    /// The cancel crossed its answer.
+    answered_before_cancel: bool,
+    forwarded: Vec<Value>,
+    /// What the callee answered first.
+    given: Option<Value>,
+    cancels: usize,
+    answers: Vec<Value>,
+    /// The caller hung up first, while it was in flight.
+    orphaned: bool,
+    /// The callee did.
+    deserted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Twin {
+    None,
+    InFlight,
+    Cancelled,
+}
+
+impl<'a> Direction<'a> {
+    fn new(caller: Side, checks: &'a mut Checks) -> Self {
+        Self {
+            caller,
+            checks,
+            asked: Vec::new(),
+            batched: Vec::new(),
+            unanswerable: 0,
+            malformed_cancels: 0,
+            notified: Vec::new(),
+            notifications: Vec::new(),
+            callee_closed: false,
+        }
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        let at_caller = entry.side == self.caller;
+        match (&entry.what, at_caller) {
+            (What::Sent(message), true) => self.caller_sent(message),
+            (What::Sent(Message::Response { id, answer }), false) => self.given(id, answer),
+            (What::Arrived(message, _), false) => self.callee_saw(message),
+            (What::Arrived(Message::Response { id, answer }, _), true) => {
+                self.answered(id, answer);
+            }
+            (What::Closed, true) => {
+                self.in_flight().for_each(|asked| asked.orphaned = !asked.deserted);
+            }
+            (What::Closed, false) => {
+                self.callee_closed = true;
+                self.in_flight().for_each(|asked| asked.deserted = !asked.orphaned);
+            }
+            _ => {}
+        }
+    }
+
+    fn in_flight(&mut self) -> impl Iterator<Item = &mut Asked> {
+        self.asked.iter_mut().filter(|asked| asked.answers.is_empty())
+    }
+
+    fn caller_sent(&mut self, message: &Message) {
+        match message {
+            Message::Request(request) => {
+                let twin = self.in_flight().find(|asked| asked.request.id == request.id);
+                let twin = match twin {
+                    None => Twin::None,
+                    Some(Asked { cancelled: false, .. }) => Twin::InFlight,
+                    Some(_) => Twin::Cancelled,
+                };
+                let deserted = self.callee_closed;
+                self.asked.push(Asked::new(request.clone(), twin, deserted));
+            }
+            Message::Cancel(CancelTarget::Id(id)) => {
+                let named = self.in_flight().find(|asked| asked.request.id == *id);
+                if let Some(asked) = named.filter(|asked| !asked.cancelled) {
+                    asked.cancelled = true;
+                    asked.answered_before_cancel = asked.given.is_some();
+                }
+            }
+            Message::Cancel(CancelTarget::Malformed(_)) => {
+                self.unanswerable += 1;
+                self.malformed_cancels += 1;
+            }
+            Message::Other(_) => self.unanswerable += 1,
+            Message::Batch(batch) => {
+                self.unanswerable += 1;
+                let members = batch.as_array().into_iter().flatten();
+                self.batched.extend(members.filter_map(|member| member["params"]["tag"].as_u64()));
+            }
+            Message::Notification(notification) => self.notified.push(notification.clone()),
+            Message::Response { .. } => self.unanswerable += 1,
+        }
+    }
+
+    fn given(&mut self, id: &Value, answer: &Value) {
+        let forwarded = self.asked.iter_mut().rev().find(|asked| asked.forwarded.contains(id));
+        if let Some(asked) = forwarded {
+            asked.given.get_or_insert(answer.clone());
+        }
+    }
+
+    fn callee_saw(&mut self, message: &Message) {
+        match message {
+            Message::Request(request) => self.forwarded(request),
+            Message::Cancel(CancelTarget::Id(id)) => self.cancel_arrived(id),
+            Message::Cancel(CancelTarget::Malformed(cancel)) => {
+                self.malformed_cancels = 0;
+                self.checks.check(Rule::MalformedCancel, false, || cancel.to_string());
+            }
+            Message::Batch(batch) => {
+                self.checks.check(Rule::Batch, false, || batch.to_string());
+            }
+            Message::Notification(notification) => self.notifications.push(notification.clone()),
+            // Of the other direction, or judged by its form.
+            Message::Response { .. } | Message::Other(_) => {}
+        }
+    }
+
+    fn forwarded(&mut self, request: &Request) {
+        let of_batch = request.tag.is_some_and(|tag| self.batched.contains(&tag));
+        let shared = self
+            .asked
+            .iter()
+            .any(|asked| asked.given.is_none() && asked.forwarded.contains(&request.id));
+        let asked = self.asked.iter_mut().find(|asked| asked.request.tag == request.tag);
+        let Some(asked) = asked else {
+            let rule = if of_batch { Rule::Batch } else { Rule::ForwardedOnce };
+            self.checks.check(rule, false, || format!("nobody sent this alone: {request:?}"));
+            return;
+        };
+        let same =
+            (&asked.request.method, &asked.request.params) == (&request.method, &request.params);
+        self.checks.check(Rule::ForwardedOnce, same, || format!("changed: {request:?}"));
+        self.checks.check(Rule::OwnIds, !shared, || format!("two in flight with {}", request.id));
+        asked.forwarded.push(request.id.clone());
+    }
+
+    fn cancel_arrived(&mut self, id: &Value) {
+        let named = self.asked.iter_mut().rev().find(|asked| asked.forwarded.contains(id));
+        let Some(asked) = named else {
+            let what = || format!("a cancel names {id}, which no request has on that side");
+            self.checks.check(Rule::CancelOfNothing, false, what);
+            return;
+        };
+        asked.cancels += 1;
+        let wanted = asked.cancelled || asked.orphaned;
+        let what = || format!("the request with {} was not cancelled", asked.request.id);
+        self.checks.check(Rule::CancelOfNothing, wanted, what);
+    }
+
+    fn answered(&mut self, id: &Value, answer: &Value) {
+        let refused = answer["error"]["code"] == -32600;
+        let mut open: Vec<&mut Asked> = self
+            .asked
+            .iter_mut()
+            .filter(|asked| asked.request.id == *id && asked.answers.is_empty())
+            .collect();
+        // The refusal of a duplicate may come before the answer of the first.
+        open.sort_by_key(|asked| refused && asked.twin == Twin::None);
+        if let Some(asked) = open.into_iter().next() {
+            asked.answers.push(answer.clone());
+        } else if let Some(asked) = self.asked.iter_mut().find(|asked| asked.request.id == *id) {
+            asked.answers.push(answer.clone());
+        } else {
+            let to_no_request = id.is_null() && answer["error"].is_object();
+            let holds = to_no_request && self.unanswerable > 0;
+            self.unanswerable = self.unanswerable.saturating_sub(1);
+            self.checks
+                .check(Rule::AnsweredOnce, holds, || format!("{id} was not asked: {answer}"));
+        }
+    }
+
+    fn settle(mut self) {
+        for asked in mem::take(&mut self.asked) {
+            asked.settle(self.checks);
+        }
+        if !self.notified.is_empty() || !self.notifications.is_empty() {
+            let (sent, arrived) = (&self.notified, &self.notifications);
+            let what = || format!("{} sent, {} arrived: {arrived:?}", sent.len(), arrived.len());
+            self.checks.check(Rule::Notifications, sent == arrived, what);
+        }
+        for _ in 0..self.malformed_cancels {
+            self.checks.check(Rule::MalformedCancel, true, String::new);
+        }
+        if !self.batched.is_empty() {
+            self.checks.check(Rule::Batch, true, String::new);
+        }
+    }
+}
+
+impl Asked {
+    fn new(request: Request, twin: Twin, deserted: bool) -> Self {
+        Self {
+            request,
+            twin,
+            cancelled: false,
+            answered_before_cancel: false,
+            forwarded: Vec::new(),
+            given: None,
+            cancels: 0,
+            answers: Vec::new(),
+            orphaned: false,
+            deserted,
+        }
+    }
+
+    fn settle(&self, checks: &mut Checks) {
+        let id = &self.request.id;
+        let forwarded = self.forwarded.len();
+        let expected = match self.twin {
+            Twin::InFlight => 0..=0,
+            Twin::Cancelled => 0..=1,
+            // A call that is cancelled before it left is withdrawn.
+            Twin::None if self.cancelled || self.deserted => 0..=1,
+            Twin::None => 1..=1,
+        };
+        let what = || format!("the request with {id} was forwarded {forwarded} times");
+        checks.check(Rule::ForwardedOnce, expected.contains(&forwarded), what);
+
+        let answers = self.answers.len();
+        let holds = answers == 1 || (self.orphaned && answers == 0);
+        let rule = if self.deserted { Rule::Ends } else { Rule::AnsweredOnce };
+        checks.check(rule, holds, || format!("the request with {id} was answered {answers} times"));
+
+        if self.twin == Twin::None {
+            self.settle_answer(checks);
+        }
+        self.settle_cancels(checks);
+    }
+
+    fn settle_answer(&self, checks: &mut Checks) {
+        let Some(answer) = self.answers.first() else { return };
+        let holds = match &self.given {
+            Some(given) if !well_formed(given) => {
+                answer["error"].is_object() && well_formed(answer)
+            }
+            Some(given) if given.get("error").is_some() => {
+                let (given, answer) = (&given["error"], &answer["error"]);
+                (&given["code"], &given["message"]) == (&answer["code"], &answer["message"])
+            }
+            Some(given) => given == answer,
+            None if self.cancelled => answer["error"]["code"] == -32800,
+            None => answer["error"].is_object(),
+        };
+        let what = || format!("{} was answered {answer}, given {:?}", self.request.id, self.given);
+        checks.check(Rule::AnswerUnchanged, holds, what);
+    }
+
+    fn settle_cancels(&self, checks: &mut Checks) {
+        let (id, cancels) = (&self.request.id, self.cancels);
+        let what = || format!("the cancel of {id} arrived {cancels} times");
+        if self.orphaned {
+            checks.check(Rule::Ends, cancels <= 1, what);
+        } else if self.cancelled && !self.forwarded.is_empty() {
+            let crossed = self.answered_before_cancel || self.deserted;
+            let holds = cancels == 1 || (crossed && cancels == 0);
+            checks.check(Rule::CancelForwarded, holds, what);
+        } else {
+            checks.check(Rule::CancelOfNothing, cancels == 0, what);
+        }
+    }
+}
+
+fn well_formed(answer: &Value) -> bool {
+    match (answer.get("result"), answer.get("error")) {
+        (Some(_), None) => true,
+        (None, Some(error)) => error["code"].is_i64() && error["message"].is_string(),
+        _ => false,
+    }
+}
+
+/// What every peer understands: ids that fit 31 bits or plain strings, and no `params: null`.
+fn form(message: &Message, text: &str, checks: &mut Checks) {
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    let what = || format!("{text:.200}");
+    checks.check(Rule::Form, value.is_array() || value["jsonrpc"] == "2.0", what);
+    checks.check(Rule::Form, value.get("params").is_none_or(|params| !params.is_null()), what);
+    if let Message::Request(Request { id, .. }) = message {
+        let number = id.as_i64().is_some_and(|id| (1..1 << 31).contains(&id));
+        let string = id.as_str().is_some_and(|id| id.is_ascii() && !id.is_empty());
+        checks.check(Rule::Form, number || string, what);
+    }
+}

@@ -1,0 +1,523 @@
+//! What the judge tries. Ids are chosen so that none is equal to one that a relay would issue.
+
+use serde_json::{Value, json};
+
+use super::message::{Framing, Protocol};
+use super::play::Play;
+
+/// One conversation with a relay.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    only: Option<Framing>,
+    pub(super) run: fn(&mut Play<'_>) -> Option<()>,
+}
+
+impl Scenario {
+    const fn new(name: &'static str, run: fn(&mut Play<'_>) -> Option<()>) -> Self {
+        Self { name, only: None, run }
+    }
+
+    const fn only(self, framing: Framing) -> Self {
+        Self { only: Some(framing), ..self }
+    }
+
+    pub(super) fn applies(&self, protocol: Protocol) -> bool {
+        self.only.is_none_or(|framing| framing == protocol.framing)
+    }
+}
+
+/// Every scenario.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario::new("ids of every kind in flight at once", ids_of_every_kind),
+    Scenario::new("ids beyond 32 bits", large_ids).only(Framing::Newline),
+    Scenario::new("the same id in flight both ways", same_id_both_ways),
+    Scenario::new("cancel a live request", cancel_live),
+    Scenario::new("cancel twice", cancel_twice),
+    Scenario::new("cancel, answered with a result", cancel_answered_with_result),
+    Scenario::new("cancel, progress, then an answer", progress_after_cancel),
+    Scenario::new("cancel what is unknown", cancel_unknown),
+    Scenario::new("cancel what is answered", cancel_answered),
+    Scenario::new("cancel malformed", cancel_malformed),
+    Scenario::new("cancel by the side that works on it", cancel_from_the_wrong_side),
+    Scenario::new("cancel before its request, in one write", cancel_before_request),
+    Scenario::new("request and cancel in one write", cancel_in_the_same_write),
+    Scenario::new("request, cancel and id used again, in one write", id_reused_at_once),
+    Scenario::new("cancel and answer crossing", crossing),
+    Scenario::new("id used again after its answer", id_reused_after_answer),
+    Scenario::new("duplicate id in flight", duplicate_id),
+    Scenario::new("odd spelling", odd_spelling),
+    Scenario::new("batches", batches),
+    Scenario::new("stray and repeated answers", stray_answers),
+    Scenario::new("an answer under the other JSON type", answer_under_other_type),
+    Scenario::new("malformed answers", malformed_answers),
+    Scenario::new("errors with data", errors_with_data),
+    Scenario::new("messages that are none", garbage),
+    Scenario::new("notifications in order, tokens untouched", notifications),
+    Scenario::new("byte by byte", byte_by_byte),
+    Scenario::new("blank lines and CRLF", blank_lines).only(Framing::Newline),
+    Scenario::new("headers of every spelling", header_spellings).only(Framing::ContentLength),
+    Scenario::new("a message of 5 MiB", large_message),
+    Scenario::new("two hundred, every third cancelled", many),
+    Scenario::new("the caller hangs up", caller_hangs_up),
+    Scenario::new("the callee hangs up", callee_hangs_up),
+];
+
+/// Calls with each id, and answers in the opposite order.
+fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
+    let mut far = Vec::new();
+    for id in ids {
+        far.push(play.call(id)?);
+    }
+    far.iter().rev().for_each(|far| play.finish_call(far));
+    ids.iter().try_for_each(|id| play.answered(id))
+}
+
+fn ids_of_every_kind(play: &mut Play<'_>) -> Option<()> {
+    let ids = [
+        json!(9001),
+        json!("9001"),
+        json!(0),
+        json!("0"),
+        json!(""),
+        json!("é\"\\\u{1f600}"),
+        json!(i32::MAX),
+        json!(-7),
+    ];
+    all_at_once(play, &ids)
+}
+
+fn large_ids(play: &mut Play<'_>) -> Option<()> {
+    all_at_once(play, &[json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64)])
+}
+
+fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9002);
+    let far = play.call(&id)?;
+    let back = play.swapped(|play| play.call(&id))?;
+    play.cancel(&id);
+    play.barrier()?;
+    play.swapped(|play| play.finish_call(&back));
+    play.confirm_cancel(&far);
+    play.answered(&id)?;
+    play.swapped(|play| play.answered(&id))
+}
+
+fn cancel_live(play: &mut Play<'_>) -> Option<()> {
+    // A second request, with the other JSON type of the same id, is not to be hit.
+    for (id, other) in [(json!(9003), json!("9003")), (json!("é"), json!("e"))] {
+        let far = play.call(&id)?;
+        let untouched = play.call(&other)?;
+        play.cancel(&id);
+        play.barrier()?;
+        play.confirm_cancel(&far);
+        play.finish_call(&untouched);
+        play.answered(&id)?;
+        play.answered(&other)?;
+    }
+    Some(())
+}
+
+fn cancel_twice(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9004);
+    let far = play.call(&id)?;
+    play.cancel(&id);
+    play.barrier()?;
+    play.cancel(&id);
+    play.barrier()?;
+    play.confirm_cancel(&far);
+    play.answered(&id)
+}
+
+fn cancel_answered_with_result(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9005);
+    let far = play.call(&id)?;
+    play.cancel(&id);
+    play.barrier()?;
+    play.answer(&far, &json!({ "result": { "partial": [1, null] } }));
+    play.answered(&id)
+}
+
+fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9006);
+    let far = play.call(&id)?;
+    play.cancel(&id);
+    play.barrier()?;
+    play.send_back(&[notification("$/progress", &json!({ "token": 9006, "value": 1 }))]);
+    play.confirm_cancel(&far);
+    play.answered(&id)
+}
+
+fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9007);
+    let far = play.call(&id)?;
+    // Among them the id of another JSON type, and that of the same request on the other side.
+    let mut unknown = vec![json!(9999), json!("9007"), json!("no such"), json!(0), json!("")];
+    if far != id {
+        unknown.push(far.clone());
+    }
+    for unknown in &unknown {
+        play.cancel(unknown);
+    }
+    play.barrier()?;
+    play.finish_call(&far);
+    play.answered(&id)
+}
+
+fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9008);
+    let far = play.call(&id)?;
+    play.finish_call(&far);
+    play.answered(&id)?;
+    play.cancel(&id);
+    play.cancel(&far);
+    Some(())
+}
+
+fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9009);
+    let far = play.call(&id)?;
+    let Protocol { cancel, target, .. } = play.protocol();
+    let params = [
+        json!([]),
+        json!([9009]),
+        json!({}),
+        json!({ target: {} }),
+        json!({ target: [9009] }),
+        json!({ target: true }),
+        json!({ target: 9009.5 }),
+        json!({ "id_": 9009 }),
+    ];
+    let mut messages: Vec<String> =
+        params.iter().map(|params| notification(cancel, params)).collect();
+    messages.push(json!({ "jsonrpc": "2.0", "method": cancel }).to_string());
+    play.send(&messages);
+    play.barrier()?;
+    play.finish_call(&far);
+    play.answered(&id)
+}
+
+/// The callee's cancel names an id of its own direction (B13).
+fn cancel_from_the_wrong_side(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9010);
+    let far = play.call(&id)?;
+    play.swapped(|play| {
+        play.cancel(&far);
+        play.cancel(&id);
+    });
+    play.barrier()?;
+    play.finish_call(&far);
+    play.answered(&id)
+}
+
+fn cancel_before_request(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9011);
+    let (request, tag) = play.request_text(&id);
+    let cancel = play.cancel_text(&id);
+    play.send(&[cancel, request]);
+    let far = play.arrives(tag)?;
+    play.barrier()?;
+    play.finish_call(&far);
+    play.answered(&id)
+}
+
+fn cancel_in_the_same_write(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9012);
+    let (request, tag) = play.request_text(&id);
+    let cancel = play.cancel_text(&id);
+    play.send(&[request, cancel]);
+    settle_if_forwarded(play, tag)?;
+    play.answered(&id)
+}
+
+/// What is cancelled in the same write may be withdrawn, and then never arrives.
+fn settle_if_forwarded(play: &mut Play<'_>, tag: u64) -> Option<()> {
+    play.barrier()?;
+    if let Some(far) = play.arrived(tag) {
+        play.confirm_cancel(&far);
+    }
+    Some(())
+}
+
+fn id_reused_at_once(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9013);
+    let ((first, one), (second, two)) = (play.request_text(&id), play.request_text(&id));
+    let cancel = play.cancel_text(&id);
+    play.send(&[first, cancel, second]);
+    settle_if_forwarded(play, one)?;
+    if let Some(far) = play.arrived(two) {
+        play.finish_call(&far);
+    }
+    play.barrier()
+}
+
+fn crossing(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9014);
+    let far = play.call(&id)?;
+    play.finish_call(&far);
+    play.cancel(&id);
+    play.answered(&id)
+}
+
+fn id_reused_after_answer(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9015);
+    let far = play.call(&id)?;
+    play.cancel(&id);
+    play.barrier()?;
+    play.confirm_cancel(&far);
+    play.answered(&id)?;
+    // The second use is as live as the first, and the old cancel is not its own.
+    let (request, tag) = play.request_text(&id);
+    play.send(&[request]);
+    let far = play.arrives(tag)?;
+    play.barrier()?;
+    play.finish_call(&far);
+    play.barrier()
+}
+
+fn duplicate_id(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9016);
+    let far = play.call(&id)?;
+    let (twin, _) = play.request_text(&id);
+    play.send(&[twin]);
+    play.barrier()?;
+    play.cancel(&id);
+    play.barrier()?;
+    play.confirm_cancel(&far);
+    play.barrier()
+}
+
+fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
+    let Protocol { cancel, target, .. } = play.protocol();
+    let escaped = cancel.replace('/', "\\/");
+    let requests = [
+        r#"{ "params" : {"tag" : 901, "text": "\u00e9"} , "id" : "\u00e9\/1", "method":"wo\u0072k", "jsonrpc":"2.0" }"#,
+        r#"{"id":9017,"params":{"text":1e2,"tag":902},"jsonrpc":"2.0","method":"work"}"#,
+    ];
+    play.send(&requests.map(String::from));
+    let (one, two) = (play.arrives(901)?, play.arrives(902)?);
+    play.send(&[
+        format!(r#"{{"params":{{"_":1,"{target}":"é/1"}},"method":"{escaped}","jsonrpc":"2.0"}}"#),
+        format!(
+            r#"{{ "jsonrpc" : "2.0" , "method":"{escaped}" , "params" : {{ "{target}" : 9017 }} }}"#
+        ),
+    ]);
+    play.barrier()?;
+    play.confirm_cancel(&two);
+    let id = &one;
+    play.send_back(&[format!(r#"{{ "result" : "\u00e9" , "id" : {id} , "jsonrpc" : "2.0" }}"#)]);
+    play.answered(&json!("é/1"))?;
+    play.answered(&json!(9017))
+}
+
+fn batches(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9018);
+    let far = play.call(&id)?;
+    let cancel = play.cancel_text(&id);
+    let (one, _) = play.request_text(&json!(9019));
+    let (two, _) = play.request_text(&json!(9020));
+    // One at a time: each is refused as a whole.
+    for batch in [format!("[{one},{two}]"), format!("[{cancel}]"), "[]".into()] {
+        play.send(&[batch]);
+        play.barrier()?;
+    }
+    play.finish_call(&far);
+    play.answered(&id)
+}
+
+fn stray_answers(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9021);
+    let far = play.call(&id)?;
+    for stray in [json!(1_000_000), json!("stray"), Value::Null] {
+        play.finish_call(&stray);
+    }
+    play.send_back(&[r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no id"}}"#.into()]);
+    play.finish_call(&far);
+    play.answered(&id)?;
+    play.confirm_cancel(&far);
+    play.finish_call(&far);
+    Some(())
+}
+
+fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9022);
+    let far = play.call(&id)?;
+    let other = far.as_str().map_or_else(|| json!(far.to_string()), |text| json!(text.len()));
+    let answer = json!({ "result": "the same" });
+    play.answer(&other, &answer);
+    play.barrier()?;
+    play.answer(&far, &answer);
+    play.answered(&id)
+}
+
+fn malformed_answers(play: &mut Play<'_>) -> Option<()> {
+    let answers = [
+        json!({ "result": 1, "error": { "code": 1, "message": "both" } }),
+        json!({ "error": { "code": "-32800", "message": "code as a string" } }),
+        json!({ "error": "no object" }),
+    ];
+    for (id, answer) in (9023..).zip(answers) {
+        let far = play.call(&json!(id))?;
+        play.answer(&far, &answer);
+        play.barrier()?;
+    }
+    Some(())
+}
+
+fn errors_with_data(play: &mut Play<'_>) -> Option<()> {
+    let id = json!("9026");
+    let far = play.call(&id)?;
+    let error = json!({ "code": -32000, "message": "é", "data": { "requestId": far } });
+    play.answer(&far, &json!({ "error": error }));
+    play.answered(&id)
+}
+
+fn garbage(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9027);
+    let far = play.call(&id)?;
+    for text in [
+        r#"{"jsonrpc":"2.0","id":}"#,
+        "true",
+        "{}",
+        r#"{"jsonrpc":"2.0","method":7}"#,
+        r#"{"jsonrpc":"2.0","method":"cut","params":{"#,
+    ] {
+        play.send(&[text.into()]);
+    }
+    let not_utf8 = [b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}".as_slice()].concat();
+    let text = String::from_utf8_lossy(&not_utf8).into_owned();
+    let bytes = match play.protocol().framing {
+        Framing::Newline => [&not_utf8[..], b"\n"].concat(),
+        Framing::ContentLength => {
+            let header = format!("Content-Length: {}\r\n\r\n", not_utf8.len());
+            [header.as_bytes(), &not_utf8].concat()
+        }
+    };
+    play.send_bytes(&[format!("not UTF-8: {text}")], bytes);
+    play.barrier()?;
+    play.finish_call(&far);
+    play.answered(&id)
+}
+
+fn notification(method: &str, params: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
+}
+
+fn notifications(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9028);
+    let far = play.call(&id)?;
+    // Tokens are numbers of their own, even where they look like an id.
+    for token in [&far, &id, &json!("9028")] {
+        let progress = json!({ "token": token, "value": { "kind": "report" } });
+        play.send(&[notification("$/progress", &progress)]);
+        play.send_back(&[notification("$/progress", &progress)]);
+    }
+    let notes: Vec<String> =
+        (0..50).map(|index| notification("note", &json!({ "n": index }))).collect();
+    play.send(&notes);
+    play.send_back(&[notification("session/cancel", &json!({ "sessionId": "a" }))]);
+    play.barrier()?;
+    play.finish_call(&far);
+    play.answered(&id)
+}
+
+fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
+    let id = json!("é");
+    let (request, tag) = play.request_text(&id);
+    let bytes = play.protocol().framing.frame(&request);
+    let (last, first) = bytes.split_last()?;
+    for &byte in first {
+        play.send_bytes(&[], vec![byte]);
+    }
+    play.send_bytes(&[request], vec![*last]);
+    let far = play.arrives(tag)?;
+    play.finish_call(&far);
+    play.answered(&id)
+}
+
+fn blank_lines(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9029);
+    let (request, tag) = play.request_text(&id);
+    let bytes = format!("\n\r\n{request}\r\n\n");
+    play.send_bytes(&[request], bytes.into_bytes());
+    let far = play.arrives(tag)?;
+    play.finish_call(&far);
+    play.answered(&id)
+}
+
+fn header_spellings(play: &mut Play<'_>) -> Option<()> {
+    let mut sent = Vec::new();
+    for (id, spelling) in (9030..).zip([
+        "content-length: {}\r\n\r\n",
+        "CONTENT-LENGTH:{}\r\n\r\n",
+        "Content-Length:   {}\r\n\r\n",
+        "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: {}\r\n\r\n",
+        "Content-Length: {}\r\nContent-Type: application/vscode-jsonrpc; charset=utf8\r\n\r\n",
+        "Content-Length: {}\n\n",
+        "\r\nContent-Length: {}\r\n\r\n",
+        "Content-Length: 000{}\r\n\r\n",
+    ]) {
+        let id = json!(id);
+        let (request, tag) = play.request_text(&id);
+        let header = spelling.replace("{}", &request.len().to_string());
+        let bytes = format!("{header}{request}").into_bytes();
+        play.send_bytes(&[request], bytes);
+        sent.push((id, tag));
+    }
+    for (id, tag) in sent {
+        let far = play.arrives(tag)?;
+        play.finish_call(&far);
+        play.answered(&id)?;
+    }
+    Some(())
+}
+
+fn large_message(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9040);
+    let params = json!({ "tag": 903, "text": "é".repeat(5 << 19) });
+    let request = json!({ "jsonrpc": "2.0", "id": id, "method": "work", "params": params });
+    play.send(&[request.to_string()]);
+    let far = play.arrives(903)?;
+    play.answer(&far, &json!({ "result": params }));
+    play.answered(&id)
+}
+
+fn many(play: &mut Play<'_>) -> Option<()> {
+    let ids: Vec<Value> = (0..200).map(|index| json!(9100 + index)).collect();
+    let mut messages = Vec::new();
+    let mut tags = Vec::new();
+    for id in &ids {
+        let (request, tag) = play.request_text(id);
+        messages.push(request);
+        tags.push(tag);
+    }
+    play.send(&messages);
+    let far: Vec<Value> = tags.iter().map(|&tag| play.arrives(tag)).collect::<Option<_>>()?;
+    let cancels: Vec<String> = ids.iter().step_by(3).map(|id| play.cancel_text(id)).collect();
+    play.send(&cancels);
+    play.barrier()?;
+    for index in (0..ids.len()).rev() {
+        if index % 3 == 0 {
+            play.confirm_cancel(&far[index]);
+        } else {
+            play.finish_call(&far[index]);
+        }
+    }
+    ids.iter().try_for_each(|id| play.answered(id))
+}
+
+fn caller_hangs_up(play: &mut Play<'_>) -> Option<()> {
+    let far = play.call(&json!(9301))?;
+    play.hang_up(play.caller());
+    play.cancelled_or_ended(&far)?;
+    play.confirm_cancel(&far);
+    Some(())
+}
+
+fn callee_hangs_up(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(9302);
+    play.call(&id)?;
+    play.hang_up(play.callee());
+    play.answered(&id)
+}

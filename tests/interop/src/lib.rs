@@ -1,0 +1,14 @@
+//! rescind against real peers, and a judge of relays.
+//!
+//! - [`peers`] finds the commands of the peers; `install` installs what cargo can't.
+//! - [`sdk`] is the crate `agent-client-protocol` in both roles, [`own`] is ours on tokio; the
+//!   agents of both have the methods of `rescind serve`.
+//! - [`lifecycle`] is the script that any client runs against any such agent.
+//! - [`judge`] sits on both sides of a relay at once.
+
+pub mod judge;
+pub mod lifecycle;
+pub mod own;
+pub mod peers;
+pub mod probe;
+pub mod sdk;

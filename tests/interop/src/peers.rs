@@ -1,0 +1,97 @@
+//! The commands of the peers, or why there is none.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A command line.
+pub type CommandLine = Vec<String>;
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Set to `1`, a missing peer fails its tests; otherwise they are skipped with a printed reason.
+const REQUIRE: &str = "RESCIND_REQUIRE_PEERS";
+
+/// The `rescind` program: that of `RESCIND_BIN`, or built here.
+///
+/// # Panics
+///
+/// If it does not build.
+#[must_use]
+pub fn rescind() -> &'static str {
+    static BUILT: OnceLock<String> = OnceLock::new();
+    BUILT.get_or_init(|| env::var("RESCIND_BIN").unwrap_or_else(|_| build()))
+}
+
+fn build() -> String {
+    let manifest = Path::new(HERE).join("../../Cargo.toml");
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--package", "rescind", "--bin", "rescind"])
+        .args(["--message-format", "json", "--manifest-path"])
+        .arg(manifest)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .expect("cargo can be run");
+    assert!(output.status.success(), "rescind does not build");
+    let messages = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find_map(|message| message["executable"].as_str().map(String::from))
+        .expect("cargo names the executable that it built")
+}
+
+/// `rescind serve`.
+#[must_use]
+pub fn serve(dialect: &str) -> CommandLine {
+    line(&[rescind(), "serve", "--dialect", dialect])
+}
+
+/// `rescind relay` in front of a command.
+#[must_use]
+pub fn relay(dialect: &str, behind: &[String]) -> CommandLine {
+    let mut command = line(&[rescind(), "relay", "--dialect", dialect, "--"]);
+    command.extend_from_slice(behind);
+    command
+}
+
+/// One of the scripts in `node/`.
+#[must_use]
+pub fn node(script: &str) -> Option<CommandLine> {
+    let folder = Path::new(HERE).join("node");
+    if !folder.join("node_modules").is_dir() {
+        return missing("the npm packages (run tests/interop/install)");
+    }
+    if on_path("node").is_none() {
+        return missing("node");
+    }
+    Some(line(&["node", &folder.join(script).to_string_lossy()]))
+}
+
+/// clangd.
+#[must_use]
+pub fn clangd() -> Option<CommandLine> {
+    let found = ["clangd", "clangd-19"].into_iter().find(|name| on_path(name).is_some());
+    match found {
+        Some(name) => Some(line(&[name, "--log=error"])),
+        None => missing("clangd (apt-get install clangd-19)"),
+    }
+}
+
+/// A command line out of its words.
+#[must_use]
+pub fn line(words: &[&str]) -> CommandLine {
+    words.iter().map(|&word| word.into()).collect()
+}
+
+fn missing(peer: &str) -> Option<CommandLine> {
+    assert!(env::var(REQUIRE).as_deref() != Ok("1"), "{REQUIRE}=1, but there is no {peer}");
+    println!("skipped: there is no {peer}");
+    None
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}

@@ -1,0 +1,103 @@
+//! Proof that `protocol-core` needs no std: a call, its cancel and its answer between two
+//! connections, in a program without std, without a C library and without a dynamic loader.
+//!
+//! ```text
+//! cargo run --manifest-path tests/no_std/Cargo.toml --release
+//! ```
+//!
+//! Exits with 0, or with the number of the [`Step`] that went wrong. For x86_64 Linux.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod bare;
+
+use alloc::vec::Vec;
+
+use protocol_core::{
+    CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, Params, Reply, RequestHandle,
+    Timestamp, TransmitKind,
+};
+
+/// What has to work, in this order.
+#[derive(Clone, Copy)]
+enum Step {
+    Call = 1,
+    DeliverRequest,
+    SendCancel,
+    MarkCancelled,
+    Answer,
+    Settle,
+    Close,
+}
+
+/// The data that goes with the call, and has to come back with its outcome.
+const DATA: u32 = 0xC0FF_EE00;
+
+/// Called by `bare::_start`.
+fn main() -> i32 {
+    match cancel_there_and_back() {
+        Ok(()) => 0,
+        Err(step) => step as i32,
+    }
+}
+
+fn cancel_there_and_back() -> Result<(), Step> {
+    let now = Timestamp::ZERO;
+    let mut client: Connection<u32> = Connection::new(Config::new(Dialect::ACP_V1));
+    let mut server: Connection<()> = Connection::new(Config::new(Dialect::ACP_V1));
+
+    let call = client
+        .call("slow", Params::Absent, DATA, CallOptions::default(), now)
+        .map_err(|_| Step::Call)?;
+    let request = deliver(&mut client, &mut server, TransmitKind::Request, |event| match event {
+        Event::Request { request, id: "1", .. } => Some(request),
+        _ => None,
+    });
+    let request: RequestHandle = request.ok_or(Step::DeliverRequest)?;
+
+    client.cancel(call, Cause::Caller, now);
+    let marked = deliver(&mut client, &mut server, TransmitKind::Cancel, |event| match event {
+        Event::Cancelled { request, cause: Cause::Peer } => Some(request),
+        _ => None,
+    });
+    let marked = marked.ok_or(Step::SendCancel)?;
+    if marked != request {
+        return Err(Step::MarkCancelled);
+    }
+
+    server.respond(request, Reply::Cancelled).map_err(|_| Step::Answer)?;
+    let data = deliver(&mut server, &mut client, TransmitKind::Response, |event| match event {
+        Event::Settled {
+            call: settled,
+            outcome: Outcome::Cancelled { cause: Cause::Caller, error: Some(_) },
+            data,
+        } if settled == call => Some(data),
+        _ => None,
+    });
+    if data != Some(DATA) {
+        return Err(Step::Settle);
+    }
+
+    client.handle_eof(now);
+    match client.poll_event() {
+        Some(Event::Closed { .. }) => Ok(()),
+        _ => Err(Step::Close),
+    }
+}
+
+/// Carries one message over, and looks at what it made happen.
+fn deliver<O, P, T>(
+    from: &mut Connection<O>,
+    to: &mut Connection<P>,
+    kind: TransmitKind,
+    look: impl FnMut(Event<'_, P>) -> Option<T>,
+) -> Option<T> {
+    let mut message = Vec::new();
+    let transmit = from.poll_transmit(&mut message)?;
+    if transmit.kind != kind {
+        return None;
+    }
+    to.receive(&message, Timestamp::ZERO).find_map(look)
+}
