@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
 const SERVE_RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
-const DEPTHS: [usize; 4] = [1, 2, 4, 8];
+const DEPTHS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 /// Calls a server through relays, each with these arguments.
 fn call(arguments: &[&str], relays: &[&[&str]], serve: &[&str]) -> Output {
