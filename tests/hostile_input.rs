@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::thread;
 
 use protocol_core::{
-    CloseReason, Config, Dialect, Event, InputBuffer, Outcome, Params, Reply, RequestHandle,
-    StreamConnection, Timestamp, Violation,
+    BatchRule, CloseReason, Config, Dialect, Event, Framing, InputBuffer, Outcome, Params, Reply,
+    RequestHandle, StreamConnection, Timestamp, Violation,
 };
 
 const READ: usize = 64 << 10;
@@ -118,7 +118,9 @@ fn g09_200_000_levels_of_nesting() {
         const LEVELS: usize = 200_000;
         let arrays = "[".repeat(LEVELS) + &"]".repeat(LEVELS);
         let objects = r#"{"a":"#.repeat(LEVELS) + "0" + &"}".repeat(LEVELS);
-        for dialect in Dialect::PRESETS {
+        // Of the others a stream tells nothing apart: each read is a message.
+        let framed = |dialect: &Dialect| dialect.framing != Framing::Whole;
+        for dialect in Dialect::PRESETS.into_iter().filter(framed) {
             let mut host = Host::new(dialect);
             host.connection
                 .connection_mut()
@@ -139,8 +141,10 @@ fn g09_200_000_levels_of_nesting() {
                 ["invalid_request", "invalid_request", "invalid_notification"].repeat(2)
             );
             host.take_message(&arrays);
-            let expected =
-                if dialect == Dialect::JSON_RPC { "invalid_request" } else { "batch_refused" };
+            let expected = match dialect.batches {
+                BatchRule::Accepted { .. } => "invalid_request",
+                BatchRule::Refused => "batch_refused",
+            };
             assert_eq!(host.violations(), [expected]);
             host.take_message(&objects);
             host.take_message(&arrays[..LEVELS]);

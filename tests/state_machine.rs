@@ -26,7 +26,7 @@ fn document() -> String {
                 (G1).",
         phases: &CallPhase::ALL.map(|phase| (phase, call_phase(phase))),
         inputs: &CallInput::ALL.map(|input| (input, call_input(input))),
-        table: CALL_TABLE.iter().map(<[_; 8]>::as_slice).collect(),
+        table: CALL_TABLE.iter().map(<[_; 9]>::as_slice).collect(),
         step: call_step,
         first: CallPhase::Queued,
     };
@@ -38,7 +38,7 @@ fn document() -> String {
                 which is at once if there were none (G6).",
         phases: &RequestPhase::ALL.map(|phase| (phase, request_phase(phase))),
         inputs: &RequestInput::ALL.map(|input| (input, request_input(input))),
-        table: REQUEST_TABLE.iter().map(<[_; 3]>::as_slice).collect(),
+        table: REQUEST_TABLE.iter().map(<[_; 4]>::as_slice).collect(),
         step: request_step,
         first: RequestPhase::Running,
     };
@@ -166,6 +166,7 @@ fn call_input(input: CallInput) -> &'static str {
         CallInput::Error => "the peer answered with an error other than -32800",
         CallInput::CancelError => "the peer answered with error -32800",
         CallInput::Malformed => "the peer answered with something that is no response (B1)",
+        CallInput::PeerEnds => "the peer ended it, where the dialect lets it",
     }
 }
 
@@ -203,6 +204,7 @@ fn request_input(input: RequestInput) -> &'static str {
         RequestInput::RespondUnlessCancelled => {
             "the host answers, in a dialect that wants silence after a cancel (B11)"
         }
+        RequestInput::End => "our side ends it without an answer, as the dialect lets it",
     }
 }
 

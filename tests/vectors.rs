@@ -1,7 +1,8 @@
-//! Runs `tests/vectors/*.jsonl` through `rescind step`, byte for byte.
+//! Runs `tests/vectors/*.jsonl` and `tests/vectors/<dialect>/*.jsonl` through `rescind step`, byte for
+//! byte.
 //!
 //! A vector begins with a line that says what it shows, which bugs (B) and guarantees (G) it holds,
-//! and which rule of which protocol asks for it. Then come `{"in": INPUT}` lines, each followed by
+//! which rule of which protocol asks for it, and which side of the dialect it is. Then come `{"in": INPUT}` lines, each followed by
 //! the `{"out": OUTPUT}` lines that it makes. `BLESS=1 cargo test --test vectors` rewrites the
 //! outputs; read the difference before you commit it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -19,14 +20,27 @@ use serde_json::value::RawValue;
 
 /// Makes a test of each vector, and the list of them all.
 macro_rules! vectors {
-    ($($name:ident)*) => {
+    ($($name:ident)*; $($module:ident in $dialect:literal { $($inner:ident)* })*) => {
         $(
             #[test]
             fn $name() {
                 run(stringify!($name));
             }
         )*
-        const NAMES: &[&str] = &[$(stringify!($name)),*];
+        $(
+            mod $module {
+                $(
+                    #[test]
+                    fn $inner() {
+                        super::run(concat!($dialect, "/", stringify!($inner)));
+                    }
+                )*
+            }
+        )*
+        const NAMES: &[&str] = &[
+            $(stringify!($name),)*
+            $($(concat!($dialect, "/", stringify!($inner)),)*)*
+        ];
     };
 }
 
@@ -123,13 +137,204 @@ vectors! {
     input_time_moves_before_the_input
     input_truncated_header_is_reported
     input_truncated_line_is_still_a_message
-    input_wrong_jsonrpc
+    input_wrong_jsonrpc;
+
+    acp_draft in "acp-draft" {
+        agent_to_client_cancellation_only_as_the_agent
+        agent_to_client_cancellation_only_as_the_client
+        b12_cancelled_request_is_answered
+        b23_both_outcomes_of_our_cancel
+        batches_null_ids_and_unknown_methods
+        bidirectional_cancellation_as_the_agent
+        bidirectional_cancellation_as_the_client
+        cancel_does_not_overtake_the_exchange
+        client_to_agent_cancellation_only_as_the_agent
+        client_to_agent_cancellation_only_as_the_client
+        failed_exchange_declares_nothing
+        g02_finished_unknown_and_second_cancels_change_nothing
+        initialize_is_never_cancelled_as_the_agent
+        initialize_is_never_cancelled_as_the_client
+        no_cancellation_as_the_agent
+        no_cancellation_as_the_client
+        nothing_is_cancelled_before_the_exchange_as_the_agent
+        nothing_is_cancelled_before_the_exchange_as_the_client
+        only_true_is_a_declaration
+        uncancellable_calls_settle_here_when_time_is_up
+        unsent_calls_are_withdrawn_whatever_was_declared
+    }
+
+    acp_v2 in "acp-v2" {
+        batches_are_refused
+        g02_cancels_after_the_answer_or_for_unknown_ids_are_never_answered
+        ids_are_never_null
+        initialize_can_be_cancelled_as_the_agent
+        initialize_can_be_cancelled_as_the_client
+    }
+
+    mcp in "mcp" {
+        is_the_newest_revision
+        is_the_newest_revision_as_the_server
+    }
+
+    mcp_2024_11_05 in "mcp-2024-11-05" {
+        b09_early_cancel_names_nothing
+        b11_cancelled_request_is_not_answered
+        batches_are_refused
+        both_sides_cancel
+        cancel_settles_the_call_at_once
+        closed_stream_is_a_peer_that_is_gone
+        g02_invalid_cancels_are_ignored
+        ids_are_never_null
+        initialize_is_never_cancelled_as_the_client
+        initialize_is_never_cancelled_as_the_server
+        progress_of_a_cancelled_request_may_still_leave
+        time_outs_cancel_and_settle
+    }
+
+    mcp_2024_11_05_http in "mcp-2024-11-05-http" {
+        b11_cancelled_request_is_not_answered
+        batches_are_refused
+        both_sides_cancel
+        cancel_settles_the_call_at_once
+        closed_stream_is_no_cancel
+        early_cancel_waits_for_its_request
+        g02_invalid_cancels_are_ignored
+        ids_are_never_null
+        initialize_is_never_cancelled_as_the_client
+        initialize_is_never_cancelled_as_the_server
+        time_outs_cancel_and_settle
+    }
+
+    mcp_2025_03_26 in "mcp-2025-03-26" {
+        b09_early_cancel_names_nothing
+        b11_cancelled_request_is_not_answered
+        batches_are_taken
+        both_sides_cancel
+        cancel_settles_the_call_at_once
+        closed_stream_is_a_peer_that_is_gone
+        g02_invalid_cancels_are_ignored
+        ids_are_never_null
+        initialize_is_never_cancelled_as_the_client
+        initialize_is_never_cancelled_as_the_server
+        initialize_may_not_be_in_a_batch
+        progress_of_a_cancelled_request_may_still_leave
+        time_outs_cancel_and_settle
+    }
+
+    mcp_2025_03_26_http in "mcp-2025-03-26-http" {
+        b11_cancelled_request_is_not_answered
+        batches_are_taken
+        both_sides_cancel
+        cancel_settles_the_call_at_once
+        closed_stream_is_no_cancel
+        early_cancel_waits_for_its_request
+        g02_invalid_cancels_are_ignored
+        ids_are_never_null
+        initialize_is_never_cancelled_as_the_client
+        initialize_is_never_cancelled_as_the_server
+        initialize_may_not_be_in_a_batch
+        time_outs_cancel_and_settle
+    }
+
+    mcp_2025_06_18 in "mcp-2025-06-18" {
+        b09_early_cancel_names_nothing
+        b11_cancelled_request_is_not_answered
+        batches_are_refused
+        both_sides_cancel
+        cancel_settles_the_call_at_once
+        closed_stream_is_a_peer_that_is_gone
+        g02_invalid_cancels_are_ignored
+        ids_are_never_null
+        initialize_is_never_cancelled_as_the_client
+        initialize_is_never_cancelled_as_the_server
+        progress_of_a_cancelled_request_may_still_leave
+        time_outs_cancel_and_settle
+    }
+
+    mcp_2025_06_18_http in "mcp-2025-06-18-http" {
+        b11_cancelled_request_is_not_answered
+        batches_are_refused
+        both_sides_cancel
+        cancel_settles_the_call_at_once
+        closed_stream_is_no_cancel
+        early_cancel_waits_for_its_request
+        g02_invalid_cancels_are_ignored
+        ids_are_never_null
+        initialize_is_never_cancelled_as_the_client
+        initialize_is_never_cancelled_as_the_server
+        time_outs_cancel_and_settle
+    }
+
+    mcp_2025_11_25 in "mcp-2025-11-25" {
+        b09_early_cancel_names_nothing
+        b11_cancelled_request_is_not_answered
+        batches_are_refused
+        both_sides_cancel
+        cancel_settles_the_call_at_once
+        closed_stream_is_a_peer_that_is_gone
+        g02_invalid_cancels_are_ignored
+        ids_are_never_null
+        initialize_is_never_cancelled_as_the_client
+        initialize_is_never_cancelled_as_the_server
+        progress_of_a_cancelled_request_may_still_leave
+        task_augmented_requests_are_not_cancelled_as_the_client
+        task_augmented_requests_are_not_cancelled_as_the_server
+        time_outs_cancel_and_settle
+    }
+
+    mcp_2025_11_25_http in "mcp-2025-11-25-http" {
+        b11_cancelled_request_is_not_answered
+        batches_are_refused
+        both_sides_cancel
+        cancel_settles_the_call_at_once
+        closed_stream_is_no_cancel
+        early_cancel_waits_for_its_request
+        g02_invalid_cancels_are_ignored
+        ids_are_never_null
+        initialize_is_never_cancelled_as_the_client
+        initialize_is_never_cancelled_as_the_server
+        task_augmented_requests_are_not_cancelled_as_the_client
+        task_augmented_requests_are_not_cancelled_as_the_server
+        time_outs_cancel_and_settle
+    }
+
+    mcp_2026_07_28 in "mcp-2026-07-28" {
+        b09_early_cancel_names_nothing
+        b11_cancelled_request_is_not_answered
+        batches_are_refused
+        cancel_settles_the_call_at_once
+        closed_stream_is_a_peer_that_is_gone
+        g02_invalid_cancels_are_ignored
+        ids_are_never_null
+        progress_of_a_cancelled_request_is_withheld
+        server_ends_its_subscriptions_as_the_client
+        server_ends_its_subscriptions_as_the_server
+        task_augmented_requests_are_not_cancelled_this_way
+        time_outs_cancel_and_settle
+    }
+
+    mcp_2026_07_28_http in "mcp-2026-07-28-http" {
+        batches_are_refused
+        cancel_settles_the_call_at_once
+        closed_stream_cancels
+        ids_are_never_null
+        notifications_cancelled_is_no_cancel
+        progress_of_a_cancelled_request_is_withheld
+        server_ends_its_subscriptions_as_the_client
+        server_ends_its_subscriptions_as_the_server
+        task_augmented_requests_are_not_cancelled_this_way
+        time_outs_cancel_and_settle
+    }
+
+    mcp_http in "mcp-http" {
+        is_the_newest_revision
+        is_the_newest_revision_as_the_server
+    }
 }
 
 /// The rows of the list of bugs that one connection can't show, and what shows them instead.
 const SHOWN_ELSEWHERE: &[(u8, &str)] = &[
     (6, "handlers are the adapters' business"),
-    (11, "no dialect of today demands silence"),
     (25, "takes two connections: the relay"),
     (26, "takes two connections: the relay"),
     (27, "dropping handles is the adapters' business"),
@@ -149,6 +354,13 @@ struct Header {
     dialect: String,
     /// Which rule of which protocol, or which reader of the wire, asks for it.
     cites: String,
+    /// Which side it is, where the dialect tells its sides apart.
+    #[serde(default = "client")]
+    side: String,
+}
+
+fn client() -> String {
+    "client".into()
 }
 
 #[derive(Deserialize)]
@@ -168,11 +380,8 @@ struct Command {
 
 #[test]
 fn every_vector_is_listed_and_every_listed_one_is_there() {
-    let found: BTreeSet<String> = fs::read_dir(directory())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .map(|name| name.strip_suffix(".jsonl").expect("only vectors are here").to_owned())
-        .collect();
+    let mut found = BTreeSet::new();
+    find(&directory(), "", &mut found);
     let listed: BTreeSet<String> = NAMES.iter().map(|&name| name.to_owned()).collect();
     let differ: Vec<_> = found.symmetric_difference(&listed).collect();
     assert!(differ.is_empty(), "only in the list, or only in the directory: {differ:?}");
@@ -180,7 +389,10 @@ fn every_vector_is_listed_and_every_listed_one_is_there() {
 
 #[test]
 fn every_bug_and_guarantee_has_a_vector_named_for_it() {
-    let named = |prefix: String| NAMES.iter().any(|name| name.starts_with(&prefix));
+    let named = |prefix: String| {
+        let mut names = NAMES.iter().map(|name| name.rsplit('/').next().unwrap());
+        names.any(|name| name.starts_with(&prefix))
+    };
     for bug in 1..=BUGS {
         let elsewhere = SHOWN_ELSEWHERE.iter().find(|(row, _)| *row == bug);
         match elsewhere {
@@ -190,6 +402,20 @@ fn every_bug_and_guarantee_has_a_vector_named_for_it() {
     }
     for guarantee in 1..=GUARANTEES {
         assert!(named(format!("g{guarantee:02}_")), "G{guarantee} has no vector");
+    }
+}
+
+/// The vectors under a directory, by their paths.
+fn find(directory: &Path, prefix: &str, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            find(&entry.path(), &format!("{prefix}{name}/"), found);
+        } else {
+            let name = name.strip_suffix(".jsonl").expect("only vectors are here");
+            found.insert(format!("{prefix}{name}"));
+        }
     }
 }
 
@@ -221,8 +447,16 @@ fn check_header(name: &str, header: &Header) {
         let known = ["B", "G"].contains(&kind) && (1..=last).contains(&number.parse().unwrap());
         assert!(known, "{rule} is neither a bug nor a guarantee");
     }
+    let name = match name.split_once('/') {
+        None => name,
+        Some((directory, name)) => {
+            assert_eq!(directory, header.dialect, "a directory holds one dialect");
+            name
+        }
+    };
     let prefix = name.split('_').next().unwrap().to_uppercase();
-    if prefix != "INPUT" {
+    let is_rule = prefix.len() == 3 && prefix.starts_with(['B', 'G']);
+    if is_rule && prefix[1..].parse::<u8>().is_ok() {
         let rule = format!("{}{}", &prefix[..1], prefix[1..].trim_start_matches('0'));
         assert!(header.rules.contains(&rule), "the name says {rule}");
     }
@@ -230,8 +464,8 @@ fn check_header(name: &str, header: &Header) {
 
 /// The inputs among `lines` as they stand, each with the outputs that it really makes.
 fn transcript(header: &Header, lines: &str) -> String {
-    let mut session =
-        Session::new(&Command::parse_from(["step", "--dialect", &header.dialect]).args);
+    let args = ["step", "--dialect", &header.dialect, "--side", &header.side];
+    let mut session = Session::new(&Command::parse_from(args).args);
     let mut transcript = String::new();
     for line in lines.lines() {
         let parsed: Line<'_> =

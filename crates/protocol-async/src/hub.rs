@@ -421,7 +421,7 @@ impl State {
             Err(event) => event,
         };
         match event {
-            Event::Cancelled { request, cause } => {
+            Event::Cancelled { request, cause, .. } => {
                 if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
                     after.told.push(entry.marker.raise(cause));
                 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::dialect::{Dialect, Grace};
+use crate::dialect::{Dialect, Grace, Role};
 
 /// What a [`Connection`](crate::Connection) is made from.
 ///
@@ -17,6 +17,8 @@ use crate::dialect::{Dialect, Grace};
 pub struct Config {
     /// The protocol to speak.
     pub dialect: Dialect,
+    /// Which side we are, where the dialect tells its sides apart.
+    pub role: Role,
     /// What bounds the memory (G8).
     pub limits: Limits,
     /// What happens to a peer that goes over [`Limits::requests`].
@@ -33,6 +35,7 @@ impl Config {
     pub const fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
+            role: Role::Client,
             limits: Limits::DEFAULT,
             over_limit: OverLimit::Refuse,
             raw_cancels: RawCancels::Hidden,
@@ -54,8 +57,10 @@ impl Config {
 /// The sum, in bytes, is at most
 /// `message_bytes + header_bytes` (input, in the host's buffer)
 /// `+ 2 x (unsent_bytes + 128 x calls)` (output and the holes it leaves; cancels are always taken)
-/// `+ 512 x calls + (256 + 4 x id_bytes) x requests + 64 x abandoned_ids`, plus the host's own `O`
-/// and `I`, the progress tokens of its calls and the events it has not polled.
+/// `+ 512 x calls + (256 + 8 x id_bytes) x requests` (progress tokens that may have to be withheld
+/// among them; longer ones than `id_bytes` are not followed)
+/// `+ (192 + 2 x id_bytes) x abandoned_ids + (128 + 2 x id_bytes) x early_cancels`, plus the host's
+/// own `O` and `I`, the progress tokens of its calls and the events it has not polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
@@ -80,8 +85,12 @@ pub struct Limits {
     /// complete.
     pub unsent_bytes: usize,
     /// How many of the calls that were settled without an answer are remembered, so that a late
-    /// answer is told from a duplicate; 4,096.
+    /// answer is told from a duplicate, and how many progress tokens of cancelled requests, where
+    /// nothing further may be sent for those; 4,096 each.
     pub abandoned_ids: usize,
+    /// How many cancels that came before their requests are remembered, where the transport can
+    /// reorder; 1,024. The oldest is forgotten first.
+    pub early_cancels: usize,
 }
 
 impl Limits {
@@ -96,6 +105,7 @@ impl Limits {
         requests: 65_536,
         unsent_bytes: 64 << 20,
         abandoned_ids: 4_096,
+        early_cancels: 1_024,
     };
 }
 

@@ -3,6 +3,8 @@
 
 use core::fmt;
 
+use crate::machine::CancelRefusal;
+
 /// Why a command was refused. The connection is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -19,8 +21,15 @@ pub enum Refusal {
     /// The message alone is larger than [`Limits::unsent_bytes`](crate::Limits::unsent_bytes), or
     /// it is so together with the answers that its batch keeps back. It will never fit.
     TooLarge,
+    /// The request that the notification is progress of was cancelled, and the dialect wants
+    /// nothing further of it.
+    Withheld,
     /// The dialect has no cancel on the wire.
     NoCancel,
+    /// Nothing of ours can be cancelled on the wire.
+    Uncancellable(CancelRefusal),
+    /// The dialect does not let our side end this request.
+    NotOursToEnd,
     /// Params must be a JSON array or object.
     InvalidParams,
     /// The parent request is answered, or of another connection.
@@ -39,7 +48,10 @@ impl Refusal {
             Self::TooManyCalls => "too_many_calls",
             Self::OutboxFull => "outbox_full",
             Self::TooLarge => "too_large",
+            Self::Withheld => "withheld",
             Self::NoCancel => "no_cancel",
+            Self::Uncancellable(why) => why.as_str(),
+            Self::NotOursToEnd => "not_ours_to_end",
             Self::InvalidParams => "invalid_params",
             Self::UnknownParent => "unknown_parent",
             Self::AlreadyAnswered => "answered",
@@ -55,7 +67,10 @@ impl fmt::Display for Refusal {
             Self::TooManyCalls => "too many calls are in flight (limits.calls)",
             Self::OutboxFull => "the outbox is full (limits.unsent_bytes)",
             Self::TooLarge => "the message is larger than the outbox (limits.unsent_bytes)",
+            Self::Withheld => "the request that this is progress of was cancelled",
             Self::NoCancel => "the dialect has no cancel on the wire",
+            Self::Uncancellable(why) => return why.fmt(f),
+            Self::NotOursToEnd => "our side may not end such a request",
             Self::InvalidParams => "params must be a JSON array or object",
             Self::UnknownParent => "the parent request is answered",
             Self::AlreadyAnswered => "the request is answered",

@@ -40,6 +40,8 @@ pub enum Event<'m, O> {
         request: RequestHandle,
         /// Why.
         cause: Cause,
+        /// What the peer said about it, where the dialect has a place for that.
+        reason: Option<Cow<'m, str>>,
     },
     /// One of our calls ended: once for every call that was accepted (G1).
     Settled {
@@ -161,6 +163,15 @@ pub enum Params<'a> {
     Raw(&'a RawValue),
 }
 
+impl<'a> Params<'a> {
+    pub(crate) const fn raw(self) -> Option<&'a RawValue> {
+        match self {
+            Self::Absent => None,
+            Self::Raw(params) => Some(params),
+        }
+    }
+}
+
 impl<'a> From<Option<&'a RawValue>> for Params<'a> {
     fn from(params: Option<&'a RawValue>) -> Self {
         params.map_or(Self::Absent, Self::Raw)
@@ -226,7 +237,7 @@ pub enum TransmitKind {
     Notification,
     /// An answer, or an array of answers.
     Response,
-    /// The cancel of one of our calls.
+    /// The cancel of one of our calls, or of a client's request that the server ends.
     Cancel,
 }
 

@@ -56,14 +56,17 @@ pub use cause::{Cause, CloseReason};
 pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown};
 pub use connection::{Connection, Received};
 pub use dialect::{
-    AnswerRule, BatchRule, CancelRule, Dialect, Grace, PartialResults, ProgressRule, code,
+    AnswerRule, BatchRule, CancelRule, Cancellers, CapabilityRule, ClosedStream, Dialect, Grace,
+    MessageOrder, PartialResults, ProgressRule, Role, Uncancellable, code,
 };
 pub use error::{Refusal, SendError};
 pub use event::{ErrorObject, Event, Outcome, Params, Reply, Transmit, TransmitKind};
 pub use frame::Framing;
 pub use id::{IdRule, WireId};
 pub use input::InputBuffer;
-pub use machine::{CallId, CancelOutcome, RequestHandle, RequestPhase, Settlement, TimerReason};
+pub use machine::{
+    CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase, Settlement, TimerReason,
+};
 pub use relay::{Relay, RelayConnection, RelayEvent, Side};
 pub use stream::StreamConnection;
 pub use time::Timestamp;

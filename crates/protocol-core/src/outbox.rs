@@ -44,6 +44,7 @@ struct Entry {
 /// A message on its way out of the outbox.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Departure<'a> {
+    pub(crate) ticket: Ticket,
     pub(crate) message: &'a [u8],
     pub(crate) kind: TransmitKind,
     pub(crate) call: Option<CallId>,
@@ -142,9 +143,10 @@ impl Outbox {
 
     /// Hands the next message to `take`.
     pub(crate) fn pop<T>(&mut self, take: impl FnOnce(Departure<'_>) -> T) -> Option<T> {
-        let (_, entry) = self.entries.pop_first()?;
+        let (ticket, entry) = self.entries.pop_first()?;
         let Entry { start, len, kind, call } = entry;
-        let taken = take(Departure { message: &self.arena[start..start + len], kind, call });
+        let taken =
+            take(Departure { ticket, message: &self.arena[start..start + len], kind, call });
         self.release(entry);
         Some(taken)
     }

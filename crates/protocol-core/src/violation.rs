@@ -93,6 +93,8 @@ pub enum EnvelopeProblem {
     ResultAndError,
     /// `error` is not an object with an integer `code` and a string `message`.
     Error,
+    /// The dialect allows no request of this method in a batch.
+    InBatch,
     /// Nested deeper than [`Limits::depth`](crate::Limits::depth).
     TooDeep,
 }
@@ -139,6 +141,7 @@ impl EnvelopeProblem {
             Self::Empty => "there is no method, no result and no error",
             Self::ResultAndError => "there is both a result and an error",
             Self::Error => "error is not an object with an integer code and a string message",
+            Self::InBatch => "a request of this method may not be in a batch",
             Self::TooDeep => "the message is nested too deeply",
         }
     }

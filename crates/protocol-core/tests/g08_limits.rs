@@ -12,7 +12,7 @@ fn every_limit_is_finite_by_default() {
     let limits = Limits::default();
     let expected = "Limits { message_bytes: 16777216, header_bytes: 8192, depth: 128, \
         id_bytes: 1024, batch_members: 1000, calls: 65536, requests: 65536, \
-        unsent_bytes: 67108864, abandoned_ids: 4096 }";
+        unsent_bytes: 67108864, abandoned_ids: 4096, early_cancels: 1024 }";
     assert_eq!(format!("{limits:?}"), expected);
 }
 

@@ -26,7 +26,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Call(CallArgs),
-    Relay(RelayArgs),
+    Relay(Box<RelayArgs>),
     Serve(ServeArgs),
     Step(StepArgs),
 }

@@ -24,7 +24,10 @@ fn options_are_named() {
     names(&["call"], "<METHOD>");
     names(&["call", "--bogus", "m"], "'--bogus'");
     names(&["call", "--cancel-aftr", "1s", "m"], "'--cancel-after'");
-    names(&["call", "--dialect", "esperanto", "m"], "[possible values: jsonrpc, acp, lsp");
+    names(
+        &["call", "--dialect", "esperanto", "m"],
+        "[possible values: jsonrpc, acp, acp-v2, acp-draft, lsp, mcp, ",
+    );
     names(&["call", "--cancel-after", "soon", "m"], "--cancel-after <DUR>");
     names(&["call", "--timeout", "-1s", "m"], "-1");
     names(&["serve", "--runtime", "steam"], "--runtime <NAME>");

@@ -59,7 +59,7 @@ fn cancel_there_and_back() -> Result<(), Step> {
 
     client.cancel(call, Cause::Caller, now);
     let marked = deliver(&mut client, &mut server, TransmitKind::Cancel, |event| match event {
-        Event::Cancelled { request, cause: Cause::Peer } => Some(request),
+        Event::Cancelled { request, cause: Cause::Peer, .. } => Some(request),
         _ => None,
     });
     let marked = marked.ok_or(Step::SendCancel)?;

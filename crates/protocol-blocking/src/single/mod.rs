@@ -247,7 +247,7 @@ impl<T: Transport> Host<T> {
         }
         let Err(event) = self.inbox.take(event) else { return };
         match event {
-            Event::Cancelled { request, cause } => {
+            Event::Cancelled { request, cause, .. } => {
                 if let Some(mark) = self.stream.connection_mut().request_data_mut(request) {
                     *mark = Some(cause);
                 }

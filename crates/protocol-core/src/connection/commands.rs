@@ -1,18 +1,22 @@
 //! What the host asks of a connection.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::{Cargo, Connection, Incoming, Outgoing, put};
+use serde_json::value::RawValue;
+
+use super::inputs::number_of;
+use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, put};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::CancelRule;
+use crate::dialect::{CancelRule, Dialect, Role, Uncancellable};
 use crate::error::{Refusal, SendError};
 use crate::event::{Params, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{CallId, CancelOutcome, RequestHandle};
+use crate::machine::{CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase};
 use crate::outbox::{Full, Staged};
 use crate::time::Timestamp;
-use crate::wire::encode;
+use crate::wire::{decode, encode};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
@@ -43,11 +47,22 @@ impl<O, I: Default> Connection<O, I> {
             Err(reason) => return Err(SendError { reason, data }),
         };
         let call = self.machine.call(&options, now).expect("admit_call said so");
-        put(&mut self.outgoing, call.slot(), Outgoing { data, unsent: None });
-        if options.idle_timeout.is_some() {
-            self.progress.watch(self.machine.config().dialect.progress, call, params);
+        let params = params.raw();
+        let dialect = self.machine.config().dialect;
+        if let Some(why) = uncancellable(&dialect, method, params) {
+            self.machine.refuse_cancels_of(call, why);
         }
-        self.carry_out_command(Cargo::Staged { message: staged, batch: None });
+        if options.idle_timeout.is_some() {
+            self.progress.watch(dialect.progress, call, params, usize::MAX);
+        }
+        let declares = self.negotiation.client_declares(method, params);
+        let server_ends = ServerEnds::of(self.config(), self.config().role, method);
+        put(
+            &mut self.outgoing,
+            call.slot(),
+            Outgoing { data, unsent: None, declares, server_ends },
+        );
+        self.carry_out_command(Cargo::Staged { message: staged, batch: None, concludes: None });
         Ok(call)
     }
 
@@ -62,9 +77,24 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
+        if self.withholds(method, params.raw()) {
+            return Err(Refusal::Withheld);
+        }
         let staged = self.stage(|out| encode::notification(out, method, params))?;
         self.outbox.commit(staged, TransmitKind::Notification, None);
         Ok(())
+    }
+
+    /// Whether a notification is progress of nothing but cancelled requests, in a dialect that wants
+    /// silence of them.
+    fn withholds(&self, method: &str, params: Option<&RawValue>) -> bool {
+        let rules = self.config().dialect.progress;
+        let phase = |owner| self.machine.request_phase(owner);
+        let mut owners = self.withheld.owners_of(rules, method, params).peekable();
+        match owners.peek() {
+            None => self.withheld.is_retired(rules, method, params),
+            Some(_) => owners.all(|owner| phase(owner) == Some(RequestPhase::Cancelled)),
+        }
     }
 
     /// Cancels a call, with [`Cause::Caller`], or with [`Cause::Dropped`] if nobody waits for it
@@ -75,22 +105,46 @@ impl<O, I: Default> Connection<O, I> {
         outcome
     }
 
+    /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place
+    /// for that and the words fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes).
+    pub fn cancel_because(
+        &mut self,
+        call: CallId,
+        cause: Cause,
+        reason: &str,
+        now: Timestamp,
+    ) -> CancelOutcome {
+        let outcome = self.machine.cancel(call, cause, now);
+        self.carry_out_command(Cargo::Reason(Cow::Owned(reason.into())));
+        outcome
+    }
+
     /// Sends the dialect's cancel for a request whose id on this connection the host knows, for
     /// routing of its own. Changes nothing here: [`cancel`](Self::cancel) is what cancels our calls.
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoCancel`], [`Refusal::Closed`], [`Refusal::OutboxFull`] or
-    /// [`Refusal::TooLarge`].
+    /// [`Refusal::NoCancel`], [`Refusal::Uncancellable`], [`Refusal::Closed`],
+    /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn send_cancel_request(&mut self, id: &WireId) -> Result<(), Refusal> {
-        let CancelRule::Notification { method, id: member } = self.config().dialect.cancel else {
+        let CancelRule::Notification { method, id: member, .. } = self.config().dialect.cancel
+        else {
             return Err(Refusal::NoCancel);
         };
+        let call = number_of(id.token()).and_then(|number| self.machine.call_numbered(number));
+        let refusal = match call {
+            Some(call) => self.machine.call_refusal(call),
+            None => self.machine.refusal(),
+        };
+        if let Some(why) = refusal {
+            return Err(Refusal::Uncancellable(why));
+        }
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
         let staged = self.stage(|out| {
-            encode::cancel(out, method, member, |out| out.extend_from_slice(id.token().as_bytes()));
+            let token = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
+            encode::cancel(out, method, member, token, None);
         })?;
         // Behind all others: its request may still be waiting (G4).
         self.outbox.commit(staged, TransmitKind::Cancel, None);
@@ -123,23 +177,89 @@ impl<O, I: Default> Connection<O, I> {
         if !phase.is_some_and(crate::RequestPhase::is_unanswered) {
             return Err(Refusal::AlreadyAnswered);
         }
+        if self.machine.withholds_answer(request) {
+            self.machine.respond(request).expect("it is unanswered");
+            return Ok(self.release(request, Cargo::Nothing));
+        }
         let (machine, limit) = (&self.machine, self.stage_limit());
         let id = machine.request_id(request).expect("it has a phase").token();
         let dialect = &machine.config().dialect;
         let staged = self.outbox.stage(limit, |out| encode::response(out, id, reply, dialect));
-        let staged = staged.map_err(|full| self.refuse_answer(request, full))?;
+        let message = staged.map_err(|full| self.refuse_answer(request, full))?;
         self.machine.respond(request).expect("it is unanswered");
+        let incoming = self.incoming[request.slot()].as_ref();
+        let Incoming { batch, declares, .. } = *incoming.expect(UNANSWERED);
+        let concludes = match (declares, reply) {
+            (Some(client), Reply::Result(result)) => {
+                self.negotiation.conclusion(Role::Server, client, result)
+            }
+            _ => None,
+        };
+        Ok(self.release(request, Cargo::Staged { message, batch, concludes }))
+    }
+
+    /// Ends a request of the client's that the dialect lets the server end, without an answer: the
+    /// peer is told with a cancel that names its own request, or by the host that closes its stream,
+    /// and not at all if it cancelled the request itself. Gives the request's data back.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::AlreadyAnswered`], [`Refusal::NotOursToEnd`], [`Refusal::NoCancel`],
+    /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
+    pub fn end_request(
+        &mut self,
+        request: RequestHandle,
+        reason: Option<&str>,
+    ) -> Result<I, Refusal> {
+        let phase = self.machine.request_phase(request).filter(|phase| phase.is_unanswered());
+        let phase = phase.ok_or(Refusal::AlreadyAnswered)?;
+        let incoming = self.incoming[request.slot()].as_ref().expect(UNANSWERED);
+        if incoming.server_ends == ServerEnds::No {
+            return Err(Refusal::NotOursToEnd);
+        }
+        let (machine, limit) = (&self.machine, self.stage_limit());
+        let id = machine.request_id(request).expect("it has a phase").token();
+        let staged = match machine.config().dialect.cancel {
+            CancelRule::Local => return Err(Refusal::NoCancel),
+            CancelRule::Notification { method, id: member, reason: place }
+                if phase == RequestPhase::Running =>
+            {
+                let id = |out: &mut Vec<u8>| out.extend_from_slice(id.as_bytes());
+                let reason = place.zip(reason);
+                Some(
+                    self.outbox.stage(limit, |out| encode::cancel(out, method, member, id, reason)),
+                )
+            }
+            CancelRule::Notification { .. } | CancelRule::ClosedStream => None,
+        };
+        let staged = staged.transpose().map_err(|full| self.promise_room(full))?;
+        if let Some(staged) = staged {
+            // Behind all others: what the request was told before belongs before its end.
+            self.outbox.commit(staged, TransmitKind::Cancel, None);
+        }
+        self.machine.end_request(request).expect("it is unanswered");
+        Ok(self.release(request, Cargo::Nothing))
+    }
+
+    /// Carries out how a request was settled, and gives its data back.
+    fn release(&mut self, request: RequestHandle, cargo: Cargo<'static>) -> I {
         let incoming = self.incoming[request.slot()].take();
-        let Incoming { data, batch } = incoming.expect("an unanswered request has data");
-        self.carry_out_command(Cargo::Staged { message: staged, batch });
+        let Incoming { data, batch, .. } = incoming.expect(UNANSWERED);
+        if matches!(cargo, Cargo::Nothing) {
+            self.withheld.retire(request, self.config().limits.abandoned_ids);
+        } else {
+            self.withheld.forget(request);
+        }
+        self.carry_out_command(cargo);
         if let Some(batch) = batch {
             self.settle_member(batch);
         }
-        Ok(data)
+        data
     }
 
     /// Cancels a request for a reason of our own, [`Cause::Internal`] or [`Cause::Shutdown`]: it
-    /// is marked cancelled exactly as if the peer had asked. Legal at any time.
+    /// is marked cancelled exactly as if the peer had asked. With [`Cause::Peer`] where the peer
+    /// asks by closing the stream of that one request. Legal at any time.
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) {
         self.machine.cancel_request(request, cause, now);
         self.carry_out_command(Cargo::Nothing);
@@ -178,6 +298,25 @@ impl<O, I: Default> Connection<O, I> {
         self.wanted = Some(self.wanted.map_or(full.len, |wanted| wanted.max(full.len)));
         Refusal::OutboxFull
     }
+}
+
+const UNANSWERED: &str = "an unanswered request has data";
+
+/// Why a request can't be cancelled on the wire, if it can't. A member that is `null` counts as
+/// absent: some peers write all that they could say.
+pub(super) fn uncancellable(
+    dialect: &Dialect,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Option<CancelRefusal> {
+    let Uncancellable { methods, params: members } = dialect.uncancellable;
+    if methods.contains(&method) {
+        return Some(CancelRefusal::Method);
+    }
+    let is_held =
+        |member: &&str| decode::param(params, member).is_some_and(|value| value.get() != "null");
+    let held = members.iter().any(is_held);
+    held.then_some(CancelRefusal::Params)
 }
 
 /// Params as JSON-RPC wants them: absent, an array or an object.

@@ -6,14 +6,15 @@ use core::mem;
 use serde_json::value::RawValue;
 
 use super::batches::BatchKey;
+use super::commands::uncancellable;
 use super::received::{EventQueue, Received};
-use super::{Cargo, Connection, Delivery, Incoming, put};
+use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, put};
 use crate::cause::CloseReason;
 use crate::config::RawCancels;
-use crate::dialect::{BatchRule, CancelRule, code};
+use crate::dialect::{AnswerRule, BatchRule, CancelRule, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{Answer, RequestRefusal, StrayResponse};
+use crate::machine::{Answer, PeerCancels, RequestRefusal, StrayResponse};
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::decode::{self, Message, Response};
@@ -86,7 +87,8 @@ impl<O, I: Default> Connection<O, I> {
                 self.refuse(None, error, violation, None, events);
             }
             decode::Incoming::Batch(members) => {
-                let violation = if self.config().dialect.batches == BatchRule::Refused {
+                let is_refused = self.config().dialect.batches == BatchRule::Refused;
+                let violation = if is_refused {
                     Violation::BatchRefused
                 } else if members.is_empty() || members.len() > limits.batch_members {
                     Violation::BatchSize
@@ -142,13 +144,34 @@ impl<O, I: Default> Connection<O, I> {
         let Some(id) = self.readable(request.id).filter(|id| dialect.ids.allows(id.token())) else {
             return self.refuse_invalid(Some(request.id), EnvelopeProblem::Id, batch, events);
         };
+        if let (Some(_), BatchRule::Accepted { except }) = (batch, dialect.batches) {
+            if except.contains(&&*request.method) {
+                let problem = EnvelopeProblem::InBatch;
+                return self.refuse_invalid(Some(request.id), problem, batch, events);
+            }
+        }
         let overload = (dialect.overload_code, "The request was refused: too much is in flight");
         let (error, violation) = match self.machine.receive_request(id.clone()) {
             Ok(handle) => {
                 if let Some(batch) = batch {
                     self.batches.add_member(batch);
                 }
-                put(&mut self.incoming, handle.slot(), Incoming { data: I::default(), batch });
+                let (method, params) = (&*request.method, request.params);
+                if uncancellable(&dialect, method, params).is_some() {
+                    self.machine.take_cancels_of(handle, PeerCancels::Ignored);
+                }
+                if dialect.answer == AnswerRule::SilentWithProgress {
+                    let longest = self.config().limits.id_bytes;
+                    self.withheld.watch(dialect.progress, handle, params, longest);
+                }
+                let declares = self.negotiation.client_declares(method, params);
+                let server_ends = match self.config().role {
+                    Role::Client => ServerEnds::No,
+                    Role::Server => ServerEnds::of(self.config(), Role::Client, method),
+                };
+                let incoming = Incoming { data: I::default(), batch, declares, server_ends };
+                put(&mut self.incoming, handle.slot(), incoming);
+                self.machine.receive_early_cancel(handle, now);
                 return self.carry_out(Cargo::Request(request), events);
             }
             Err(RequestRefusal::DuplicateId) => {
@@ -180,19 +203,24 @@ impl<O, I: Default> Connection<O, I> {
     ) {
         let dialect = self.config().dialect;
         match dialect.cancel {
-            CancelRule::Notification { method: cancel, id } if cancel == method => {
+            CancelRule::Notification { method: cancel, id, reason } if cancel == method => {
                 let id = decode::param(params, id).and_then(|id| self.readable(id.get()));
                 match id.filter(|id| dialect.ids.allows(id.token())) {
+                    Some(id) if self.peer_may_end(&id) => {
+                        self.machine.receive_end(number_of(id.token()).unwrap_or_default());
+                    }
                     Some(id) => self.machine.receive_cancel(&id, now),
                     None => self.report(Violation::MalformedCancel, None, events),
                 }
-                self.carry_out(Cargo::Nothing, events);
+                let reason = reason.and_then(|reason| decode::param(params, reason));
+                let reason = reason.and_then(decode::string).map(Cargo::Reason);
+                self.carry_out(reason.unwrap_or_default(), events);
                 if self.config().raw_cancels == RawCancels::Shown {
                     self.tell(events, Event::Notification { method, params });
                 }
             }
             _ => {
-                for call in self.progress.calls_of(dialect.progress, &method, params) {
+                for call in self.progress.owners_of(dialect.progress, &method, params) {
                     self.machine.progress(call, now);
                 }
                 self.tell(events, Event::Notification { method, params });
@@ -225,6 +253,14 @@ impl<O, I: Default> Connection<O, I> {
             self.report(violation, id, events);
         }
         self.carry_out(answer.map_or(Cargo::Nothing, Cargo::Response), events);
+    }
+
+    /// Whether the peer's cancel ends one of our calls: the one exception to that it names requests
+    /// of its own (B13).
+    fn peer_may_end(&self, id: &WireId) -> bool {
+        let call = number_of(id.token()).and_then(|number| self.machine.call_numbered(number));
+        let outgoing = call.and_then(|call| self.outgoing.get(call.slot())?.as_ref());
+        outgoing.is_some_and(|outgoing| outgoing.server_ends == ServerEnds::Yes)
     }
 
     /// Whether a message without method, result and error can only be a response.
@@ -294,6 +330,6 @@ impl<O, I: Default> Connection<O, I> {
 }
 
 /// The number that an id token of ours says: decimal, nothing else (B14).
-fn number_of(token: &str) -> Option<u32> {
+pub(super) fn number_of(token: &str) -> Option<u32> {
     if token.bytes().all(|byte| byte.is_ascii_digit()) { token.parse().ok() } else { None }
 }

@@ -3,6 +3,7 @@
 mod batches;
 mod commands;
 mod inputs;
+mod negotiation;
 mod progress;
 mod received;
 
@@ -14,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::CancelRule;
+use crate::dialect::{CancelRule, Cancellers, Role};
 use crate::event::{Event, Outcome, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
 use crate::outbox::{Outbox, Staged, Ticket};
@@ -22,6 +23,7 @@ use crate::time::Timestamp;
 use crate::wire::decode::Response;
 use crate::wire::encode;
 use batches::{BatchKey, Batches};
+use negotiation::{Conclusion, Declared, Negotiation};
 use progress::ProgressTokens;
 use received::EventQueue;
 pub use received::Received;
@@ -37,7 +39,8 @@ pub use received::Received;
 ///
 /// - **commands**: [`call`](Self::call), [`notify`](Self::notify), [`cancel`](Self::cancel),
 ///   [`detach`](Self::detach), [`progress`](Self::progress), [`respond`](Self::respond),
-///   [`cancel_request`](Self::cancel_request), [`shutdown`](Self::shutdown)
+///   [`end_request`](Self::end_request), [`cancel_request`](Self::cancel_request),
+///   [`shutdown`](Self::shutdown)
 /// - **inputs**: [`receive`](Self::receive), [`handle_timeout`](Self::handle_timeout),
 ///   [`handle_eof`](Self::handle_eof)
 /// - **outputs**: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
@@ -78,7 +81,11 @@ pub struct Connection<O, I = ()> {
     /// By the slot of the request. Invariant: an entry for each unanswered request, and no other.
     incoming: Vec<Option<Incoming<I>>>,
     batches: Batches,
-    progress: ProgressTokens,
+    /// Of the calls that have an idle timeout.
+    progress: ProgressTokens<CallId>,
+    /// Of the requests whose progress is withheld once they are cancelled.
+    withheld: ProgressTokens<RequestHandle>,
+    negotiation: Negotiation,
     events: EventQueue<'static, O>,
     /// The bytes that a refused message needs, until the host was told that there is room.
     wanted: Option<usize>,
@@ -91,12 +98,40 @@ struct Outgoing<O> {
     data: O,
     /// The message of this call that is still in the outbox: its request, then its cancel.
     unsent: Option<Ticket>,
+    /// What we declare with this call, if it is the exchange of capabilities.
+    declares: Option<Declared>,
+    server_ends: ServerEnds,
+}
+
+/// Whether a client's request may be ended by the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ServerEnds {
+    No,
+    Yes,
+}
+
+impl ServerEnds {
+    /// Whether the server may end a request of this method that `caller` made: the client, or it is
+    /// none of those.
+    fn of(config: &Config, caller: Role, method: &str) -> Self {
+        match config.dialect.cancellers {
+            Cancellers::Client { server_ends }
+                if caller == Role::Client && server_ends.contains(&method) =>
+            {
+                Self::Yes
+            }
+            Cancellers::Client { .. } | Cancellers::Both => Self::No,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
 struct Incoming<I> {
     data: I,
     batch: Option<BatchKey>,
+    /// What the peer declares with this request, if it is the exchange of capabilities.
+    declares: Option<Declared>,
+    server_ends: ServerEnds,
 }
 
 /// What an input brought along for the actions that it leads to.
@@ -105,11 +140,13 @@ enum Cargo<'m> {
     #[default]
     Nothing,
     /// The message that `SendRequest` or `SendResponse` is about.
-    Staged { message: Staged, batch: Option<BatchKey> },
+    Staged { message: Staged, batch: Option<BatchKey>, concludes: Option<Conclusion> },
     /// What `Deliver` hands over.
     Request(Delivery<'m>),
     /// What `CompleteCall` hands over.
     Response(Response<'m>),
+    /// What `SendCancel` and `MarkCancelled` say why.
+    Reason(Cow<'m, str>),
 }
 
 struct Delivery<'m> {
@@ -128,7 +165,9 @@ impl<O, I: Default> Connection<O, I> {
             outgoing: Vec::new(),
             incoming: Vec::new(),
             batches: Batches::default(),
-            progress: ProgressTokens::default(),
+            progress: ProgressTokens::new(),
+            withheld: ProgressTokens::new(),
+            negotiation: Negotiation::new(config.dialect.capability),
             events: EventQueue::default(),
             wanted: None,
             told_closed: false,
@@ -141,11 +180,12 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// Until then a call can be withdrawn; from now on it has left (G4).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let (transmit, call) = self.outbox.pop(|departure| {
+        let (transmit, call, ticket) = self.outbox.pop(|departure| {
             let transmit = Transmit::new(departure.kind, out.len(), departure.message.len());
             out.extend_from_slice(departure.message);
-            (transmit, departure.call)
+            (transmit, departure.call, departure.ticket)
         })?;
+        self.negotiation.sent(ticket);
         if let Some(call) = call {
             if transmit.kind == TransmitKind::Request {
                 self.machine.transmitted(call);
@@ -241,17 +281,28 @@ impl<O, I: Default> Connection<O, I> {
         while let Some(action) = self.machine.poll_action() {
             match action {
                 Action::SendRequest { call, .. } => {
-                    let (message, _) = staged(&mut cargo);
+                    let (message, ..) = staged(&mut cargo);
                     let ticket = self.outbox.commit(message, TransmitKind::Request, Some(call));
                     self.hold_unsent(call, ticket);
                 }
                 Action::SendResponse { .. } => match staged(&mut cargo) {
-                    (message, None) => {
-                        self.outbox.commit(message, TransmitKind::Response, None);
+                    (message, None, concludes) => {
+                        let ticket = self.outbox.commit(message, TransmitKind::Response, None);
+                        if let Some(conclusion) = concludes {
+                            self.negotiation.queued(&mut self.machine, conclusion, ticket);
+                        }
                     }
-                    (message, Some(batch)) => self.keep_back(batch, message),
+                    (message, Some(batch), concludes) => {
+                        if let Some(conclusion) = concludes {
+                            self.negotiation.kept_back(batch, conclusion);
+                        }
+                        self.keep_back(batch, message);
+                    }
                 },
-                Action::SendCancel { call, number } => self.send_cancel(call, number),
+                Action::SendCancel { call, number } => {
+                    let reason = reason(&mut cargo);
+                    self.send_cancel(call, number, reason.as_deref());
+                }
                 Action::Withdraw { call } => self.withdraw(call),
                 Action::Deliver { request } => {
                     if let Cargo::Request(Delivery { id, method, params }) = mem::take(&mut cargo) {
@@ -259,13 +310,20 @@ impl<O, I: Default> Connection<O, I> {
                     }
                 }
                 Action::MarkCancelled { request, cause } => {
-                    self.tell(events, Event::Cancelled { request, cause });
+                    let reason = reason(&mut cargo);
+                    self.tell(events, Event::Cancelled { request, cause, reason });
                 }
                 Action::CompleteCall { call, settlement, cause } => {
                     let outcome = outcome(settlement, cause, &mut cargo);
                     let outgoing =
                         self.outgoing[call.slot()].take().expect("a call in flight has data");
                     self.progress.forget(call);
+                    if let (Some(client), Outcome::Result(result)) = (outgoing.declares, &outcome) {
+                        let concluded = self.negotiation.conclusion(Role::Client, client, result);
+                        if let Some(conclusion) = concluded {
+                            conclusion.take_effect(&mut self.machine);
+                        }
+                    }
                     self.tell(events, Event::Settled { call, outcome, data: outgoing.data });
                 }
                 Action::TreeSettled { request } => {
@@ -303,35 +361,44 @@ impl<O, I: Default> Connection<O, I> {
         self.outbox.discard(answer);
         if self.batches.bytes() > self.config().limits.unsent_bytes / 2 {
             let answers = self.batches.take_answers(batch);
-            self.send_answers(answers);
+            self.send_answers(batch, answers);
         }
     }
 
     /// One member of a batch is settled; the last one sends the answers.
     fn settle_member(&mut self, batch: BatchKey) {
         let answers = self.batches.settle_member(batch);
-        self.send_answers(answers);
+        self.send_answers(batch, answers);
     }
 
-    fn send_answers(&mut self, answers: Option<Vec<u8>>) {
+    fn send_answers(&mut self, batch: BatchKey, answers: Option<Vec<u8>>) {
         if let Some(answers) = answers {
             let message = self.outbox.stage(usize::MAX, |out| out.extend_from_slice(&answers));
             let message = message.expect("no limit was given: the answers were counted before");
-            self.outbox.commit(message, TransmitKind::Response, None);
+            let ticket = self.outbox.commit(message, TransmitKind::Response, None);
+            self.negotiation.batch_queued(&mut self.machine, batch, ticket);
         }
     }
 
-    fn send_cancel(&mut self, call: CallId, number: u32) {
-        let CancelRule::Notification { method, id } = self.config().dialect.cancel else {
+    fn send_cancel(&mut self, call: CallId, number: u32, why: Option<&str>) {
+        let CancelRule::Notification { method, id, reason } = self.config().dialect.cancel else {
             return;
         };
-        // Cancels are taken above the limit: there is at most one a call.
-        let staged = self.outbox.stage(usize::MAX, |out| {
-            encode::cancel(out, method, id, |out| encode::decimal(u64::from(number), out));
-        });
+        let write = |out: &mut Vec<u8>, why| {
+            let number = |out: &mut _| encode::decimal(u64::from(number), out);
+            encode::cancel(out, method, id, number, reason.zip(why));
+        };
+        let limit = self.stage_limit();
+        let staged = self.outbox.stage(limit, |out| write(out, why));
+        // Cancels are taken above the limit, there being at most one a call; words are not (G8).
+        let staged = staged.or_else(|_| self.outbox.stage(usize::MAX, |out| write(out, None)));
         let staged = staged.expect("no limit was given");
         let call = self.machine.call_phase(call).map(|_| call);
-        let ticket = self.outbox.commit_cancel(staged, call);
+        let ticket = if self.negotiation.is_unsent() {
+            self.outbox.commit(staged, TransmitKind::Cancel, call)
+        } else {
+            self.outbox.commit_cancel(staged, call)
+        };
         if let Some(call) = call {
             self.hold_unsent(call, ticket);
         }
@@ -365,9 +432,19 @@ impl<O, I: Default> Connection<O, I> {
     }
 }
 
-fn staged(cargo: &mut Cargo<'_>) -> (Staged, Option<BatchKey>) {
+fn reason<'m>(cargo: &mut Cargo<'m>) -> Option<Cow<'m, str>> {
     match mem::take(cargo) {
-        Cargo::Staged { message, batch } => (message, batch),
+        Cargo::Reason(reason) => Some(reason),
+        other => {
+            *cargo = other;
+            None
+        }
+    }
+}
+
+fn staged(cargo: &mut Cargo<'_>) -> (Staged, Option<BatchKey>, Option<Conclusion>) {
+    match mem::take(cargo) {
+        Cargo::Staged { message, batch, concludes } => (message, batch, concludes),
         _ => unreachable!("whoever makes the machine send a message has staged it"),
     }
 }
@@ -381,8 +458,10 @@ fn put<T>(slots: &mut Vec<Option<T>>, slot: usize, value: T) {
 }
 
 fn outcome<'m>(settlement: Settlement, cause: Option<Cause>, cargo: &mut Cargo<'m>) -> Outcome<'m> {
-    let response = match settlement {
-        Settlement::Result | Settlement::Error | Settlement::Cancelled => mem::take(cargo),
+    let response = match (settlement, &cargo) {
+        (Settlement::Result | Settlement::Error | Settlement::Cancelled, Cargo::Response(_)) => {
+            mem::take(cargo)
+        }
         _ => Cargo::Nothing,
     };
     match (settlement, cause, response) {

@@ -1,6 +1,6 @@
 //! What the machine tells its host to do, and what it makes of single inputs.
 
-use super::{CallId, RequestHandle};
+use super::{CallId, CancelRefusal, RequestHandle};
 use crate::cause::{Cause, CloseReason};
 
 /// One thing to do, in the order the machine decided it.
@@ -110,6 +110,8 @@ pub enum CancelOutcome {
     Settled,
     /// The call had settled before.
     AlreadySettled,
+    /// It may not be cancelled on the wire, and goes on.
+    Refused(CancelRefusal),
 }
 
 /// Why [`Machine::receive_request`](super::Machine::receive_request) did not accept a request.

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::action::Settlement;
+use super::consent::CancelRefusal;
 use super::requests::RequestHandle;
 use super::slots::Slots;
 use super::table::CallPhase;
@@ -52,6 +53,8 @@ pub(super) struct Call {
     pub(super) grace: Grace,
     /// Invariant: that request's entry exists and lists this call.
     pub(super) parent: Option<RequestHandle>,
+    /// Why it can't be cancelled on the wire, if it can't.
+    pub(super) refusal: Option<CancelRefusal>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +94,7 @@ impl Calls {
             ending: None,
             grace,
             parent,
+            refusal: None,
         });
         debug_assert_eq!(slot, call.slot);
         call

@@ -7,6 +7,9 @@
 mod abandoned;
 mod action;
 mod calls;
+mod commands;
+mod consent;
+mod inputs;
 mod requests;
 mod slots;
 mod table;
@@ -19,6 +22,7 @@ use core::time::Duration;
 pub use abandoned::StrayResponse;
 pub use action::{Action, Answer, CancelOutcome, RequestRefusal, Settlement};
 pub use calls::CallId;
+pub use consent::{CancelRefusal, PeerCancels};
 pub use requests::RequestHandle;
 pub use table::{
     CALL_TABLE, CallInput, CallPhase, CallStep, REQUEST_TABLE, RequestInput, RequestPhase,
@@ -27,21 +31,21 @@ pub use table::{
 pub use timers::TimerReason;
 
 use crate::cause::{Cause, CloseReason};
-use crate::config::{CallOptions, Config, OverLimit, Shutdown};
-use crate::dialect::{AnswerRule, CancelRule, Grace};
-use crate::error::Refusal;
+use crate::config::{Config, OverLimit};
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Grace, Role};
 use crate::id::WireId;
 use crate::time::Timestamp;
 use abandoned::{Abandoned, Fate};
 use calls::Calls;
+pub(crate) use consent::RecentIds;
 use requests::{Requests, Tree};
-use timers::{Idle, Timers};
+use timers::Timers;
 
 /// Decides what every input means; see the [module](self).
 ///
 /// - **commands**: [`call`](Self::call), [`cancel`](Self::cancel), [`detach`](Self::detach),
-///   [`respond`](Self::respond), [`cancel_request`](Self::cancel_request),
-///   [`shutdown`](Self::shutdown)
+///   [`respond`](Self::respond), [`end_request`](Self::end_request),
+///   [`cancel_request`](Self::cancel_request), [`shutdown`](Self::shutdown)
 /// - **inputs**: [`transmitted`](Self::transmitted), [`receive_request`](Self::receive_request),
 ///   [`receive_cancel`](Self::receive_cancel), [`receive_response`](Self::receive_response),
 ///   [`progress`](Self::progress), [`handle_timeout`](Self::handle_timeout),
@@ -56,6 +60,12 @@ pub struct Machine {
     requests: Requests,
     timers: Timers,
     abandoned: Abandoned,
+    /// The cancels that came before their requests.
+    early: RecentIds,
+    /// Why, as far as was declared, no call can be cancelled on the wire, if none can.
+    undeclared: Option<CancelRefusal>,
+    /// Whether, as far as was declared, the peer's cancels are obeyed.
+    cancels: PeerCancels,
     actions: VecDeque<Action>,
 }
 
@@ -75,8 +85,12 @@ impl Machine {
     /// A machine with nothing in flight.
     #[must_use]
     pub fn new(config: Config) -> Self {
+        let exchange_is_needed = config.dialect.capability != CapabilityRule::NotNeeded;
         Self {
             config,
+            early: RecentIds::new(),
+            undeclared: exchange_is_needed.then_some(CancelRefusal::BeforeExchange),
+            cancels: if exchange_is_needed { PeerCancels::Ignored } else { PeerCancels::Obeyed },
             life: Life::Open,
             calls: Calls::new(),
             requests: Requests::new(),
@@ -84,246 +98,6 @@ impl Machine {
             abandoned: Abandoned::new(config.limits.abandoned_ids),
             actions: VecDeque::new(),
         }
-    }
-
-    // Commands
-
-    /// Judges whether [`call`](Self::call) would be taken now, and says under which wire number.
-    ///
-    /// # Errors
-    ///
-    /// As [`call`](Self::call).
-    pub fn admit_call(&self, options: &CallOptions) -> Result<u32, Refusal> {
-        let parent_lives = match options.parent {
-            None => false,
-            Some(parent) => match self.requests.get(parent).map(|entry| entry.phase) {
-                Some(RequestPhase::Running | RequestPhase::Cancelled) => true,
-                Some(RequestPhase::Answered) | None => return Err(Refusal::UnknownParent),
-            },
-        };
-        match self.life {
-            Life::Closed | Life::Abandoned => Err(Refusal::Closed),
-            Life::Draining if !parent_lives => Err(Refusal::ShuttingDown),
-            _ if self.calls.len() >= self.config.limits.calls => Err(Refusal::TooManyCalls),
-            _ => Ok(self.calls.next_id().number()),
-        }
-    }
-
-    /// Makes a call. On behalf of a request that is cancelled already, it is made and withdrawn.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::Closed`], [`Refusal::ShuttingDown`], [`Refusal::TooManyCalls`] or
-    /// [`Refusal::UnknownParent`]; the machine is as it was.
-    pub fn call(&mut self, options: &CallOptions, now: Timestamp) -> Result<CallId, Refusal> {
-        let number = self.admit_call(options)?;
-        let grace = options.grace.unwrap_or(self.config.dialect.grace);
-        let call = self.calls.insert(grace, options.parent);
-        self.abandoned.reissued(number);
-        self.timers.update(call, |timers| {
-            timers.deadline = options.timeout.map(|timeout| now + timeout);
-            timers.idle = options.idle_timeout.map(|after| Idle { after, due: now + after });
-            timers.hard_cap = options.hard_cap.map(|cap| now + cap);
-        });
-        self.actions.push_back(Action::SendRequest { call, number });
-        if let Some(parent) = options.parent {
-            self.requests.add_child(parent, call);
-            let phase = self.requests.get(parent).map(|entry| entry.phase);
-            if phase == Some(RequestPhase::Cancelled) {
-                self.cancel(call, Cause::Parent, now);
-            }
-        }
-        Ok(call)
-    }
-
-    /// Cancels a call (G5). Whoever drops a call cancels it with [`Cause::Dropped`], and then its
-    /// grace is bounded by [`Config::abandoned_grace`].
-    pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
-        let Some(entry) = self.calls.get(call) else { return CancelOutcome::AlreadySettled };
-        let grace = match cause {
-            Cause::Dropped | Cause::Shutdown => self.config.bounded(entry.grace),
-            _ => entry.grace,
-        };
-        self.cancel_within(call, cause, grace, now)
-    }
-
-    /// Gives up interest in a call without cancelling it. It is no longer part of its parent's
-    /// tree, and is released after [`Config::abandoned_grace`].
-    pub fn detach(&mut self, call: CallId, now: Timestamp) {
-        let Some(entry) = self.calls.get_mut(call) else { return };
-        let parent = entry.parent.take();
-        self.shorten_grace(call, self.config.abandoned_grace, now);
-        self.leave_tree(call, parent);
-    }
-
-    /// Settles a request with the host's answer. An [`Action::SendResponse`] says whether the
-    /// answer is to be sent or withheld (G2).
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::AlreadyAnswered`].
-    pub fn respond(&mut self, request: RequestHandle) -> Result<(), Refusal> {
-        let input = match (self.config.dialect.answer, self.life) {
-            (AnswerRule::Silent, _) | (_, Life::Abandoned) => RequestInput::RespondUnlessCancelled,
-            (AnswerRule::Answered, _) => RequestInput::Respond,
-        };
-        let entry = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
-        let Transition { next, step } = entry.phase.on(input);
-        match step {
-            RequestStep::Refuse => return Err(Refusal::AlreadyAnswered),
-            RequestStep::SendResponse => self.actions.push_back(Action::SendResponse { request }),
-            RequestStep::Withhold | RequestStep::Nothing | RequestStep::MarkCancelled => {}
-        }
-        entry.phase = next.expect("only remove_if_settled ends a request");
-        self.requests.release_id(request);
-        self.end_tree(request);
-        Ok(())
-    }
-
-    /// Marks a request cancelled and cancels the calls made on its behalf (G6). No effect on one
-    /// that is cancelled or answered already.
-    pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) {
-        let Some(entry) = self.requests.get_mut(request) else { return };
-        let Transition { next, step } = entry.phase.on(RequestInput::Cancel);
-        entry.phase = next.expect("only remove_if_settled ends a request");
-        if step != RequestStep::MarkCancelled {
-            return;
-        }
-        self.actions.push_back(Action::MarkCancelled { request, cause });
-        let mut last = CallId::MIN;
-        while let Some(call) = self.requests.child_after(request, last) {
-            self.cancel(call, Cause::Parent, now);
-            last = call;
-        }
-    }
-
-    /// Shuts down (G5). A later, stronger shutdown takes over from an earlier one.
-    pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
-        if self.is_closed() {
-            if how == Shutdown::Abandon {
-                self.life = Life::Abandoned;
-            }
-            return;
-        }
-        self.life = Life::Draining;
-        match how {
-            Shutdown::Drain => {}
-            Shutdown::CancelAll => {
-                for request in self.requests.unanswered_in_order() {
-                    self.cancel_request(request, Cause::Shutdown, now);
-                }
-                for call in self.calls.in_order() {
-                    self.cancel(call, Cause::Shutdown, now);
-                }
-            }
-            Shutdown::Abandon => {
-                self.lose_everything(Cause::Shutdown, now);
-                self.life = Life::Abandoned;
-                self.actions.push_back(Action::Close { reason: CloseReason::Shutdown });
-            }
-        }
-    }
-
-    // Inputs
-
-    /// The request of this call has left; it can't be withdrawn any more.
-    pub fn transmitted(&mut self, call: CallId) {
-        self.step_call(call, CallInput::Transmitted);
-    }
-
-    /// The peer sent a request.
-    ///
-    /// # Errors
-    ///
-    /// Why it is not accepted; it is then to be answered so.
-    pub fn receive_request(&mut self, id: WireId) -> Result<RequestHandle, RequestRefusal> {
-        if self.requests.by_id(&id).is_some() {
-            return Err(RequestRefusal::DuplicateId);
-        }
-        if self.life != Life::Open {
-            return Err(RequestRefusal::ShuttingDown);
-        }
-        if self.requests.unanswered() >= self.config.limits.requests {
-            return Err(RequestRefusal::TooManyRequests);
-        }
-        let request = self.requests.insert(id);
-        self.actions.push_back(Action::Deliver { request });
-        Ok(request)
-    }
-
-    /// The peer cancelled the request with this id; ignored if none is in flight (G2).
-    pub fn receive_cancel(&mut self, id: &WireId, now: Timestamp) {
-        if let Some(request) = self.requests.by_id(id) {
-            self.cancel_request(request, Cause::Peer, now);
-        }
-    }
-
-    /// The peer answered the call with this wire number.
-    ///
-    /// # Errors
-    ///
-    /// What the response is instead, when that call is not waiting for one (G12).
-    pub fn receive_response(
-        &mut self,
-        number: u32,
-        answer: Answer,
-    ) -> Result<CallId, StrayResponse> {
-        let input = match answer {
-            Answer::Result => CallInput::Result,
-            Answer::Error => CallInput::Error,
-            Answer::CancelError => CallInput::CancelError,
-            Answer::Malformed => CallInput::Malformed,
-        };
-        if let Some(call) = self.calls.by_number(number) {
-            return match self.step_call(call, input) {
-                CallStep::Stray => Err(StrayResponse::Unknown),
-                _ => Ok(call),
-            };
-        }
-        Err(match self.calls.was_issued(number) {
-            true => self.abandoned.classify(number),
-            false => StrayResponse::Unknown,
-        })
-    }
-
-    /// Progress arrived for a call: its idle timeout starts anew.
-    pub fn progress(&mut self, call: CallId, now: Timestamp) {
-        if self.calls.get(call).is_some() {
-            self.timers.update(call, |timers| {
-                if let Some(idle) = &mut timers.idle {
-                    idle.due = now + idle.after;
-                }
-            });
-        }
-    }
-
-    /// Fires every timer that is due, in the order of their times.
-    pub fn handle_timeout(&mut self, now: Timestamp) {
-        while let Some((due, call, reason)) = self.timers.next() {
-            if due > now {
-                return;
-            }
-            match reason.cause() {
-                Some(cause) => {
-                    self.cancel_within(call, cause, Grace::Settle(Duration::ZERO), now);
-                }
-                None => {
-                    // A cancelled call keeps its own ending; this one is for a detached call.
-                    self.record_ending(call, Settlement::TimedOut, Cause::Dropped);
-                    self.step_call(call, CallInput::Forget);
-                }
-            }
-        }
-    }
-
-    /// Nothing comes in any more: every call settles, every request is marked cancelled (G7).
-    pub fn close(&mut self, reason: CloseReason, now: Timestamp) {
-        if self.is_closed() {
-            return;
-        }
-        self.life = Life::Closed;
-        self.lose_everything(reason.cause(), now);
-        self.actions.push_back(Action::Close { reason });
     }
 
     // Outputs
@@ -374,6 +148,12 @@ impl Machine {
         matches!(self.life, Life::Closed | Life::Abandoned)
     }
 
+    /// The call in flight with this wire number.
+    #[must_use]
+    pub fn call_numbered(&self, number: u32) -> Option<CallId> {
+        self.calls.by_number(number)
+    }
+
     /// Whether a response with this wire number could settle a call.
     #[must_use]
     pub fn expects_response(&self, number: u32) -> bool {
@@ -422,6 +202,29 @@ impl Machine {
         self.config.over_limit == OverLimit::Close
     }
 
+    /// Why no call can be cancelled on the wire, if none can.
+    #[must_use]
+    pub fn refusal(&self) -> Option<CancelRefusal> {
+        match (self.config.dialect.cancellers, self.config.role) {
+            (Cancellers::Client { .. }, Role::Server) => Some(CancelRefusal::NotOurs),
+            (Cancellers::Client { .. }, Role::Client) | (Cancellers::Both, _) => self.undeclared,
+        }
+    }
+
+    /// Why this call can't be cancelled on the wire, if it can't.
+    #[must_use]
+    pub fn call_refusal(&self, call: CallId) -> Option<CancelRefusal> {
+        self.calls.get(call)?.refusal.or_else(|| self.refusal())
+    }
+
+    /// Whether any of the peer's cancels is obeyed.
+    fn peer_cancels(&self) -> PeerCancels {
+        match (self.config.dialect.cancellers, self.config.role) {
+            (Cancellers::Client { .. }, Role::Client) => PeerCancels::Ignored,
+            (Cancellers::Client { .. }, Role::Server) | (Cancellers::Both, _) => self.cancels,
+        }
+    }
+
     // Steps
 
     fn cancel_within(
@@ -435,7 +238,7 @@ impl Machine {
             if cause.is_timer() { Settlement::TimedOut } else { Settlement::Cancelled };
         self.record_ending(call, settlement, cause);
         let input = match (self.config.dialect.cancel, grace) {
-            (CancelRule::Local, _) => CallInput::Forget,
+            (CancelRule::Local | CancelRule::ClosedStream, _) => CallInput::Forget,
             (CancelRule::Notification { .. }, Grace::Settle(Duration::ZERO)) => {
                 CallInput::CancelNow
             }
@@ -543,13 +346,16 @@ impl Machine {
         }
     }
 
-    fn lose_everything(&mut self, cause: Cause, now: Timestamp) {
+    fn lose_calls(&mut self, cause: Cause) {
         for call in self.calls.in_order() {
             if let Some(entry) = self.calls.get_mut(call) {
                 entry.ending = Some((Settlement::ConnectionLost, cause));
             }
             self.step_call(call, CallInput::Forget);
         }
+    }
+
+    fn cancel_requests(&mut self, cause: Cause, now: Timestamp) {
         for request in self.requests.unanswered_in_order() {
             self.cancel_request(request, cause, now);
         }

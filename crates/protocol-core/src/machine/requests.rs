@@ -4,8 +4,10 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::calls::CallId;
+use super::consent::PeerCancels;
 use super::slots::Slots;
 use super::table::RequestPhase;
+use crate::cause::Cause;
 use crate::id::WireId;
 
 /// Names one of the peer's requests, for ever: an answered request's handle never comes to mean
@@ -44,6 +46,9 @@ pub(super) struct Request {
     pub(super) id: WireId,
     pub(super) phase: RequestPhase,
     pub(super) tree: Tree,
+    pub(super) cancels: PeerCancels,
+    /// Why it was cancelled, if it was. Invariant: the first cancel sets it.
+    pub(super) cause: Option<Cause>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +80,8 @@ impl Requests {
             id: id.clone(),
             phase: RequestPhase::Running,
             tree: Tree::Leaf,
+            cancels: PeerCancels::Obeyed,
+            cause: None,
         });
         self.by_id.insert(id, slot);
         RequestHandle { serial, slot }

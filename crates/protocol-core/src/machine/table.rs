@@ -35,6 +35,8 @@ pub enum CallInput {
     CancelError,
     /// The peer answered with something that is no response (B1).
     Malformed,
+    /// The peer ended a call that the dialect lets it end.
+    PeerEnds,
 }
 
 /// What a transition of a call does.
@@ -79,6 +81,8 @@ pub enum RequestInput {
     Respond,
     /// The host answers, in a dialect that wants silence after a cancel.
     RespondUnlessCancelled,
+    /// Our side ends it without an answer, as the dialect lets it.
+    End,
 }
 
 /// What a transition of a request does.
@@ -114,7 +118,7 @@ const fn done<P: Copy, S: Copy>(step: S) -> Transition<P, S> {
 }
 
 /// A row for each [`CallPhase`], a column for each [`CallInput`].
-pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; 8]; 3] = {
+pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; 9]; 3] = {
     use CallPhase::{Cancelling, Queued, Sent};
     use CallStep::{
         Complete, CompleteCancelled, Nothing, SendCancel, SendCancelAndSettle, Settle, Stray,
@@ -123,14 +127,15 @@ pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; 8]; 3] = {
     [
         // Queued: it can be taken back, and no answer to it can be genuine.
         [
-            to(Sent, Nothing), // Transmitted
-            done(Withdraw),    // Cancel
-            done(Withdraw),    // CancelNow
-            done(Withdraw),    // Forget
-            to(Queued, Stray), // Result
-            to(Queued, Stray), // Error
-            to(Queued, Stray), // CancelError
-            to(Queued, Stray), // Malformed
+            to(Sent, Nothing),   // Transmitted
+            done(Withdraw),      // Cancel
+            done(Withdraw),      // CancelNow
+            done(Withdraw),      // Forget
+            to(Queued, Stray),   // Result
+            to(Queued, Stray),   // Error
+            to(Queued, Stray),   // CancelError
+            to(Queued, Stray),   // Malformed
+            to(Queued, Nothing), // PeerEnds
         ],
         // Sent: the first answer settles it; -32800 is an error, for we did not ask.
         [
@@ -142,6 +147,7 @@ pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; 8]; 3] = {
             done(Complete),             // Error
             done(Complete),             // CancelError
             done(Complete),             // Malformed
+            done(Settle),               // PeerEnds
         ],
         // Cancelling: no second cancel; a result that won the race is a result (B23).
         [
@@ -153,12 +159,13 @@ pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; 8]; 3] = {
             done(Complete),          // Error
             done(CompleteCancelled), // CancelError
             done(Complete),          // Malformed
+            done(Settle),            // PeerEnds
         ],
     ]
 };
 
 /// A row for each [`RequestPhase`], a column for each [`RequestInput`].
-pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; 3]; 3] = {
+pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; 4]; 3] = {
     use RequestPhase::{Answered, Cancelled};
     use RequestStep::{MarkCancelled, Nothing, Refuse, SendResponse, Withhold};
     [
@@ -167,18 +174,21 @@ pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; 3]; 3] = {
             to(Cancelled, MarkCancelled), // Cancel
             to(Answered, SendResponse),   // Respond
             to(Answered, SendResponse),   // RespondUnlessCancelled
+            to(Answered, Withhold),       // End
         ],
         // Cancelled: whatever the handler made of it is the answer.
         [
             to(Cancelled, Nothing),     // Cancel
             to(Answered, SendResponse), // Respond
             to(Answered, Withhold),     // RespondUnlessCancelled
+            to(Answered, Withhold),     // End
         ],
         // Answered: only its calls are left.
         [
             to(Answered, Nothing), // Cancel
             to(Answered, Refuse),  // Respond
             to(Answered, Refuse),  // RespondUnlessCancelled
+            to(Answered, Refuse),  // End
         ],
     ]
 };
@@ -196,7 +206,7 @@ impl CallPhase {
 
 impl CallInput {
     /// Every input, in the order of the table's columns.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Transmitted,
         Self::Cancel,
         Self::CancelNow,
@@ -205,6 +215,7 @@ impl CallInput {
         Self::Error,
         Self::CancelError,
         Self::Malformed,
+        Self::PeerEnds,
     ];
 }
 
@@ -227,7 +238,8 @@ impl RequestPhase {
 
 impl RequestInput {
     /// Every input, in the order of the table's columns.
-    pub const ALL: [Self; 3] = [Self::Cancel, Self::Respond, Self::RespondUnlessCancelled];
+    pub const ALL: [Self; 4] =
+        [Self::Cancel, Self::Respond, Self::RespondUnlessCancelled, Self::End];
 }
 
 #[cfg(test)]

@@ -128,6 +128,11 @@ pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m 
     json.deserialize_map(Pick(name)).ok()?
 }
 
+/// Follows members of nested objects.
+pub(crate) fn path<'m>(value: Option<&'m RawValue>, path: &[&str]) -> Option<&'m RawValue> {
+    path.iter().try_fold(value?, |value, name| param(Some(value), name))
+}
+
 /// The members of an envelope, each as the token it is.
 #[derive(Default)]
 struct Members<'m> {
@@ -288,7 +293,7 @@ pub(crate) fn confirms_cancel(error: &ErrorObject<'_>) -> bool {
 
 /// Decodes a token if it is a string, borrowing it where it has no escapes. A string with a lone
 /// surrogate can't be decoded.
-fn string(token: &RawValue) -> Option<Cow<'_, str>> {
+pub(crate) fn string(token: &RawValue) -> Option<Cow<'_, str>> {
     let text = token.get().strip_prefix('"')?.strip_suffix('"')?;
     match memchr(b'\\', text.as_bytes()) {
         None => Some(Cow::Borrowed(text)),

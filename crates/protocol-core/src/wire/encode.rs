@@ -32,12 +32,14 @@ fn method_and_params(out: &mut Vec<u8>, method: &str, params: Params<'_>) {
     out.push(b'}');
 }
 
-/// The cancel of a request: a notification whose params hold the id that `id` writes.
+/// The cancel of a request: a notification whose params hold the id that `id` writes, and perhaps
+/// why, under the member that is for that.
 pub(crate) fn cancel(
     out: &mut Vec<u8>,
     method: &str,
     id_member: &str,
     id: impl FnOnce(&mut Vec<u8>),
+    reason: Option<(&str, &str)>,
 ) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
     string(method, out);
@@ -45,6 +47,12 @@ pub(crate) fn cancel(
     string(id_member, out);
     out.push(b':');
     id(out);
+    if let Some((member, reason)) = reason {
+        out.push(b',');
+        string(member, out);
+        out.push(b':');
+        string(reason, out);
+    }
     out.extend_from_slice(b"}}");
 }
 

@@ -424,7 +424,7 @@ impl Way {
                 assert!(self.requested.insert(message["id"].to_string()));
             }
             TransmitKind::Cancel => {
-                let CancelRule::Notification { method, id } = dialect.cancel else {
+                let CancelRule::Notification { method, id, .. } = dialect.cancel else {
                     panic!("{} has no cancel", dialect.name)
                 };
                 assert_eq!(message["method"], method);
@@ -489,7 +489,7 @@ impl End {
             Event::Notification { params, .. } => {
                 self.received.push(Sent::Notification(token(params)));
             }
-            Event::Cancelled { request, cause: Cause::Peer } => {
+            Event::Cancelled { request, cause: Cause::Peer, .. } => {
                 let pending = self.pending.iter().find(|(handle, _)| *handle == request);
                 let (_, token) = pending.expect("only live requests are cancelled");
                 assert!(self.marked.insert(*token), "marked twice");

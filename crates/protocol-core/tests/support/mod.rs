@@ -5,6 +5,8 @@
 // Each test file is a crate of its own and uses some of this.
 #![allow(dead_code)]
 
+pub(crate) mod world;
+
 use std::time::Duration;
 
 use protocol_core::machine::Machine;
@@ -209,7 +211,9 @@ pub(crate) fn line(event: &Event<'_, String>) -> String {
             let params = params.map_or(String::new(), |params| format!(" {params}"));
             format!("notification {method}{params}")
         }
-        Event::Cancelled { request, cause } => format!("cancelled r{} {cause}", request.number()),
+        Event::Cancelled { request, cause, .. } => {
+            format!("cancelled r{} {cause}", request.number())
+        }
         Event::Settled { outcome, data, .. } => {
             let cause = outcome.cause().map_or(String::new(), |cause| format!(" {cause}"));
             let value = outcome.value().map_or(String::new(), |value| format!(" {value}"));

@@ -18,10 +18,11 @@ use protocol_blocking::threaded::{
     self, CancellationHandle, Incoming, Options, Peer, SentRequest, Wait,
 };
 use protocol_core::{
-    CallError, CallOptions, CancelOutcome, CloseReason, Config, Dialect, Grace, Shutdown,
+    CallError, CallOptions, CancelOutcome, CloseReason, Dialect, Grace, Role, Shutdown,
 };
 use serde_json::value::RawValue;
 
+use crate::dialect::on_stdio;
 use crate::{note, usage_error};
 use child::Child;
 use client::Client;
@@ -35,7 +36,9 @@ use runtime::Runtime;
 /// output; everything else goes to standard error. Ctrl-C sends the dialect's cancel and waits for
 /// the answer; a second Ctrl-C gives up.
 ///
-/// Without COMMAND the call goes to the built-in peer; `rescind serve --help` lists its methods.
+/// Without COMMAND the call goes to the built-in peer; `rescind serve --help` lists its methods,
+/// which it serves by their names in every dialect. A tool of another MCP server is called by
+/// METHOD tools/call and its name among the params.
 ///
 /// Exit codes: 0 result, 1 error response, 2 usage, 3 cancelled, 4 timed out, 5 connection lost.
 #[derive(Debug, Args)]
@@ -137,7 +140,7 @@ pub fn main(args: CallArgs) -> ExitCode {
         Err(error) => return usage_error(error),
     };
     let report = Report::start(args.trace);
-    let mut options = Options::new(Config::new(args.dialect));
+    let mut options = Options::new(on_stdio(args.dialect, Role::Client));
     options.trace = report.trace();
     let (stdout, stdin) = child.streams();
     let (peer, incoming) = match args.runtime.connect(stdout, stdin, options) {

@@ -11,11 +11,15 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::dialect::{Family, WITHOUT_INITIALIZE, capabilities};
+
 /// Messages to send before the call, in order.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     steps: Vec<Step>,
     session: Session,
+    /// What goes into the `_meta` of the call's params.
+    meta: Option<serde_json::Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,13 +59,41 @@ impl Opening {
             params: to_raw_value(&json!({})).ok(),
         };
         let client = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
-        let steps = match (dialect.name, method) {
+        let family = Family::of(dialect);
+        let meta = match family {
+            Family::Mcp { revision: WITHOUT_INITIALIZE } => Some(json!({
+                "io.modelcontextprotocol/protocolVersion": WITHOUT_INITIALIZE,
+                "io.modelcontextprotocol/clientInfo": client,
+                "io.modelcontextprotocol/clientCapabilities": {},
+            })),
+            _ => None,
+        };
+        let steps = match (family, method) {
             (_, "initialize") => vec![],
-            ("acp", _) => vec![request(
+            (Family::Acp { version }, _) => vec![request(
                 "initialize",
-                json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": client }),
+                json!({
+                    "protocolVersion": version,
+                    "clientCapabilities": capabilities(dialect),
+                    "clientInfo": client,
+                }),
             )],
-            ("lsp", _) => vec![
+            (Family::Mcp { revision: WITHOUT_INITIALIZE }, "server/discover") => vec![],
+            (Family::Mcp { revision: WITHOUT_INITIALIZE }, _) => {
+                vec![request("server/discover", json!({ "_meta": meta }))]
+            }
+            (Family::Mcp { revision }, _) => vec![
+                request(
+                    "initialize",
+                    json!({
+                        "protocolVersion": revision,
+                        "capabilities": {},
+                        "clientInfo": client,
+                    }),
+                ),
+                notification("notifications/initialized"),
+            ],
+            (Family::Lsp, _) => vec![
                 request(
                     "initialize",
                     json!({
@@ -73,15 +105,21 @@ impl Opening {
                 ),
                 notification("initialized"),
             ],
-            _ => vec![],
+            (Family::JsonRpc, _) => vec![],
         };
         let named = params.is_some_and(names_session);
-        let session = match (dialect.name, method) {
-            ("acp", "session/new" | "session/load" | "session/list") => Session::NotNeeded,
-            ("acp", method) if method.starts_with("session/") && !named => Session::Open,
+        let session = match (family, method) {
+            (Family::Acp { .. }, "session/new" | "session/load" | "session/list") => {
+                Session::NotNeeded
+            }
+            (Family::Acp { .. }, method) if method.starts_with("session/") && !named => {
+                Session::Open
+            }
             _ => Session::NotNeeded,
         };
-        Self { steps, session }
+        // The methods of the demonstration are none of the protocol's, and take what they get.
+        let meta = meta.filter(|_| method.contains('/') || method == "ping");
+        Self { steps, session, meta }
     }
 
     /// The messages in a file, one JSON a line.
@@ -93,7 +131,7 @@ impl Opening {
             serde_json::from_str(line)
                 .map_err(|error| format!("--open {name}, line {}: {error}", number + 1))
         });
-        Ok(Self { steps: steps.collect::<Result<_, _>>()?, session: Session::NotNeeded })
+        Ok(Self { steps: steps.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
     /// Sends everything up to the last request, and awaits the requests' answers. An answer that
@@ -116,11 +154,32 @@ impl Opening {
             }
         }
         let params = match self.session {
-            Session::NotNeeded => params.map(ToOwned::to_owned),
+            Session::NotNeeded => with_meta(self.meta, params)?,
             Session::Open => Some(in_new_session(peer, params)?),
         };
         Ok(Opened { notifications, params })
     }
+}
+
+/// The params with what the protocol wants in their `_meta`, beside what is there.
+fn with_meta(
+    meta: Option<serde_json::Value>,
+    params: Option<&RawValue>,
+) -> Result<Option<Box<RawValue>>, CallError> {
+    let Some(serde_json::Value::Object(wanted)) = meta else {
+        return Ok(params.map(ToOwned::to_owned));
+    };
+    let mut params: serde_json::Value =
+        serde_json::from_str(params.map_or("{}", RawValue::get)).map_err(unusable)?;
+    if let Some(members) = params.as_object_mut() {
+        let meta = members.entry("_meta").or_insert_with(|| json!({}));
+        for (name, value) in wanted {
+            if let Some(meta) = meta.as_object_mut() {
+                meta.entry(name).or_insert(value);
+            }
+        }
+    }
+    to_raw_value(&params).map(Some).map_err(unusable)
 }
 
 fn names_session(params: &RawValue) -> bool {
@@ -142,7 +201,7 @@ fn in_new_session(peer: &Peer, params: Option<&RawValue>) -> Result<Box<RawValue
 }
 
 fn unusable(error: serde_json::Error) -> CallError {
-    CallError::Error(RpcError::new(code::INTERNAL_ERROR, format!("session/new: {error}")))
+    CallError::Error(RpcError::new(code::INTERNAL_ERROR, format!("the params: {error}")))
 }
 
 impl Opened {
@@ -162,7 +221,7 @@ impl Opened {
 /// Says goodbye as the dialect asks for, without waiting long.
 pub(super) fn close(dialect: Dialect, peer: &Peer) {
     const PATIENCE: Duration = Duration::from_millis(500);
-    if dialect.name == "lsp" {
+    if Family::of(dialect) == Family::Lsp {
         let options = CallOptions::default().timeout(PATIENCE);
         // A server that does not answer is killed anyway.
         let _: Result<serde_json::Value, _> = peer.call_with("shutdown", (), options).wait();

@@ -13,9 +13,10 @@ use clap::{Args, ValueEnum};
 use protocol_async::Timer;
 use protocol_async::hub::Way;
 use protocol_async::relay::{Observer, Options, Trace};
-use protocol_core::{CloseReason, Config, Dialect, RelayEvent, Side};
+use protocol_core::{CloseReason, Config, Dialect, RelayEvent, Role, Side};
 use smol::channel::{Receiver, Sender, bounded};
 
+use crate::dialect::on_stdio;
 use crate::{note, usage_error};
 
 /// Relay between a client on standard input and output and a spawned server
@@ -96,8 +97,8 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let mut command = Command::new(program);
     command.args(arguments);
 
-    let up = Config::new(args.up.unwrap_or(args.dialect));
-    let down = Config::new(args.down.unwrap_or(args.dialect));
+    let up = on_stdio(args.up.unwrap_or(args.dialect), Role::Server);
+    let down = on_stdio(args.down.unwrap_or(args.dialect), Role::Client);
     let (client_gone, watch) = watch(&down);
     let mut options = Options::new(up, down);
     options.trace = args.trace.then(trace);

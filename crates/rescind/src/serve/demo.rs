@@ -26,15 +26,36 @@ impl Demo {
         self.methods.was_shut_down()
     }
 
-    fn count(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
-        let count: Count = request.params()?;
+    fn count(&self, work: &Request, request: &Request, responder: &mut dyn Responder) -> Answer {
+        let count: Count = work.params()?;
         for counted in 0..count.to {
             if responder.sleep(count.every()).is_err() {
                 return self.methods.count_cancelled(&count, counted);
             }
-            notify(responder, self.methods.progress(request, counted + 1, count.to))?;
+            if let Some(update) = self.methods.progress(request, counted + 1, count.to) {
+                notify(responder, update)?;
+            }
         }
         count.counted(count.to)
+    }
+
+    /// Does the work of a request, which is another if that calls a tool.
+    fn perform(&self, work: &Request, request: &Request, responder: &mut dyn Responder) -> Answer {
+        match work.method.as_str() {
+            "sleep" => {
+                let sleep: Sleep = work.params()?;
+                responder.sleep(sleep.duration())?;
+                sleep.slept()
+            }
+            "count" => self.count(work, request, responder),
+            "stubborn" => stubborn(work, responder),
+            "nested" => {
+                let params = work.params.as_deref();
+                Ok(responder.call("sleep", params, CallOptions::default())?)
+            }
+            _ if self.methods.is_prompt(work) => self.prompt(work, responder),
+            _ => self.methods.answer_at_once(work),
+        }
     }
 
     fn prompt(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
@@ -62,21 +83,9 @@ impl Demo {
 
 impl Handler for Demo {
     fn request(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
-        match request.method.as_str() {
-            "sleep" => {
-                let sleep: Sleep = request.params()?;
-                responder.sleep(sleep.duration())?;
-                sleep.slept()
-            }
-            "count" => self.count(request, responder),
-            "stubborn" => stubborn(request, responder),
-            "nested" => {
-                let params = request.params.as_deref();
-                Ok(responder.call("sleep", params, CallOptions::default())?)
-            }
-            _ if self.methods.is_prompt(request) => self.prompt(request, responder),
-            _ => self.methods.answer_at_once(request),
-        }
+        let work = self.methods.work(request)?;
+        let answer = self.perform(&work, request, responder);
+        self.methods.answer(request, answer)
     }
 
     fn notification(&self, notification: &Notification) -> ControlFlow<()> {

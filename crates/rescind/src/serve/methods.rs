@@ -1,5 +1,6 @@
 //! What the demonstration methods say, whatever runs them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::mcp;
+use crate::dialect::{Family, capabilities};
 use crate::note;
 
 /// Pieces that a prompt is answered in.
@@ -22,6 +25,7 @@ pub(super) const CHUNK_EVERY: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Methods {
     dialect: Dialect,
+    family: Family,
     sessions: AtomicU64,
     /// The ACP sessions that are being prompted, and whether `session/cancel` stopped that. One that
     /// comes when nothing is prompted is stale, and must not stop the next prompt.
@@ -85,6 +89,7 @@ impl Methods {
     pub(super) fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
+            family: Family::of(dialect),
             sessions: AtomicU64::new(0),
             prompts: Mutex::default(),
             shut_down: AtomicBool::new(false),
@@ -99,42 +104,59 @@ impl Methods {
     /// Answers what takes no time: it is worth its answer even to a peer that has hung up writing,
     /// as at the end of a pipe.
     pub(super) fn answer_at_once(&self, request: &Request) -> Answer {
-        match (self.dialect.name, request.method.as_str()) {
+        match (self.family, request.method.as_str()) {
             (_, "echo") => Ok(request.params.clone().unwrap_or(to_raw_value(&())?)),
             (_, "fail") => {
                 let Fail { code, message } = request.params()?;
                 Err(RpcError::new(code, message).into())
             }
-            ("acp", "initialize") => json(&json!({
-                "protocolVersion": 1,
-                "agentCapabilities": {},
+            (Family::Acp { version }, "initialize") => json(&json!({
+                "protocolVersion": version,
+                "agentCapabilities": capabilities(self.dialect),
                 "agentInfo": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
                 "authMethods": [],
             })),
-            ("acp", "session/new") => {
+            (Family::Acp { .. }, "session/new") => {
                 let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
                 json(&json!({ "sessionId": format!("session-{number}") }))
             }
-            ("lsp", "initialize") => json(&json!({
+            (Family::Lsp, "initialize") => json(&json!({
                 "capabilities": {},
                 "serverInfo": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
             })),
-            ("lsp", "shutdown") => {
+            (Family::Lsp, "shutdown") => {
                 self.shut_down.store(true, Ordering::Relaxed);
                 json(&())
             }
+            (Family::Mcp { revision }, _) => mcp::answer(revision, request),
             _ => Err(request.unknown_method()),
+        }
+    }
+
+    /// What a request asks for: itself, or the tool that it calls.
+    pub(super) fn work<'a>(&self, request: &'a Request) -> Result<Cow<'a, Request>, Failure> {
+        match (self.family, request.method.as_str()) {
+            (Family::Mcp { .. }, "tools/call") => mcp::called(request).map(Cow::Owned),
+            _ => Ok(Cow::Borrowed(request)),
+        }
+    }
+
+    /// The answer to a request, made of what its work came to.
+    pub(super) fn answer(&self, request: &Request, answer: Answer) -> Answer {
+        match (self.family, request.method.as_str()) {
+            (Family::Mcp { revision }, "tools/call") => mcp::tool_answer(revision, answer),
+            _ => answer,
         }
     }
 
     /// Whether a request is ACP's prompt.
     pub(super) fn is_prompt(&self, request: &Request) -> bool {
-        self.dialect.name == "acp" && request.method == "session/prompt"
+        matches!(self.family, Family::Acp { .. }) && request.method == "session/prompt"
     }
 
     /// Whether a notification ends the connection.
     pub(super) fn is_exit(&self, notification: &Notification) -> bool {
-        self.dialect.name == "lsp" && notification.method == "exit"
+        self.family == Family::Lsp && notification.method == "exit"
     }
 
     /// What a cancelled count answers.
@@ -145,19 +167,26 @@ impl Methods {
         }
     }
 
-    /// Progress as the dialect writes it, under the token that the request named.
-    pub(super) fn progress(&self, request: &Request, count: u64, to: u64) -> Update {
+    /// Progress as the dialect writes it, under the token that the request named. MCP has none
+    /// without a token.
+    pub(super) fn progress(&self, request: &Request, count: u64, to: u64) -> Option<Update> {
         let value = json!({ "count": count, "to": to });
         let Some(rule) = self.dialect.progress.first() else {
-            return ("progress", value);
+            return Some(("progress", value));
         };
         let params: serde_json::Value = request.params().unwrap_or_default();
-        let token = rule.tokens_of_call.iter().find_map(|member| params.get(member));
+        let token = rule
+            .tokens_of_call
+            .iter()
+            .find_map(|path| path.iter().try_fold(&params, |value, member| value.get(member)));
         let params = match token {
+            _ if matches!(self.family, Family::Mcp { .. }) => {
+                json!({ rule.token: token?, "progress": count, "total": to })
+            }
             Some(token) => json!({ rule.token: token, "value": value }),
             None => json!({ "value": value }),
         };
-        (rule.method, params)
+        Some((rule.method, params))
     }
 
     pub(super) fn prompt_begins(&self, session: &Session) {
@@ -191,7 +220,8 @@ impl Methods {
 
     /// Takes ACP's `session/cancel`, and ignores the rest.
     pub(super) fn notified(&self, notification: &Notification) {
-        if (self.dialect.name, notification.method.as_str()) != ("acp", "session/cancel") {
+        let is_acp = matches!(self.family, Family::Acp { .. });
+        if !is_acp || notification.method != "session/cancel" {
             return;
         }
         let params = notification.params.as_deref().map_or("null", RawValue::get);

@@ -1,6 +1,7 @@
 //! `rescind serve`: a demonstration peer on standard input and output.
 
 mod demo;
+mod mcp;
 mod methods;
 mod router;
 
@@ -10,8 +11,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use protocol_blocking::{block_on_for, threaded};
-use protocol_core::{CloseReason, Config, Dialect};
+use protocol_core::{CloseReason, Config, Dialect, Role};
 
+use crate::dialect::on_stdio;
 use crate::note;
 pub(crate) use demo::Demo;
 use router::AsyncDemo;
@@ -38,8 +40,11 @@ const METHODS: &str = r#"Methods, all of which but `stubborn` stop when they are
   fail {"code", "message"}    answers with that error
   nested {"ms"}               calls the caller's `sleep`, and cancels that when it is cancelled
 
+They are called by these names in every dialect; in MCP they are tools too, for `tools/call`.
+
 It also answers what the dialect opens with: `initialize`, and `session/new`, `session/prompt`,
-`session/cancel` (acp) or `initialized`, `shutdown`, `exit` (lsp).
+`session/cancel` (acp), `initialized`, `shutdown`, `exit` (lsp), or `ping`, `server/discover`,
+`tools/list`, `tools/call` (mcp).
 
 Example:
   printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"echo","params":[1]}' | rescind serve"#;
@@ -76,7 +81,7 @@ pub fn main(args: &ServeArgs) -> ExitCode {
         Runtime::Blocking => Ok(serve_threaded(args.dialect)),
         Runtime::Single => {
             let demo = Demo::new(args.dialect);
-            let reason = serve_single(Config::new(args.dialect), &demo);
+            let reason = serve_single(config(args.dialect), &demo);
             reason.map(|reason| Ended { reason, was_shut_down: demo.was_shut_down() })
         }
         Runtime::Tokio => serve_on_tokio(args.dialect),
@@ -97,9 +102,13 @@ pub fn main(args: &ServeArgs) -> ExitCode {
     }
 }
 
+fn config(dialect: Dialect) -> Config {
+    on_stdio(dialect, Role::Server)
+}
+
 fn serve_threaded(dialect: Dialect) -> Ended {
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-    let (peer, incoming) = threaded::connect(stdin, stdout, Config::new(dialect));
+    let (peer, incoming) = threaded::connect(stdin, stdout, config(dialect));
     let demo = Demo::new(dialect);
     let reason = threaded::serve(&incoming, WORKERS, &demo);
     block_on_for(&mut peer.flushed(), FLUSH);
@@ -110,7 +119,7 @@ fn serve_on_tokio(dialect: Dialect) -> io::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let demo = AsyncDemo::new(dialect, protocol_tokio::TokioTimer::start());
-        let connection = protocol_tokio::stdio(Config::new(dialect));
+        let connection = protocol_tokio::stdio(config(dialect));
         let reason = demo.serve(&connection.incoming).await;
         // Nobody reads them who lets them wait that long.
         let _ = tokio::time::timeout(FLUSH, connection.driver).await;
@@ -124,7 +133,7 @@ fn serve_on_tokio(dialect: Dialect) -> io::Result<Ended> {
 fn serve_on_smol(dialect: Dialect) -> Ended {
     smol::block_on(async {
         let demo = AsyncDemo::new(dialect, protocol_smol::SmolTimer::start());
-        let connection = protocol_smol::stdio(Config::new(dialect));
+        let connection = protocol_smol::stdio(config(dialect));
         let reason = demo.serve(&connection.incoming).await;
         let written = async {
             // How reading ended is the reason already.

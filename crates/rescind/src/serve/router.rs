@@ -28,23 +28,11 @@ impl<T: Timer> AsyncDemo<T> {
 
     /// Serves until the connection is closed.
     pub(super) async fn serve(&self, incoming: &Incoming) -> CloseReason {
-        let router = Router::new()
-            .request("sleep", |sleep: Sleep, cx| async move {
-                self.sleep(sleep.duration(), &cx).await?;
-                sleep.slept()
-            })
-            .request("stubborn", |sleep: Sleep, _| async move {
-                self.timer.sleep_until(self.timer.now() + sleep.duration()).await;
-                sleep.slept()
-            })
-            .request("nested", |params: Option<Box<RawValue>>, cx| async move {
-                Ok(cx.call::<Box<RawValue>>("sleep", params).await?)
-            })
-            .otherwise(|arrival, cx| self.otherwise(arrival, cx));
-        router.serve(incoming).await
+        // Tools are called by the same names as methods, so that one match serves both.
+        Router::new().otherwise(|arrival, cx| self.arrival(arrival, cx)).serve(incoming).await
     }
 
-    async fn otherwise(&self, arrival: Arrival, cx: Context) {
+    async fn arrival(&self, arrival: Arrival, cx: Context) {
         match arrival {
             Arrival::Request(request, responder) => {
                 responder.answer(self.request(&request, &cx).await);
@@ -56,10 +44,28 @@ impl<T: Timer> AsyncDemo<T> {
     }
 
     async fn request(&self, request: &Request, cx: &Context) -> Answer {
-        match request.method.as_str() {
-            "count" => self.count(request, cx).await,
-            _ if self.methods.is_prompt(request) => self.prompt(request, cx).await,
-            _ => self.methods.answer_at_once(request),
+        let work = self.methods.work(request)?;
+        let answer = self.perform(&work, request, cx).await;
+        self.methods.answer(request, answer)
+    }
+
+    /// Does the work of a request, which is another if that calls a tool.
+    async fn perform(&self, work: &Request, request: &Request, cx: &Context) -> Answer {
+        match work.method.as_str() {
+            "sleep" => {
+                let sleep: Sleep = work.params()?;
+                self.sleep(sleep.duration(), cx).await?;
+                sleep.slept()
+            }
+            "stubborn" => {
+                let sleep: Sleep = work.params()?;
+                self.timer.sleep_until(self.timer.now() + sleep.duration()).await;
+                sleep.slept()
+            }
+            "nested" => Ok(cx.call::<Box<RawValue>>("sleep", work.params.clone()).await?),
+            "count" => self.count(work, request, cx).await,
+            _ if self.methods.is_prompt(work) => self.prompt(work, cx).await,
+            _ => self.methods.answer_at_once(work),
         }
     }
 
@@ -70,13 +76,15 @@ impl<T: Timer> AsyncDemo<T> {
         }
     }
 
-    async fn count(&self, request: &Request, cx: &Context) -> Answer {
-        let count: Count = request.params()?;
+    async fn count(&self, work: &Request, request: &Request, cx: &Context) -> Answer {
+        let count: Count = work.params()?;
         for counted in 0..count.to {
             if self.sleep(count.every(), cx).await.is_err() {
                 return self.methods.count_cancelled(&count, counted);
             }
-            notify(cx, self.methods.progress(request, counted + 1, count.to));
+            if let Some(update) = self.methods.progress(request, counted + 1, count.to) {
+                notify(cx, update);
+            }
         }
         count.counted(count.to)
     }

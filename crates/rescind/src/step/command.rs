@@ -28,10 +28,13 @@ pub(super) enum Command<'a> {
     Bytes(Vec<u8>),
     Call(Call<'a>),
     Notify(Notify<'a>),
-    Cancel(String),
+    /// Cancels a call, perhaps saying why.
+    Cancel(String, Option<String>),
     Drop(String),
     Detach(String),
     Respond(Respond<'a>),
+    /// Ends a request without an answer, perhaps saying why.
+    End(String, Option<String>),
     /// Time moves on by so many milliseconds.
     Advance(u64),
     Hold,
@@ -50,7 +53,7 @@ impl<'a> Input<'a> {
         let members: Members<'a> = serde_json::from_slice(line).map_err(InputProblem::Json)?;
         let (at, reason) = (members.at, members.reason.is_some());
         let command = members.command()?;
-        if reason && !matches!(command, Command::Cancel(_)) {
+        if reason && !matches!(command, Command::Cancel(..) | Command::End(..)) {
             return Err(InputProblem::StrayReason);
         }
         Ok(Some(Self { at, command }))
@@ -71,12 +74,13 @@ struct Members<'a> {
     #[serde(borrow)]
     notify: Option<Notify<'a>>,
     cancel: Option<String>,
-    /// Taken for every dialect; today's have no place for it on the wire.
+    /// Taken for every dialect, sent in those that have a place for it.
     reason: Option<String>,
     drop: Option<String>,
     detach: Option<String>,
     #[serde(borrow)]
     respond: Option<Respond<'a>>,
+    end: Option<String>,
     advance: Option<u64>,
     hold: Option<True>,
     drain: Option<True>,
@@ -96,10 +100,11 @@ impl<'a> Members<'a> {
             ("bytes_base64", self.bytes_base64.map(|Base64(bytes)| Command::Bytes(bytes))),
             ("call", self.call.map(Command::Call)),
             ("notify", self.notify.map(Command::Notify)),
-            ("cancel", self.cancel.map(Command::Cancel)),
+            ("cancel", self.cancel.map(|call| Command::Cancel(call, self.reason.clone()))),
             ("drop", self.drop.map(Command::Drop)),
             ("detach", self.detach.map(Command::Detach)),
             ("respond", self.respond.map(Command::Respond)),
+            ("end", self.end.map(|request| Command::End(request, self.reason))),
             ("advance", self.advance.map(Command::Advance)),
             ("hold", self.hold.map(|True| Command::Hold)),
             ("drain", self.drain.map(|True| Command::Drain)),
@@ -272,7 +277,7 @@ mod tests {
             (r#"{"at": 5}"#, "no command; rescind step --help lists what an input can be"),
             (r#"{"eof": true, "hold": true}"#, "hold and eof in one input; give one a line"),
             (r#"{"eof": false}"#, "the only value is true"),
-            (r#"{"drop": "c1", "reason": "x"}"#, "reason belongs to cancel"),
+            (r#"{"drop": "c1", "reason": "x"}"#, "reason belongs to cancel and end"),
             (r#"{"respond": {"request": "r1"}}"#, "respond takes either a result or an error"),
             (
                 r#"{"receive": 7}"#,

@@ -30,7 +30,7 @@ pub enum InputProblem {
     NoCommand,
     /// It holds more than one command.
     TwoCommands(&'static str, &'static str),
-    /// `reason` belongs to `cancel` alone.
+    /// `reason` belongs to `cancel` and `end` alone.
     StrayReason,
     /// An answer holds a result or an error, and not both.
     ResultOrError,
@@ -66,7 +66,7 @@ impl fmt::Display for InputProblem {
             Self::TwoCommands(first, second) => {
                 write!(f, "{first} and {second} in one input; give one a line")
             }
-            Self::StrayReason => f.write_str("reason belongs to cancel"),
+            Self::StrayReason => f.write_str("reason belongs to cancel and end"),
             Self::ResultOrError => f.write_str("respond takes either a result or an error"),
             Self::Past { at, now } => {
                 write!(f, "at {at} is in the past, it is {now}; time never runs backwards")

@@ -90,6 +90,7 @@ Inputs, one object a line; each may carry "at": MS, and then time moves there fi
   {"cancel": "c1", "reason"?}  {"drop": "c1"}  {"detach": "c1"}
   {"respond": {"request": "r1", "result": VALUE}}
   {"respond": {"request": "r1", "error": {"code", "message", "data"?}}}
+  {"end": "r1", "reason"?}    ends a client's request that the dialect lets the server end
   {"advance": MS}             time moves on, and due timers fire; without it time stands still
   {"hold": true}              stop taking messages out of the outbox; {"drain": true} resumes
   {"eof": true}               the peer's input ends (the end of standard input does not mean that)
@@ -98,7 +99,7 @@ Inputs, one object a line; each may carry "at": MS, and then time moves there fi
 Outputs after each input, first what happened and then what is sent:
   {"event": "request", "request": "r1", "id", "method", "params"?}
   {"event": "notification", "method", "params"?}
-  {"event": "cancelled", "request": "r1", "cause"}
+  {"event": "cancelled", "request": "r1", "cause", "reason"?}
   {"event": "settled", "call": "c1", "outcome", "value"?, "cause"?}
   {"event": "violation", "kind", "id"?}
   {"event": "closed", "reason"}

@@ -17,9 +17,14 @@ pub(super) fn event(event: &Event<'_, String>, out: &mut Vec<u8>) {
             let line = Line::begin(out, "event", "notification").text("method", method);
             line.optional("params", params.map(RawValue::get)).end();
         }
-        Event::Cancelled { request, cause } => {
+        Event::Cancelled { request, cause, reason } => {
             let line = Line::begin(out, "event", "cancelled");
-            line.text("request", &request_name(*request)).text("cause", cause.as_str()).end();
+            let line = line.text("request", &request_name(*request));
+            let line = line.text("cause", cause.as_str());
+            match reason {
+                Some(reason) => line.text("reason", reason).end(),
+                None => line.end(),
+            }
         }
         Event::Settled { outcome, data: name, .. } => {
             let line = Line::begin(out, "event", "settled").text("call", name);

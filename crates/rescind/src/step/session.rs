@@ -5,14 +5,14 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CallOptions, Cause, Config, Event, Grace, InputBuffer, RequestHandle, StreamConnection,
-    Timestamp,
+    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Event, Grace, InputBuffer,
+    RequestHandle, Role, StreamConnection, Timestamp,
 };
 
-use super::StepArgs;
 use super::command::{Call, Command, Input, Notify, Respond};
 use super::error::InputProblem;
 use super::output;
+use super::{Side, StepArgs};
 
 /// The state of `rescind step` between two lines.
 ///
@@ -44,7 +44,7 @@ impl Session {
     #[must_use]
     pub fn new(args: &StepArgs) -> Self {
         Self {
-            connection: StreamConnection::new(Config::new(args.dialect)),
+            connection: StreamConnection::new(config(args)),
             unread: InputBuffer::new(),
             now: 0,
             calls: BTreeMap::new(),
@@ -85,16 +85,23 @@ impl Session {
             Command::Bytes(bytes) => self.receive_bytes(&bytes, out),
             Command::Call(call) => self.call(&call, out),
             Command::Notify(notify) => self.notify(&notify, out),
-            Command::Cancel(name) => self.on_call(&name, out, |connection, call| {
-                connection.connection_mut().cancel(call, Cause::Caller, now);
+            Command::Cancel(name, reason) => self.on_call(&name, out, |connection, call| {
+                Some(match reason {
+                    Some(reason) => connection.cancel_because(call, Cause::Caller, &reason, now),
+                    None => connection.cancel(call, Cause::Caller, now),
+                })
             }),
             Command::Drop(name) => self.on_call(&name, out, |connection, call| {
-                connection.connection_mut().cancel(call, Cause::Dropped, now);
+                // Nobody waits for the word that it is released later.
+                connection.cancel(call, Cause::Dropped, now);
+                None
             }),
             Command::Detach(name) => self.on_call(&name, out, |connection, call| {
-                connection.connection_mut().detach(call, now);
+                connection.detach(call, now);
+                None
             }),
             Command::Respond(respond) => self.respond(&respond, out),
+            Command::End(name, reason) => self.end(&name, reason.as_deref(), out),
             Command::Advance(millis) => self.move_time(self.now.saturating_add(millis), out),
             Command::Hold => self.outbox = Outbox::Held,
             Command::Drain => self.outbox = Outbox::Drained,
@@ -182,16 +189,27 @@ impl Session {
         }
     }
 
+    fn end(&mut self, name: &str, reason: Option<&str>, out: &mut Vec<u8>) {
+        let Some(handle) = request(&self.requests, name) else {
+            return output::refused("unknown_request", "request", name, out);
+        };
+        if let Err(refusal) = self.connection.connection_mut().end_request(handle, reason) {
+            output::refused(refusal.as_str(), "request", name, out);
+        }
+    }
+
     /// Does something to a call that was accepted, settled or not.
     fn on_call(
         &mut self,
         name: &str,
         out: &mut Vec<u8>,
-        act: impl FnOnce(&mut StreamConnection<String>, CallId),
+        act: impl FnOnce(&mut Connection<String>, CallId) -> Option<CancelOutcome>,
     ) {
-        match self.calls.get(name) {
-            Some(&call) => act(&mut self.connection, call),
-            None => output::refused("unknown_call", "call", name, out),
+        let Some(&call) = self.calls.get(name) else {
+            return output::refused("unknown_call", "call", name, out);
+        };
+        if let Some(CancelOutcome::Refused(why)) = act(self.connection.connection_mut(), call) {
+            output::refused(why.as_str(), "call", name, out);
         }
     }
 
@@ -215,6 +233,15 @@ impl Session {
     fn timestamp(&self) -> Timestamp {
         Timestamp::from_millis(self.now)
     }
+}
+
+fn config(args: &StepArgs) -> Config {
+    let mut config = Config::new(args.dialect);
+    config.role = match args.side {
+        Side::Client => Role::Client,
+        Side::Server => Role::Server,
+    };
+    config
 }
 
 /// Writes an event, and remembers the request that it may bring.

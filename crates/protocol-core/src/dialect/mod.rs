@@ -1,4 +1,7 @@
-//! Dialects: protocol x revision x transport, as data.
+//! Dialects: protocol x revision x transport, as data. The [presets](Dialect::PRESETS) are in
+//! `presets.rs`.
+
+mod presets;
 
 use core::time::Duration;
 
@@ -15,7 +18,7 @@ use crate::id::IdRule;
 ///
 /// let mut dialect = Dialect::ACP_V1;
 /// dialect.name = "house";
-/// dialect.cancel = CancelRule::Notification { method: "$/stop", id: "id" };
+/// dialect.cancel = CancelRule::Notification { method: "$/stop", id: "id", reason: None };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -42,78 +45,16 @@ pub struct Dialect {
     pub progress: &'static [ProgressRule],
     /// The code that refuses a request over a limit, or while shutting down.
     pub overload_code: i64,
-}
-
-impl Dialect {
-    /// Plain JSON-RPC 2.0, one message a line. It has no cancel on the wire: cancelling settles
-    /// locally, and a late answer is recognised.
-    pub const JSON_RPC: Self = Self {
-        name: "jsonrpc",
-        framing: Framing::Newline,
-        ids: IdRule::NumberOrString,
-        cancel: CancelRule::Local,
-        answer: AnswerRule::Answered,
-        cancelled_message: "Request cancelled",
-        grace: Grace::Settle(Duration::ZERO),
-        partial_results: PartialResults::Allowed,
-        batches: BatchRule::Accepted,
-        progress: &[],
-        overload_code: code::INTERNAL_ERROR,
-    };
-
-    /// Agent Client Protocol, version 1: `$/cancel_request {requestId}`, always answered.
-    pub const ACP_V1: Self = Self {
-        name: "acp",
-        framing: Framing::Newline,
-        ids: IdRule::IntegerStringOrNull,
-        cancel: CancelRule::Notification { method: "$/cancel_request", id: "requestId" },
-        answer: AnswerRule::Answered,
-        cancelled_message: "Request cancelled",
-        grace: Grace::Await,
-        partial_results: PartialResults::Allowed,
-        batches: BatchRule::Refused,
-        progress: &[ProgressRule {
-            method: "session/update",
-            token: "sessionId",
-            tokens_of_call: &["sessionId"],
-        }],
-        overload_code: code::REQUEST_CANCELLED,
-    };
-
-    /// Language Server Protocol 3.17: `$/cancelRequest {id}`, always answered.
-    pub const LSP_3_17: Self = Self {
-        name: "lsp",
-        framing: Framing::ContentLength,
-        ids: IdRule::Int32OrString,
-        cancel: CancelRule::Notification { method: "$/cancelRequest", id: "id" },
-        answer: AnswerRule::Answered,
-        cancelled_message: "Request cancelled",
-        grace: Grace::Await,
-        partial_results: PartialResults::Allowed,
-        batches: BatchRule::Refused,
-        progress: &[ProgressRule {
-            method: "$/progress",
-            token: "token",
-            tokens_of_call: &["workDoneToken", "partialResultToken"],
-        }],
-        overload_code: code::REQUEST_FAILED,
-    };
-
-    /// Every preset, in the order `--help` lists them.
-    pub const PRESETS: [Self; 3] = [Self::JSON_RPC, Self::ACP_V1, Self::LSP_3_17];
-
-    /// Whether messages of this method are cancels in this dialect or in any preset. The id in one
-    /// means nothing on another connection, so a proxy must never pass one on (B25).
-    #[must_use]
-    pub fn is_cancel(&self, method: &str) -> bool {
-        self.cancel.is(method) || Self::PRESETS.iter().any(|preset| preset.cancel.is(method))
-    }
-
-    /// The preset of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::PRESETS.into_iter().find(|dialect| dialect.name == name)
-    }
+    /// What can't be cancelled on the wire.
+    pub uncancellable: Uncancellable,
+    /// Who may cancel.
+    pub cancellers: Cancellers,
+    /// How a side says that it can be asked to cancel.
+    pub capability: CapabilityRule,
+    /// Whether messages can overtake each other.
+    pub order: MessageOrder,
+    /// What the end of input means.
+    pub closed_stream: ClosedStream,
 }
 
 /// How a cancel looks on the wire.
@@ -127,7 +68,87 @@ pub enum CancelRule {
         method: &'static str,
         /// The member of its params that holds the request's id.
         id: &'static str,
+        /// The member of its params that may say why, in words.
+        reason: Option<&'static str>,
     },
+    /// The host closes the stream that the response was to come on; no message is sent. A
+    /// cancelled call settles locally, at once.
+    ClosedStream,
+}
+
+/// What can't be cancelled on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Uncancellable {
+    /// Requests of these methods.
+    pub methods: &'static [&'static str],
+    /// Requests whose params hold one of these members.
+    pub params: &'static [&'static str],
+}
+
+impl Uncancellable {
+    /// Everything can be cancelled.
+    pub const NOTHING: Self = Self { methods: &[], params: &[] };
+}
+
+/// Who may cancel requests of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cancellers {
+    /// Both sides.
+    Both,
+    /// The client. The server may only end calls of these methods, which are the client's own: its
+    /// cancel names one of those.
+    Client {
+        /// The methods of the calls that the server may end.
+        server_ends: &'static [&'static str],
+    },
+}
+
+/// Which side of the connection we are, where the dialect tells its sides apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// The side that opened the connection.
+    #[default]
+    Client,
+    /// The side that was connected to.
+    Server,
+}
+
+/// How a side says that it can be asked to cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CapabilityRule {
+    /// It need not say so.
+    NotNeeded,
+    /// In one exchange: the client in the params of a request, the server in its result. Before
+    /// that nothing can be cancelled.
+    Declared {
+        /// The method of that request.
+        exchange: &'static str,
+        /// The path of the client's `true` in the params.
+        client: &'static [&'static str],
+        /// The path of the server's `true` in the result.
+        server: &'static [&'static str],
+    },
+}
+
+/// Whether messages can overtake each other on the transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MessageOrder {
+    /// They arrive in the order they were sent: a cancel that names no request in flight is too
+    /// late, and ignored.
+    Kept,
+    /// A cancel may arrive before its request: it is remembered, and marks that request on arrival.
+    MayChange,
+}
+
+/// What the end of the peer's input means for its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClosedStream {
+    /// The peer is gone: they are cancelled, cause `peer_gone`.
+    PeerGone,
+    /// It cancels them, cause `peer`.
+    Cancel,
+    /// Nothing: the peer may come back for the answers.
+    NoCancel,
 }
 
 impl CancelRule {
@@ -145,6 +166,8 @@ pub enum AnswerRule {
     Answered,
     /// Not at all: whatever the handler answers is withheld.
     Silent,
+    /// Not at all, and its progress is withheld too.
+    SilentWithProgress,
 }
 
 /// What a caller does once it has cancelled a call (G12).
@@ -168,8 +191,12 @@ pub enum PartialResults {
 /// What to do with a JSON array of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BatchRule {
-    /// Every member is taken, and their answers leave together in one array.
-    Accepted,
+    /// Every member is taken, and their answers leave together in one array. A request of one of
+    /// these methods is refused there.
+    Accepted {
+        /// The methods.
+        except: &'static [&'static str],
+    },
     /// The whole array is answered with one -32600, id null.
     Refused,
 }
@@ -181,8 +208,8 @@ pub struct ProgressRule {
     pub method: &'static str,
     /// The member of its params that holds the token.
     pub token: &'static str,
-    /// The members of a call's own params that hold its tokens.
-    pub tokens_of_call: &'static [&'static str],
+    /// The paths in a call's own params that lead to its tokens.
+    pub tokens_of_call: &'static [&'static [&'static str]],
 }
 
 /// The error codes of JSON-RPC and of its cancelling dialects.

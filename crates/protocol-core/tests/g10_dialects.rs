@@ -1,0 +1,108 @@
+//! G1, G2, G4, G7, G10, G11 in dialects that nobody speaks: any combination of what a dialect can
+//! be made of, also those that no preset has.
+
+mod support;
+
+use core::time::Duration;
+
+use protocol_core::{
+    AnswerRule, BatchRule, CancelRule, Cancellers, CapabilityRule, ClosedStream, Config, Dialect,
+    Framing, Grace, IdRule, MessageOrder, OverLimit, PartialResults, ProgressRule, Uncancellable,
+};
+use support::world::{self, Random, limited};
+
+const CANCELS: [CancelRule; 4] = [
+    CancelRule::Local,
+    CancelRule::ClosedStream,
+    CancelRule::Notification { method: "$/stop", id: "id", reason: None },
+    CancelRule::Notification { method: "stop", id: "ref", reason: Some("why") },
+];
+const PROGRESS: [&[ProgressRule]; 3] = [&[], Dialect::LSP_3_17.progress, Dialect::MCP.progress];
+const METHODS: [&[&str]; 3] = [&[], &["initialize"], &["m"]];
+const PARAMS: [&[&str]; 2] = [&[], &["task"]];
+const CANCELLERS: [Cancellers; 4] = [
+    Cancellers::Both,
+    Cancellers::Both,
+    Cancellers::Client { server_ends: &[] },
+    Cancellers::Client { server_ends: &["subscriptions/listen"] },
+];
+const BATCHES: [BatchRule; 3] = [
+    BatchRule::Refused,
+    BatchRule::Accepted { except: &[] },
+    BatchRule::Accepted { except: &["initialize"] },
+];
+const IDS: [IdRule; 4] = [
+    IdRule::NumberOrString,
+    IdRule::IntegerOrString,
+    IdRule::IntegerStringOrNull,
+    IdRule::Int32OrString,
+];
+const GRACES: [Grace; 3] =
+    [Grace::Await, Grace::Settle(Duration::ZERO), Grace::Settle(Duration::from_millis(12))];
+const ANSWERS: [AnswerRule; 3] =
+    [AnswerRule::Answered, AnswerRule::Silent, AnswerRule::SilentWithProgress];
+const CLOSED: [ClosedStream; 3] =
+    [ClosedStream::PeerGone, ClosedStream::Cancel, ClosedStream::NoCancel];
+
+fn any<T: Copy>(random: &mut Random, from: &[T]) -> T {
+    random.pick(from).expect("there are some")
+}
+
+/// Two hosts that speak any dialect there could be.
+fn generated(random: &mut Random) -> [Config; 2] {
+    let mut dialect = Dialect::JSON_RPC;
+    dialect.name = "generated";
+    dialect.framing = any(random, &[Framing::Newline, Framing::ContentLength]);
+    dialect.ids = any(random, &IDS);
+    dialect.cancel = any(random, &CANCELS);
+    dialect.answer = any(random, &ANSWERS);
+    dialect.cancelled_message = any(random, &["Cancelled", ""]);
+    dialect.grace = any(random, &GRACES);
+    dialect.partial_results = any(random, &[PartialResults::Allowed, PartialResults::Refused]);
+    dialect.batches = any(random, &BATCHES);
+    dialect.progress = any(random, &PROGRESS);
+    dialect.overload_code = any(random, &[-32603, -32800]);
+    dialect.uncancellable =
+        Uncancellable { methods: any(random, &METHODS), params: any(random, &PARAMS) };
+    dialect.cancellers = any(random, &CANCELLERS);
+    let rules = [CapabilityRule::NotNeeded, Dialect::ACP_DRAFT.capability];
+    dialect.capability = any(random, &rules);
+    dialect.order = any(random, &[MessageOrder::Kept, MessageOrder::MayChange]);
+    dialect.closed_stream = any(random, &CLOSED);
+    let mut config = limited(Config::new(dialect));
+    config.over_limit = any(random, &[OverLimit::Refuse, OverLimit::Refuse, OverLimit::Close]);
+    world::both_roles(config)
+}
+
+#[test]
+fn g10_every_dialect_that_could_be_keeps_the_guarantees() {
+    for seed in 1..=1_500 {
+        world::assert_determined(seed, generated);
+    }
+}
+
+#[test]
+fn the_random_dialects_meet_everything() {
+    let all = [
+        "Refused(BeforeExchange)",
+        "Refused(Undeclared)",
+        "Refused(Method)",
+        "Refused(Params)",
+        "Refused(NotOurs)",
+        "Withdrawn",
+        "AlreadySent",
+        "Sent",
+        "Settled",
+        "withheld",
+        "ended",
+        "cancelled peer",
+        "cancelled r1 peer",
+        "peer_gone",
+        "\"why\":",
+        "violation late_response",
+        "violation batch_refused",
+        "sent [{",
+        "closed over_limit",
+    ];
+    world::assert_met(1_500, generated, &all);
+}

@@ -1,0 +1,459 @@
+//! Random worlds: two connected hosts do random things, and somebody on the line writes whatever he
+//! likes. Every guarantee that can be checked from outside is checked on the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol_core::{
+    CallId, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cause, CloseReason,
+    ClosedStream, Config, Dialect, Event, Framing, Grace, InputBuffer, Params, Reply,
+    RequestHandle, RequestPhase, Role, Shutdown, StreamConnection, Timestamp, TransmitKind,
+};
+
+use super::{line, millis, raw};
+
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// A number below `bound`: xorshift64.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        if from.is_empty() { None } else { Some(from[self.below(from.len())]) }
+    }
+}
+
+/// One host with its end of the line.
+struct Side {
+    stream: StreamConnection<String, u32>,
+    input: InputBuffer,
+    calls: Vec<CallId>,
+    requests: Vec<RequestHandle>,
+    settled: BTreeMap<String, usize>,
+    requests_sent: BTreeSet<String>,
+    cancels_sent: BTreeSet<String>,
+    /// The ids of our calls that no cancel may name.
+    uncancellable: BTreeSet<String>,
+    /// The ids of the peer's requests that we ended.
+    ended: Vec<String>,
+    /// By id: the peer's requests that may be answered, and how often that was done.
+    answerable: BTreeMap<String, usize>,
+    answered: BTreeMap<String, usize>,
+    closed: Option<CloseReason>,
+    trace: Vec<String>,
+}
+
+impl Side {
+    fn new(config: Config) -> Self {
+        Self {
+            stream: StreamConnection::new(config),
+            input: InputBuffer::new(),
+            calls: Vec::new(),
+            requests: Vec::new(),
+            settled: BTreeMap::new(),
+            requests_sent: BTreeSet::new(),
+            cancels_sent: BTreeSet::new(),
+            uncancellable: BTreeSet::new(),
+            ended: Vec::new(),
+            answerable: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            closed: None,
+            trace: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, event: &Event<'_, String>) {
+        assert!(self.closed.is_none(), "Closed is the last event (G7): {event:?}");
+        self.trace.push(line(event));
+        match event {
+            Event::Request { request, id, .. } => {
+                self.requests.push(*request);
+                *self.answerable.entry(canonical(id)).or_default() += 1;
+            }
+            Event::Violation { id, .. } => {
+                let id = id.as_ref().map_or("null", |id| id.token());
+                *self.answerable.entry(canonical(id)).or_default() += 1;
+            }
+            Event::Settled { call, data, .. } => {
+                assert_eq!(*data, call.number().to_string(), "its own data (G1)");
+                *self.settled.entry(data.clone()).or_default() += 1;
+            }
+            Event::Closed { reason } => self.closed = Some(*reason),
+            _ => {}
+        }
+    }
+
+    fn poll_events(&mut self) {
+        while let Some(event) = self.stream.connection_mut().poll_event() {
+            self.take(&event);
+        }
+    }
+
+    /// Bytes arrive, in pieces of this size.
+    fn read(&mut self, bytes: &[u8], piece: usize, now: Timestamp) {
+        for piece in bytes.chunks(piece) {
+            self.input.extend_from_slice(piece);
+            loop {
+                let input = std::mem::take(&mut self.input);
+                let (used, events) = self.stream.receive(input.unread(), now);
+                for event in events {
+                    self.take(&event);
+                }
+                self.input = input;
+                self.input.consume(used);
+                if used == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Up to `most` messages leave.
+    fn write(&mut self, most: usize) -> Vec<u8> {
+        let mut wire = Vec::new();
+        for _ in 0..most {
+            let start = wire.len();
+            let Some(transmit) = self.stream.poll_transmit(&mut wire) else { break };
+            let text = String::from_utf8(wire[start..].to_vec()).expect("we write UTF-8");
+            let json = text.split_once("\r\n\r\n").map_or(&*text, |(_, body)| body);
+            let message: serde_json::Value = serde_json::from_str(json).expect("we write JSON");
+            match transmit.kind {
+                TransmitKind::Request => {
+                    assert!(self.requests_sent.insert(message["id"].to_string()), "one id a call");
+                }
+                TransmitKind::Cancel => self.check_cancel(&message),
+                TransmitKind::Response => self.check_answers(&message),
+                _ => {}
+            }
+            self.trace.push(format!("sent {text}"));
+        }
+        wire
+    }
+
+    fn check_cancel(&mut self, message: &serde_json::Value) {
+        let conn = self.stream.connection();
+        let CancelRule::Notification { id, .. } = conn.config().dialect.cancel else {
+            panic!("the dialect has no cancel: {message}");
+        };
+        let id = message["params"][id].to_string();
+        if let Some(at) = self.ended.iter().position(|ended| *ended == id) {
+            self.ended.swap_remove(at);
+            return;
+        }
+        let refusal = conn.machine().refusal();
+        let never = [CancelRefusal::BeforeExchange, CancelRefusal::NotOurs];
+        assert!(!refusal.is_some_and(|why| never.contains(&why)), "never sent: {refusal:?}");
+        assert!(!self.uncancellable.contains(&id), "never sent for such a call");
+        assert!(self.requests_sent.contains(&id), "after its request (G4)");
+        assert!(self.cancels_sent.insert(id), "at most one (G4)");
+    }
+
+    fn check_answers(&mut self, message: &serde_json::Value) {
+        for answer in message.as_array().map_or(std::slice::from_ref(message), Vec::as_slice) {
+            let id = answer["id"].to_string();
+            let times = self.answered.entry(id.clone()).or_default();
+            *times += 1;
+            let most = self.answerable.get(&id).copied();
+            assert!(Some(*times) <= most, "one answer a request (G2): {answer}");
+        }
+    }
+
+    /// A refused command leaves everything as it was (G10).
+    fn attempt<T, E>(
+        &mut self,
+        command: impl FnOnce(&mut protocol_core::Connection<String, u32>) -> Result<T, E>,
+    ) -> Option<T> {
+        let conn = self.stream.connection_mut();
+        let before = (conn.machine().clone(), conn.unsent_bytes(), conn.next_transmit_len());
+        let done = command(conn);
+        let after = (conn.machine(), conn.unsent_bytes(), conn.next_transmit_len());
+        assert!(done.is_ok() || (&before.0, before.1, before.2) == after, "changed by a refusal");
+        self.trace.push(format!("taken {}", done.is_ok()));
+        done.ok()
+    }
+
+    fn act(&mut self, random: &mut Random, now: Timestamp) {
+        let (call, request) = (random.pick(&self.calls), random.pick(&self.requests));
+        match (random.below(14), call, request) {
+            (0..=2, ..) => self.call(random, request, now),
+            (3 | 4, Some(call), _) => self.cancel(random, call, now),
+            (5, Some(call), _) => self.stream.connection_mut().detach(call, now),
+            (6..=9, _, Some(request)) => self.respond(random, request),
+            (10, _, Some(request)) => {
+                self.stream.connection_mut().cancel_request(request, Cause::Internal, now);
+            }
+            (11, _, Some(request)) if random.below(3) == 0 => self.end(request),
+            (11 | 12, ..) => {
+                let params = [
+                    r#"{"sessionId":1,"token":1,"progressToken":1}"#,
+                    r#"{"sessionId":2,"token":2,"progressToken":2}"#,
+                ];
+                let params = Params::Raw(raw(random.pick(&params).expect("two")));
+                let methods = ["session/update", "$/progress", "notifications/progress"];
+                let method = random.pick(&methods).expect("three");
+                self.attempt(|conn| conn.notify(method, params));
+            }
+            (13, ..) if random.below(40) == 0 => {
+                let how = [Shutdown::Drain, Shutdown::CancelAll, Shutdown::Abandon];
+                let how = random.pick(&how).expect("three");
+                self.stream.connection_mut().shutdown(how, now);
+            }
+            _ => self.stream.connection_mut().handle_timeout(now),
+        }
+    }
+
+    fn call(&mut self, random: &mut Random, parent: Option<RequestHandle>, now: Timestamp) {
+        let number = self.stream.connection().machine().admit_call(&CallOptions::default());
+        let Ok(number) = number else { return };
+        let graces = [None, Some(Grace::Await), Some(Grace::Settle(millis(9)))];
+        let options = CallOptions::default()
+            .timeout(random.pick(&[None, Some(millis(30))]).flatten())
+            .idle_timeout(random.pick(&[None, Some(millis(20))]).flatten())
+            .hard_cap(random.pick(&[None, None, Some(millis(50))]).flatten())
+            .grace(random.pick(&graces).flatten())
+            .parent(random.pick(&[None, parent]).flatten());
+        let method = random.pick(&METHODS).expect("some");
+        let params = random.pick(&PARAMS).expect("some");
+        let named = Params::Raw(raw(params));
+        let call = self.attempt(|conn| conn.call(method, named, number.to_string(), options, now));
+        let held = self.stream.connection().config().dialect.uncancellable;
+        let is_held = held.methods.contains(&method)
+            || held.params.iter().any(|member| params.contains(&format!("\"{member}\":{{")));
+        if call.is_some() && is_held {
+            self.uncancellable.insert(number.to_string());
+        }
+        self.calls.extend(call);
+    }
+
+    fn cancel(&mut self, random: &mut Random, call: CallId, now: Timestamp) {
+        let causes = [Cause::Caller, Cause::Dropped, Cause::Deadline];
+        let cause = random.pick(&causes).expect("three");
+        let conn = self.stream.connection_mut();
+        let before = conn.machine().clone();
+        let outcome = match random.below(2) {
+            0 => conn.cancel(call, cause, now),
+            _ => conn.cancel_because(call, cause, &"why ".repeat(random.below(300)), now),
+        };
+        let is_refused = matches!(outcome, CancelOutcome::Refused(_));
+        assert!(
+            !is_refused || cause == Cause::Dropped || before == *conn.machine(),
+            "a refused cancel leaves everything as it was"
+        );
+        self.trace.push(format!("{outcome:?}"));
+    }
+
+    fn respond(&mut self, random: &mut Random, request: RequestHandle) {
+        let text = format!("\"{}\"", "x".repeat(random.below(300)));
+        let reply = match random.below(5) {
+            0 => Reply::Cancelled,
+            1 => Reply::Error { code: -1, message: "no", data: None },
+            2 => Reply::Result(raw(&text)),
+            3 => Reply::Result(raw(r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#)),
+            _ => Reply::Result(raw(r#"{"agentCapabilities":{"cancellation":{"request":1}}}"#)),
+        };
+        let conn = self.stream.connection();
+        let (is_withheld, before) = (conn.machine().withholds_answer(request), conn.unsent_bytes());
+        let answer = self.attempt(|conn| conn.respond(request, reply));
+        let after = self.stream.connection().unsent_bytes();
+        if is_withheld {
+            assert!(answer.is_some(), "silence needs no room");
+            // The last member of a batch ends it.
+            assert!(after <= before + 1, "silence is demanded (G2)");
+            self.trace.push("withheld".into());
+        } else {
+            assert_eq!(answer.is_some(), after > before, "one answer a request (G2)");
+        }
+    }
+
+    fn end(&mut self, request: RequestHandle) {
+        let machine = self.stream.connection().machine();
+        let id = machine.request_id(request).map(|id| canonical(id.token()));
+        let is_told = machine.request_phase(request) == Some(RequestPhase::Running)
+            && matches!(machine.config().dialect.cancel, CancelRule::Notification { .. });
+        if self.attempt(|conn| conn.end_request(request, Some("over"))).is_some() {
+            self.ended.extend(id.filter(|_| is_told));
+            self.trace.push("ended".into());
+        }
+    }
+
+    fn assert_bounded(&self) {
+        let conn = self.stream.connection();
+        let (machine, limits) = (conn.machine(), conn.config().limits);
+        assert!(machine.calls_in_flight() <= limits.calls);
+        assert!(machine.requests_in_flight() <= limits.requests);
+        assert!(conn.unsent_bytes() <= limits.unsent_bytes + 128 * limits.calls, "G8");
+    }
+
+    /// The end: everything settles, and nothing is left.
+    fn finish(&mut self, now: Timestamp) {
+        let input = std::mem::take(&mut self.input);
+        for event in self.stream.finish(input.unread(), now) {
+            self.take(&event);
+        }
+        self.poll_events();
+        self.assert_marked();
+        self.write(usize::MAX);
+        for request in std::mem::take(&mut self.requests) {
+            while self.stream.connection().machine().request_phase(request).is_some() {
+                let conn = self.stream.connection_mut();
+                if conn.respond(request, Reply::Cancelled).is_err() {
+                    assert!(!self.write(1).is_empty(), "writing makes room");
+                }
+            }
+        }
+        self.write(usize::MAX);
+        self.poll_events();
+        assert!(self.closed.is_some());
+        assert_eq!(self.settled.len(), self.calls.len(), "every call settles (G1)");
+        assert!(self.settled.values().all(|&times| times == 1), "exactly once (G1)");
+        assert!(self.ended.is_empty() || self.is_abandoned(), "the peer is told of every end");
+        let conn = self.stream.connection();
+        let machine = conn.machine();
+        assert_eq!((machine.calls_in_flight(), machine.requests_in_flight()), (0, 0));
+        assert_eq!((conn.poll_timeout(), conn.unsent_bytes()), (None, 0));
+    }
+
+    /// Whether we hung up, and took back what had not left.
+    fn is_abandoned(&self) -> bool {
+        self.closed == Some(CloseReason::Shutdown)
+    }
+
+    /// The end marks every request, unless it is no cancel (G7).
+    fn assert_marked(&self) {
+        let conn = self.stream.connection();
+        let is_cancel = self.closed != Some(CloseReason::PeerGone)
+            || conn.config().dialect.closed_stream != ClosedStream::NoCancel;
+        for &request in &self.requests {
+            let phase = conn.machine().request_phase(request);
+            assert!(!is_cancel || phase != Some(RequestPhase::Running), "marked at the end (G7)");
+        }
+    }
+}
+
+/// The methods that some dialect treats in a way of its own, and one that none does.
+const METHODS: [&str; 4] = ["m", "m", "initialize", "subscriptions/listen"];
+/// Params with tokens, tasks and capabilities.
+const PARAMS: [&str; 4] = [
+    r#"{"sessionId":1,"workDoneToken":1,"_meta":{"progressToken":1}}"#,
+    r#"{"sessionId":2,"task":{},"_meta":{"progressToken":2}}"#,
+    r#"{"clientCapabilities":{"cancellation":{"request":true}}}"#,
+    r#"{"clientCapabilities":{"cancellation":{"request":"true"}},"task":null}"#,
+];
+
+/// One spelling of an id that can be written in many.
+fn canonical(id: &str) -> String {
+    let value: serde_json::Value = serde_json::from_str(id).expect("a readable id is JSON");
+    value.to_string()
+}
+
+/// Something on the line that no well-behaved peer would write, framed.
+fn hostile(random: &mut Random, dialect: &Dialect) -> Vec<u8> {
+    let id =
+        random.pick(&["1", "2", "3", "\"1\"", "null", "[]", "1.0", "\"\\u0031\""]).expect("some");
+    let (method, member) = match dialect.cancel {
+        CancelRule::Notification { method, id, .. } => (method, id),
+        _ => ("$/cancelRequest", "id"),
+    };
+    let asked = random.pick(&METHODS).expect("some");
+    let params = random.pick(&PARAMS).expect("some");
+    let request = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{asked}","params":{params}}}"#);
+    let message = match random.below(12) {
+        0 => super::request(id, "m"),
+        1 => super::result(id, "1"),
+        2 => super::error(id, -32800),
+        3 | 4 => format!(
+            r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"{member}":{id},"why":[{id}],"reason":{id}}}}}"#
+        ),
+        5 => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1,"error":2}}"#),
+        6 => format!("[{request},{},1]", super::result(id, "1")),
+        7 => format!(r#"[{request},{{"\ud800":{id}}}]"#),
+        8 => "x".repeat(random.below(1_500)),
+        9 => format!(r#"{{"id":{id}}}"#),
+        10 => request,
+        _ => super::result(id, r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#),
+    };
+    match dialect.framing {
+        Framing::ContentLength if random.below(60) == 0 => b"no length\r\n\r\n".to_vec(),
+        Framing::ContentLength => {
+            format!("content-length: {}\r\n\r\n{message}", message.len()).into_bytes()
+        }
+        _ => format!("{message}\n").into_bytes(),
+    }
+}
+
+/// Small limits, so that all of them are met.
+pub(crate) fn limited(mut config: Config) -> Config {
+    config.abandoned_grace = millis(40);
+    config.limits.message_bytes = 700;
+    config.limits.calls = 6;
+    config.limits.requests = 5;
+    config.limits.unsent_bytes = 900;
+    config.limits.abandoned_ids = 3;
+    config.limits.batch_members = 3;
+    config.limits.early_cancels = 2;
+    config
+}
+
+/// A client and a server.
+pub(crate) fn both_roles(config: Config) -> [Config; 2] {
+    let mut server = config;
+    server.role = Role::Server;
+    [config, server]
+}
+
+/// Runs one random world between two such hosts; says everything that happened on both sides.
+pub(crate) fn run(
+    seed: u64,
+    piece: usize,
+    configure: impl FnOnce(&mut Random) -> [Config; 2],
+) -> Vec<String> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let configs = configure(&mut random);
+    let mut sides = configs.map(Side::new);
+    // To each side: bytes on their way.
+    let mut lines = [Vec::new(), Vec::new()];
+    let mut now = Timestamp::ZERO;
+    for _ in 0..300 {
+        let at = random.below(2);
+        match random.below(9) {
+            0..=3 => sides[at].act(&mut random, now),
+            4 => lines[1 - at].extend(sides[at].write(random.below(4))),
+            5 | 6 => {
+                let bytes = std::mem::take(&mut lines[at]);
+                sides[at].read(&bytes, piece, now);
+            }
+            7 => lines[at].extend(hostile(&mut random, &configs[at].dialect)),
+            _ => {
+                now = now + millis(random.below(15) as u64);
+                sides[at].stream.connection_mut().handle_timeout(now);
+            }
+        }
+        sides[at].poll_events();
+        sides[at].assert_bounded();
+    }
+    for (side, bytes) in sides.iter_mut().zip(&lines) {
+        side.read(bytes, piece, now);
+        side.finish(now);
+    }
+    sides.into_iter().flat_map(|side| side.trace).collect()
+}
+
+/// Whatever the pieces that bytes come in, the same world.
+pub(crate) fn assert_determined(seed: u64, configure: fn(&mut Random) -> [Config; 2]) {
+    let whole = run(seed, usize::MAX, configure);
+    assert_eq!(run(seed, usize::MAX, configure), whole, "seed {seed}, again (G10)");
+    assert_eq!(run(seed, 1, configure), whole, "seed {seed}, byte by byte (G11)");
+    assert_eq!(run(seed, 7, configure), whole, "seed {seed}, in pieces of 7 (G11)");
+}
+
+/// A test that never meets what it is about proves nothing.
+pub(crate) fn assert_met(seeds: u64, configure: fn(&mut Random) -> [Config; 2], all: &[&str]) {
+    let trace: Vec<_> = (1..=seeds).flat_map(|seed| run(seed, usize::MAX, configure)).collect();
+    for what in all {
+        assert!(trace.iter().any(|line| line.contains(what)), "{what} never happened");
+    }
+}

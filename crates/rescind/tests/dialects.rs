@@ -1,0 +1,173 @@
+//! `rescind serve` and `rescind call` in every dialect: what a real peer expects at opening, and what
+//! becomes of a cancel.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use protocol_core::{AnswerRule, CancelRule, Dialect, Framing};
+use serde_json::{Value, json};
+use support::{RESCIND, rescind};
+
+const HOUR: &str = r#"{"ms":3600000}"#;
+const RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
+
+/// What the server says to these messages, one a line, before its input ends.
+fn said(runtime: &str, dialect: &str, messages: &[Value]) -> Vec<Value> {
+    let mut server = Command::new(RESCIND)
+        .args(["serve", "--dialect", dialect, "--runtime", runtime])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = server.stdin.take().unwrap();
+    for message in messages {
+        writeln!(stdin, "{message}").unwrap();
+    }
+    drop(stdin);
+    let output = server.wait_with_output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn request(id: u64, method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+fn answer(said: &[Value], id: u64) -> &Value {
+    said.iter().find(|message| message["id"] == id).unwrap_or_else(|| panic!("{id}: {said:?}"))
+}
+
+#[test]
+fn the_methods_work_in_every_dialect() {
+    for dialect in Dialect::PRESETS {
+        let said = rescind(["call", "--dialect", dialect.name, "echo", r#"{"n":1.50}"#]);
+        assert_eq!(
+            (said.code, said.stdout.as_str()),
+            (Some(0), "{\"n\":1.50}\n"),
+            "{}: {said:?}",
+            dialect.name
+        );
+    }
+}
+
+#[test]
+fn a_cancel_ends_the_call_in_every_dialect() {
+    for dialect in Dialect::PRESETS {
+        let arguments =
+            ["call", "--trace", "--dialect", dialect.name, "--cancel-after", "50ms", "sleep", HOUR];
+        let said = rescind(arguments);
+        assert_eq!(said.code, Some(3), "{}: {said:?}", dialect.name);
+        if let CancelRule::Notification { method, .. } = dialect.cancel {
+            assert!(said.stderr.contains(method), "{}: {said:?}", dialect.name);
+        }
+        let is_answered =
+            dialect.answer == AnswerRule::Answered && dialect.cancel != CancelRule::Local;
+        assert_eq!(said.stderr.contains("answered with -32800"), is_answered, "{said:?}");
+    }
+}
+
+#[test]
+fn the_draft_exchanges_capabilities() {
+    for runtime in RUNTIMES {
+        let open = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+        let cancel =
+            json!({ "jsonrpc": "2.0", "method": "$/cancelRequest", "params": { "id": 1 } });
+        let sleep = request(1, "sleep", &json!({ "ms": 3_600_000 }));
+        let said = said(runtime, "acp-draft", &[request(0, "initialize", &open), sleep, cancel]);
+        let capabilities = &answer(&said, 0)["result"]["agentCapabilities"];
+        assert_eq!(*capabilities, json!({ "cancellation": { "request": true } }), "{runtime}");
+    }
+    let said = rescind(["call", "--dialect", "acp-draft", "--trace", "echo", "{}"]);
+    assert!(said.stderr.contains(r#""clientCapabilities":{"cancellation":{"request":true}}"#));
+    let said = rescind(["call", "--dialect", "acp-v2", "--trace", "echo", "{}"]);
+    assert!(said.stderr.contains(r#""protocolVersion":2"#), "{said:?}");
+}
+
+#[test]
+fn mcp_opens_with_the_revision() {
+    for runtime in RUNTIMES {
+        for (dialect, asked, agreed) in [
+            ("mcp-2024-11-05", "2024-11-05", "2024-11-05"),
+            ("mcp-2025-03-26-http", "2025-06-18", "2025-03-26"),
+            ("mcp-2025-11-25", "1999-01-01", "2025-11-25"),
+            ("mcp", "2025-06-18", "2025-06-18"),
+            ("mcp", "1999-01-01", "2025-11-25"),
+        ] {
+            let open = request(0, "initialize", &json!({ "protocolVersion": asked }));
+            let opened = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+            let said = said(runtime, dialect, &[open, opened, request(1, "ping", &json!({}))]);
+            let result = &answer(&said, 0)["result"];
+            assert_eq!(result["protocolVersion"], agreed, "{runtime} {dialect}");
+            assert_eq!(result["serverInfo"]["name"], "rescind");
+            assert!(answer(&said, 1)["result"].is_object());
+        }
+    }
+}
+
+#[test]
+fn mcp_discovers_and_calls_tools() {
+    for runtime in RUNTIMES {
+        let call = |id, name: &str, arguments: Value| {
+            let meta = json!({ "progressToken": "t" });
+            let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
+            request(id, "tools/call", &params)
+        };
+        let said = said(
+            runtime,
+            "mcp",
+            &[
+                request(0, "server/discover", &json!({})),
+                request(1, "tools/list", &json!({})),
+                call(2, "echo", json!({ "a": 1 })),
+                call(3, "fail", json!({ "code": -5, "message": "no luck" })),
+                call(4, "missing", json!({})),
+                request(5, "resources/list", &json!({})),
+            ],
+        );
+        let discovered = &answer(&said, 0)["result"];
+        assert_eq!(discovered["supportedVersions"], json!(["2026-07-28"]));
+        assert_eq!(discovered["resultType"], "complete");
+        let tools = answer(&said, 1)["result"]["tools"].as_array().unwrap();
+        let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["echo", "sleep", "count", "stubborn", "fail", "nested"]);
+        let echo = &answer(&said, 2)["result"];
+        assert_eq!(echo["content"], json!([{ "type": "text", "text": "{\"a\":1}" }]));
+        assert_eq!(echo["isError"], false);
+        let failed = &answer(&said, 3)["result"];
+        assert_eq!(failed["isError"], true);
+        assert!(failed["content"][0]["text"].as_str().unwrap().contains("no luck"));
+        assert_eq!(answer(&said, 4)["error"]["code"], -32602);
+        assert_eq!(answer(&said, 5)["error"]["code"], -32601);
+    }
+}
+
+#[test]
+fn mcp_tools_report_progress_and_are_silent_after_a_cancel() {
+    let count = r#"{"name":"count","arguments":{"to":2,"every_ms":1},"_meta":{"progressToken":7}}"#;
+    for dialect in ["mcp", "mcp-2025-06-18"] {
+        let said = rescind(["call", "--trace", "--dialect", dialect, "tools/call", count]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(said.stderr.contains(r#""progressToken":7"#), "{said:?}");
+        assert!(said.stdout.contains(r#"\"counted\":2"#), "{said:?}");
+    }
+    for runtime in RUNTIMES {
+        let sleep = json!({ "name": "sleep", "arguments": { "ms": 3_600_000 } });
+        let params = json!({ "requestId": 1, "reason": "enough" });
+        let cancel =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+        let said = said(runtime, "mcp", &[request(1, "tools/call", &sleep), cancel]);
+        assert!(said.is_empty(), "{runtime}: {said:?}");
+    }
+}
+
+#[test]
+fn whole_messages_are_lines_on_standard_streams() {
+    assert_eq!(Dialect::MCP_HTTP.framing, Framing::Whole);
+    let said = said("blocking", "mcp-http", &[request(1, "echo", &json!([1]))]);
+    assert_eq!(answer(&said, 1)["result"], json!([1]));
+}
