@@ -206,10 +206,10 @@ impl<O, I: Default> Connection<O, I> {
             CancelRule::Notification { method: cancel, id, reason } if cancel == method => {
                 let id = decode::param(params, id).and_then(|id| self.readable(id.get()));
                 match id.filter(|id| dialect.ids.allows(id.token())) {
-                    Some(id) if self.peer_may_end(&id) => {
-                        self.machine.receive_end(number_of(id.token()).unwrap_or_default());
-                    }
-                    Some(id) => self.machine.receive_cancel(&id, now),
+                    Some(id) => match self.call_that_peer_ends(&id) {
+                        Some(number) => self.machine.receive_end(number),
+                        None => self.machine.receive_cancel(&id, now),
+                    },
                     None => self.report(Violation::MalformedCancel, None, events),
                 }
                 let reason = reason.and_then(|reason| decode::param(params, reason));
@@ -255,12 +255,13 @@ impl<O, I: Default> Connection<O, I> {
         self.carry_out(answer.map_or(Cargo::Nothing, Cargo::Response), events);
     }
 
-    /// Whether the peer's cancel ends one of our calls: the one exception to that it names requests
-    /// of its own (B13).
-    fn peer_may_end(&self, id: &WireId) -> bool {
-        let call = number_of(id.token()).and_then(|number| self.machine.call_numbered(number));
-        let outgoing = call.and_then(|call| self.outgoing.get(call.slot())?.as_ref());
-        outgoing.is_some_and(|outgoing| outgoing.server_ends == ServerEnds::Yes)
+    /// The number of the call of ours that the peer's cancel ends: the one exception to that it
+    /// names requests of its own (B13).
+    fn call_that_peer_ends(&self, id: &WireId) -> Option<u32> {
+        let number = number_of(id.token())?;
+        let call = self.machine.call_numbered(number)?;
+        let outgoing = self.outgoing.get(call.slot())?.as_ref()?;
+        (outgoing.server_ends == ServerEnds::Yes).then_some(number)
     }
 
     /// Whether a message without method, result and error can only be a response.

@@ -1,10 +1,9 @@
 //! What our own side asks of the machine.
 
-use super::Life;
 use super::timers::Idle;
 use super::{
-    Action, CallId, CallPhase, CancelOutcome, CancelRefusal, Machine, PeerCancels, RequestHandle,
-    RequestInput, RequestPhase, RequestStep, Settlement, Transition,
+    Action, CallId, CallPhase, CancelOutcome, CancelRefusal, Life, Machine, PeerCancels,
+    RequestHandle, RequestInput, RequestPhase, RequestStep, Settlement, Transition,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};

@@ -52,7 +52,7 @@ Example:
 /// What runs the handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Runtime {
-    /// A reader thread and a small pool of workers
+    /// Threads that read, write and keep time, and a small pool of workers
     Blocking,
     /// One synchronous thread, whose handlers can be cancelled while they run
     Single,
