@@ -1,5 +1,4 @@
-//! Runs `tests/vectors/*.jsonl` and `tests/vectors/<dialect>/*.jsonl` through `rescind step`, byte for
-//! byte.
+//! Runs `tests/vectors/<dialect>/*.jsonl` through `rescind step`, byte for byte.
 //!
 //! A vector begins with a line that says what it shows, which bugs (B) and guarantees (G) it holds,
 //! which rule of which protocol asks for it, and which side of the dialect it is. Then come
@@ -101,26 +100,22 @@ fn every_bug_and_guarantee_is_shown(names: &[String]) {
     }
 }
 
-/// The vectors by their paths: those of plain JSON-RPC, ACP version 1 and LSP, then those of each
-/// other dialect in a directory of its own.
+/// The vectors by their paths: a directory for each dialect.
 fn names() -> Vec<String> {
     let mut found = Vec::new();
-    find(&directory(), "", &mut found);
+    for dialect in entries(&directory()) {
+        for file in entries(&directory().join(&dialect)) {
+            let name = file.strip_suffix(".jsonl").expect("only vectors are here");
+            found.push(format!("{dialect}/{name}"));
+        }
+    }
     found.sort();
     found
 }
 
-fn find(directory: &Path, prefix: &str, found: &mut Vec<String>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            find(&entry.path(), &format!("{prefix}{name}/"), found);
-        } else {
-            let name = name.strip_suffix(".jsonl").expect("only vectors are here");
-            found.push(format!("{prefix}{name}"));
-        }
-    }
+fn entries(directory: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
 }
 
 fn directory() -> PathBuf {
@@ -151,13 +146,8 @@ fn check_header(name: &str, header: &Header) {
         let known = ["B", "G"].contains(&kind) && (1..=last).contains(&number.parse().unwrap());
         assert!(known, "{rule} is neither a bug nor a guarantee");
     }
-    let name = match name.split_once('/') {
-        None => name,
-        Some((directory, name)) => {
-            assert_eq!(directory, header.dialect, "a directory holds one dialect");
-            name
-        }
-    };
+    let (directory, name) = name.split_once('/').unwrap();
+    assert_eq!(directory, header.dialect, "a directory holds one dialect");
     let prefix = name.split('_').next().unwrap().to_uppercase();
     let is_rule = prefix.len() == 3 && prefix.starts_with(['B', 'G']);
     if is_rule && prefix[1..].parse::<u8>().is_ok() {

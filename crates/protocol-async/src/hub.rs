@@ -6,6 +6,11 @@
 //! 1. read bytes into an [`InputBuffer`] and call [`Hub::receive`]; at the end [`Hub::finish`];
 //! 2. call [`Hub::poll_output`] and do what it says: write, or wait for the waker;
 //! 3. call [`Hub::poll_timers`] and wait for the waker or the time.
+//!
+//! Where the transport keeps messages apart by itself, [`Hub::receive_message`] and
+//! [`Hub::poll_messages`] take the places of the first and the second.
+
+mod messages;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,11 +28,13 @@ use crate::cancellation::Cancellation;
 pub use crate::inbox::{Arrived, Inbox};
 use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
+use crate::outside::{self, Entropy};
 use crate::peer::Peer;
 use crate::responder::Answer;
 use crate::sent::CallSlot;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::waiters::Waiters;
+pub use messages::Messages;
 
 /// What a connection is made from.
 #[non_exhaustive]
@@ -40,6 +47,8 @@ pub struct Options {
     pub inbox_bytes: usize,
     /// Sees every message.
     pub trace: Option<Trace>,
+    /// What unforgeable tokens are made of; the operating system's.
+    pub entropy: Entropy,
 }
 
 /// Sees every message, without framing. It runs while the connection is locked: it must not use
@@ -59,7 +68,7 @@ impl Options {
     /// Every default.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { config, inbox_bytes: 64 << 20, trace: None }
+        Self { config, inbox_bytes: 64 << 20, trace: None, entropy: outside::entropy }
     }
 }
 
@@ -105,7 +114,10 @@ impl Hub {
         options: impl Into<Options>,
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> (Self, Peer, Incoming) {
-        let Options { config, inbox_bytes, trace } = options.into();
+        let Options { mut config, inbox_bytes, trace, entropy } = options.into();
+        if config.unix_time_at_zero.is_zero() {
+            config.unix_time_at_zero = outside::unix_time_at_zero(now());
+        }
         let state = State {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
@@ -113,7 +125,7 @@ impl Hub {
             is_served: true,
             arrived: Waiters::default(),
             deferred: VecDeque::new(),
-            staged: Vec::new(),
+            staged: Messages::default(),
             corks: 0,
             writing: Writing::Idle,
             room: Waiters::default(),
@@ -122,6 +134,7 @@ impl Hub {
             driver: None,
             timers: Timers::default(),
             trace,
+            entropy,
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), now: Box::new(now) });
         let lease = Arc::new(Lease::new(shared.clone()));
@@ -191,8 +204,13 @@ impl Hub {
     /// Adds what there is to write to `out`, which the caller has emptied. Any number of messages
     /// may be in it: one write for all.
     pub fn poll_output(&self, waker: &Waker, out: &mut Vec<u8>) -> Output {
+        self.poll_taken(waker, |state| state.take_output(out, |_| {}))
+    }
+
+    /// What there is to write; `take` says whether that was anything.
+    fn poll_taken(&self, waker: &Waker, take: impl FnOnce(&mut State) -> bool) -> Output {
         let mut state = self.shared.lock();
-        if state.take_output(out) {
+        if take(&mut state) {
             state.writing = Writing::Busy { since: (self.shared.now)() };
             // Taking messages out makes room for others.
             self.shared.settle(state, Afterwards::default());
@@ -273,7 +291,7 @@ pub(crate) struct State {
     /// Answers that wait for room in the outbox, at most one for each request.
     deferred: VecDeque<(RequestHandle, Answer)>,
     /// Messages that left the outbox while there was a cork.
-    staged: Vec<u8>,
+    staged: Messages,
     /// While there are corks, messages are staged at once and nothing is written.
     pub(crate) corks: usize,
     writing: Writing,
@@ -287,6 +305,7 @@ pub(crate) struct State {
     driver: Option<Waker>,
     timers: Timers,
     trace: Option<Trace>,
+    entropy: Entropy,
 }
 
 /// Whoever keeps the timers.
@@ -414,6 +433,10 @@ impl State {
                 let error = RpcError::new(code, message);
                 return self.deferred.push_back((request, Err(error.into())));
             }
+            let core = self.stream.connection_mut();
+            if let Err(error) = outside::begin_operation(core, request, method, self.entropy) {
+                return self.deferred.push_back((request, Err(error.into())));
+            }
         }
         let event = match self.inbox.take(event) {
             Ok(()) if self.is_served => return self.arrived.wake_all(&mut after.wakers),
@@ -486,7 +509,7 @@ impl State {
     /// Moves one message from the outbox to those that leave with the cork.
     fn stage_transmit(&mut self) -> bool {
         let mut staged = mem::take(&mut self.staged);
-        let moved = self.take_transmit(&mut staged);
+        let moved = staged.push(|bytes| self.take_transmit(bytes));
         self.staged = staged;
         moved
     }
@@ -497,13 +520,16 @@ impl State {
         true
     }
 
-    /// Adds what may be written now; says whether that is anything.
-    fn take_output(&mut self, out: &mut Vec<u8>) -> bool {
+    /// Adds what may be written now, and tells `ended` where each message ends; says whether that
+    /// is anything.
+    fn take_output(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) -> bool {
         if self.is_corked() {
             return false;
         }
-        out.append(&mut self.staged);
-        while out.len() < OUTPUT_BYTES && self.take_transmit(out) {}
+        self.staged.append_to(out, &mut ended);
+        while out.len() < OUTPUT_BYTES && self.take_transmit(out) {
+            ended(out.len());
+        }
         !out.is_empty()
     }
 

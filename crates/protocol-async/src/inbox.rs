@@ -44,9 +44,10 @@ impl Inbox {
     /// Every other event is given back.
     pub fn take<'m, O>(&mut self, event: Event<'m, O>) -> Result<(), Event<'m, O>> {
         self.push(match event {
-            Event::Request { request, method, params, .. } => {
-                let params = params.map(ToOwned::to_owned);
-                Arrived::Request(request, Request { method: method.into(), params })
+            Event::Request { request, method, params, options, .. } => {
+                let (params, options) =
+                    (params.map(ToOwned::to_owned), options.map(ToOwned::to_owned));
+                Arrived::Request(request, Request { method: method.into(), params, options })
             }
             Event::Notification { method, params } => {
                 let params = params.map(ToOwned::to_owned);
@@ -105,14 +106,18 @@ impl Inbox {
 
 fn size(arrived: &Arrived) -> usize {
     let payload = match arrived {
-        Arrived::Request(_, Request { method, params })
-        | Arrived::Notification(Notification { method, params }) => {
-            method.len() + params.as_deref().map_or(0, |params| params.get().len())
+        Arrived::Request(_, Request { method, params, options }) => {
+            method.len() + length(params) + length(options)
         }
+        Arrived::Notification(Notification { method, params }) => method.len() + length(params),
         Arrived::Violation(..) => 0,
         Arrived::Missed(_) => return 0,
     };
     size_of::<Arrived>() + payload
+}
+
+fn length(json: &Option<Box<RawValue>>) -> usize {
+    json.as_deref().map_or(0, |json| json.get().len())
 }
 
 #[cfg(test)]

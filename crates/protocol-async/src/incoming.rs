@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use protocol_core::{CloseReason, RpcError, Violation, WireId, code};
+use protocol_core::{BeforeStart, CloseReason, RpcError, Violation, WireId, code};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -48,6 +48,8 @@ pub struct Request {
     pub method: String,
     /// Its params, as the peer wrote them.
     pub params: Option<Box<RawValue>>,
+    /// What the peer said beside them: ABP's `options`.
+    pub options: Option<Box<RawValue>>,
 }
 
 /// A notification of the peer's. Its `Debug` leaves the params out.
@@ -193,9 +195,10 @@ impl Stream for Incoming {
     }
 }
 
-/// Takes the next arrival, or gives the lock back.
+/// Takes the next arrival, or gives the lock back. Where the dialect says so, requests that were
+/// cancelled before their turn are answered here.
 fn take<'a>(
-    lease: &Arc<Lease>,
+    lease: &'a Arc<Lease>,
     mut state: MutexGuard<'a, State>,
 ) -> Result<Result<Arrival, CloseReason>, MutexGuard<'a, State>> {
     let Some(arrived) = state.inbox.pop() else {
@@ -203,9 +206,14 @@ fn take<'a>(
     };
     Ok(Ok(match arrived {
         Arrived::Request(handle, request) => {
+            let rule = state.core().config().dialect.before_start;
             let entry = state.stream.connection_mut().request_data_mut(handle);
             let marker = entry.expect("only its responder answers a request").marker.clone();
             drop(state);
+            if rule == BeforeStart::Skipped && marker.is_cancelled() {
+                lease.shared().respond(handle, Err(Failure::Cancelled));
+                return take(lease, lease.shared().lock());
+            }
             let responder = Responder::new(lease.clone(), handle, &request.method, marker);
             Arrival::Request(request, responder)
         }

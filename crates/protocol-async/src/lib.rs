@@ -5,6 +5,8 @@
 //! - [`connect`] makes a connection out of any byte streams: a [`Peer`] to send, an [`Incoming`]
 //!   stream to receive, and a [`Driver`] future for the executor to run. The driver reads and marks
 //!   cancels while handlers run, while the outbox is full and while the peer isn't reading (G3).
+//! - [`connect_messages`] does the same over a transport that keeps messages apart by itself, such
+//!   as a WebSocket.
 //! - [`SentRequest`] is a call in flight: a future of its outcome. It can be cancelled, detached,
 //!   forwarded; dropping it cancels the call.
 //! - [`Responder`] owes a request its one answer, and pays even when it is dropped.
@@ -33,7 +35,9 @@ pub mod hub;
 mod inbox;
 mod incoming;
 mod lease;
+mod messages;
 mod operations;
+pub mod outside;
 mod peer;
 mod pipe;
 mod proxy;
@@ -47,6 +51,7 @@ mod waiters;
 pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCanceller};
 pub use driver::{Driver, Timer, connect};
 pub use incoming::{Arrival, Incoming, Notification, Request};
+pub use messages::{MessageDriver, connect_messages};
 pub use operations::{Direction, Operation, Phase};
 pub use peer::{Cork, Peer, PreparedRequest};
 pub use relay::{RelayDriver, relay};

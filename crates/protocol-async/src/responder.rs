@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use protocol_core::{CallError, Cause, Reply, RequestHandle, RpcError, code};
+use protocol_core::{CallError, Cause, Refusal, Reply, RequestHandle, RpcError, code};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -131,6 +131,25 @@ impl<T> Responder<T> {
     pub fn cancel(&self) {
         let Debt { lease, request, .. } = self.owed();
         lease.shared().command(|core, now| core.cancel_request(*request, Cause::Internal, now));
+    }
+
+    /// Ends a request of the client's that the dialect lets the server end, without an answer, and
+    /// perhaps tells why.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::end_request`](protocol_core::Connection::end_request), with the responder
+    /// given back.
+    pub fn end(mut self, reason: Option<&str>) -> Result<(), (Refusal, Self)> {
+        let Debt { lease, request, .. } = self.owed();
+        let ended = lease.shared().send(|core, _| core.end_request(*request, reason));
+        match ended {
+            Ok(_) => {
+                self.debt = None;
+                Ok(())
+            }
+            Err(refusal) => Err((refusal, self)),
+        }
     }
 
     /// The same debt, for a result of another type.

@@ -170,6 +170,12 @@ impl<T> SentRequest<T> {
         self.cancellation_handle().cancel()
     }
 
+    /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place for
+    /// that.
+    pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
+        self.cancellation_handle().cancel_with_reason(reason)
+    }
+
     /// A handle that cancels the call from anywhere. It keeps nothing alive.
     #[must_use]
     pub fn cancellation_handle(&self) -> CancellationHandle {
@@ -278,6 +284,19 @@ impl CancellationHandle {
     /// Cancels the call, cause `caller`; no effect on a settled one.
     pub fn cancel(&self) -> CancelOutcome {
         self.cancel_because(Cause::Caller)
+    }
+
+    /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place for
+    /// that. A call that is not sent yet is taken back without a word.
+    pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
+        match &self.0 {
+            Target::Call { shared, call } => match Weak::upgrade(shared) {
+                Some(shared) => shared
+                    .command(|core, now| core.cancel_because(*call, Cause::Caller, reason, now)),
+                None => CancelOutcome::AlreadySettled,
+            },
+            Target::Prepared(_) | Target::Nothing => self.cancel(),
+        }
     }
 
     pub(crate) fn cancel_because(&self, cause: Cause) -> CancelOutcome {

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 pub use protocol_async::{Answer, Cancelled, Failure, Notification, Request};
+pub use protocol_core::BeforeStart;
 #[cfg(doc)]
 use protocol_core::Shutdown;
 use protocol_core::{CallError, CallOptions, Cause, Refusal, RpcError, Violation, WireId, code};
@@ -36,9 +37,10 @@ pub trait Handler {
     }
 
     /// Says what to do with a request that was cancelled while it waited for its turn.
+    /// Where the dialect has such requests skipped, nobody is asked.
     fn cancelled_before_start(&self, request: &Request) -> BeforeStart {
         let _ = request;
-        BeforeStart::Answer
+        BeforeStart::Skipped
     }
 }
 
@@ -46,16 +48,6 @@ impl<F: Fn(&Request, &mut dyn Responder) -> Answer> Handler for F {
     fn request(&self, request: &Request, responder: &mut dyn Responder) -> Answer {
         self(request, responder)
     }
-}
-
-/// What to do with a request that was cancelled before its handler started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BeforeStart {
-    /// Answer it as cancelled; nobody waits for the work.
-    #[default]
-    Answer,
-    /// Run the handler all the same.
-    Run,
 }
 
 /// What a handler can do while it runs.
@@ -105,10 +97,14 @@ pub(crate) fn answer<H: Handler + ?Sized>(
     request: &Request,
     responder: &mut dyn Responder,
     cancelled: Option<Cause>,
+    rule: BeforeStart,
 ) -> Answer {
     let answer = || {
-        if cancelled.is_some() && handler.cancelled_before_start(request) == BeforeStart::Answer {
-            return Err(Failure::Cancelled);
+        if cancelled.is_some() {
+            let skips = |rule| rule == BeforeStart::Skipped;
+            if skips(rule) || skips(handler.cancelled_before_start(request)) {
+                return Err(Failure::Cancelled);
+            }
         }
         handler.request(request, responder)
     };

@@ -47,7 +47,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::clock::Clock;
-use crate::handler::{self, Cancelled, Handler, Notification, Responder};
+use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
 use crate::park::{Parker, block_on, block_on_for};
 
 /// Bytes asked for in one read.
@@ -216,7 +216,13 @@ fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseRe
                 let peer = responder.peer();
                 let cancelled = responder.cancellation().cause();
                 let mut at_work = AtWork { incoming, peer, responder };
-                let answer = handler::answer(handler, &request, &mut at_work, cancelled);
+                let answer = handler::answer(
+                    handler,
+                    &request,
+                    &mut at_work,
+                    cancelled,
+                    BeforeStart::Delivered,
+                );
                 at_work.responder.answer(answer);
             }
             Ok(Arrival::Notification(notification)) => {

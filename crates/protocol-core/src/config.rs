@@ -25,6 +25,9 @@ pub struct Config {
     pub over_limit: OverLimit,
     /// Whether the host sees the cancel notifications themselves.
     pub raw_cancels: RawCancels,
+    /// The Unix time at [`Timestamp::ZERO`](crate::Timestamp::ZERO), for the dialects that write times
+    /// into messages; 0.
+    pub unix_time_at_zero: Duration,
     /// How long a dropped or detached call may stay in flight before it is released; 30 s (G12).
     pub abandoned_grace: Duration,
 }
@@ -39,6 +42,7 @@ impl Config {
             limits: Limits::DEFAULT,
             over_limit: OverLimit::Refuse,
             raw_cancels: RawCancels::Hidden,
+            unix_time_at_zero: Duration::ZERO,
             abandoned_grace: Duration::from_secs(30),
         }
     }

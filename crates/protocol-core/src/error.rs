@@ -36,6 +36,10 @@ pub enum Refusal {
     UnknownParent,
     /// The request is answered, or of another connection.
     AlreadyAnswered,
+    /// The dialect has no operations, or no such request starts one.
+    NoOperation,
+    /// A live operation has that token: the entropy is none.
+    TokenInUse,
 }
 
 impl Refusal {
@@ -55,6 +59,8 @@ impl Refusal {
             Self::InvalidParams => "invalid_params",
             Self::UnknownParent => "unknown_parent",
             Self::AlreadyAnswered => "answered",
+            Self::NoOperation => "no_operation",
+            Self::TokenInUse => "token_in_use",
         }
     }
 }
@@ -74,6 +80,8 @@ impl fmt::Display for Refusal {
             Self::InvalidParams => "params must be a JSON array or object",
             Self::UnknownParent => "the parent request is answered",
             Self::AlreadyAnswered => "the request is answered",
+            Self::NoOperation => "such a request starts no operation",
+            Self::TokenInUse => "a live operation has that token",
         })
     }
 }

@@ -26,6 +26,8 @@ pub enum Event<'m, O> {
         method: Cow<'m, str>,
         /// Its params, as the peer wrote them.
         params: Option<&'m RawValue>,
+        /// What the peer said beside the params: ABP's `options`, with the token for its progress.
+        options: Option<&'m RawValue>,
     },
     /// The peer sent a notification.
     Notification {
@@ -239,6 +241,8 @@ pub enum TransmitKind {
     Response,
     /// The cancel of one of our calls, or of a client's request that the server ends.
     Cancel,
+    /// The answer to a cancel of the peer's, where cancels are requests.
+    Acknowledgement,
 }
 
 impl TransmitKind {
@@ -250,6 +254,7 @@ impl TransmitKind {
             Self::Notification => "notification",
             Self::Response => "response",
             Self::Cancel => "cancel",
+            Self::Acknowledgement => "acknowledgement",
         }
     }
 }

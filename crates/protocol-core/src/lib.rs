@@ -56,8 +56,9 @@ pub use cause::{Cause, CloseReason};
 pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown};
 pub use connection::{Connection, Received};
 pub use dialect::{
-    AnswerRule, BatchRule, CancelRule, Cancellers, CapabilityRule, ClosedStream, Dialect, Grace,
-    MessageOrder, PartialResults, ProgressRule, Role, Uncancellable, code,
+    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
+    ClosedStream, Dialect, Envelope, Grace, MessageOrder, PartialResults, ProgressRule, Role,
+    SessionRule, Uncancellable, code,
 };
 pub use error::{Refusal, SendError};
 pub use event::{ErrorObject, Event, Outcome, Params, Reply, Transmit, TransmitKind};

@@ -35,6 +35,9 @@ pub enum Violation {
     /// A request over [`Limits::requests`](crate::Limits::requests). Answered with the dialect's
     /// overload code.
     TooManyRequests,
+    /// A request before the one that opens the session. Answered
+    /// [`SERVER_NOT_INITIALIZED`](crate::code::SERVER_NOT_INITIALIZED).
+    NotInitialized,
     /// A request while we are shutting down. Answered with the dialect's overload code.
     RequestAfterShutdown,
     /// A message longer than [`Limits::message_bytes`](crate::Limits::message_bytes). Skipped, and
@@ -57,7 +60,7 @@ pub enum Violation {
     DuplicateResponse,
     /// A response to an id that we never sent, or to none (B31).
     UnknownResponse,
-    /// A cancel that names no id. Ignored.
+    /// A cancel that names no id. Ignored; one that is a request is answered -32602.
     MalformedCancel,
     /// An answer that this connection gives by itself did not fit into the outbox: the peer sends
     /// bad messages and does not read.
@@ -83,6 +86,10 @@ pub enum EnvelopeProblem {
     DuplicateMember,
     /// `method` is not a string.
     Method,
+    /// ABP: `type` is missing or not a string.
+    Type,
+    /// ABP: `capability` is missing, not a string, or a type of message.
+    Capability,
     /// `params` is neither an array nor an object.
     Params,
     /// `id` is of a type or a size that no request may have.
@@ -110,6 +117,7 @@ impl Violation {
             Self::InvalidNotification { .. } => "invalid_notification",
             Self::DuplicateId => "duplicate_id",
             Self::TooManyRequests => "too_many_requests",
+            Self::NotInitialized => "not_initialized",
             Self::RequestAfterShutdown => "request_after_shutdown",
             Self::MessageTooLarge => "message_too_large",
             Self::BatchRefused => "batch_refused",
@@ -136,6 +144,8 @@ impl EnvelopeProblem {
             Self::Version => "jsonrpc is not \"2.0\"",
             Self::DuplicateMember => "a member stands twice",
             Self::Method => "method is not a string",
+            Self::Type => "type is not a string",
+            Self::Capability => "capability is not the name of one",
             Self::Params => "params is neither an array nor an object",
             Self::Id => "the id is not one that a request may have",
             Self::Empty => "there is no method, no result and no error",
@@ -161,6 +171,7 @@ impl fmt::Display for Violation {
             }
             Self::DuplicateId => f.write_str("a request has the id of one in flight"),
             Self::TooManyRequests => f.write_str("too many requests in flight (limits.requests)"),
+            Self::NotInitialized => f.write_str("a request came before the session was opened"),
             Self::RequestAfterShutdown => f.write_str("a request came during shutdown"),
             Self::MessageTooLarge => f.write_str("a message is too long (limits.message_bytes)"),
             Self::BatchRefused => f.write_str("the dialect has no batches"),

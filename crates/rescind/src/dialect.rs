@@ -23,11 +23,17 @@ pub(crate) enum Family {
     Lsp,
     /// This revision, by `initialize` or in the `_meta` of every request.
     Mcp { revision: &'static str },
+    /// `initialize`, whose answer opens the session.
+    Abp,
+    /// As the newest MCP that has an `initialize`, which it extends.
+    Erlmcp,
 }
 
 /// The revisions of MCP that open with `initialize`, the newest last.
 pub(crate) const WITH_INITIALIZE: [&str; 4] =
     ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+/// The last of those.
+pub(crate) const NEWEST_WITH_INITIALIZE: &str = WITH_INITIALIZE[WITH_INITIALIZE.len() - 1];
 /// The revision of MCP that carries its opening in every request.
 pub(crate) const WITHOUT_INITIALIZE: &str = "2026-07-28";
 
@@ -40,7 +46,19 @@ impl Family {
             ("lsp", _) => Self::Lsp,
             ("mcp", "") => Self::Mcp { revision: WITHOUT_INITIALIZE },
             ("mcp", revision) => Self::Mcp { revision },
+            ("abp", _) => Self::Abp,
+            ("erlmcp", _) => Self::Erlmcp,
             _ => Self::JsonRpc,
+        }
+    }
+}
+
+impl Family {
+    /// The revision of MCP that `initialize` names.
+    pub(crate) const fn revision(self) -> &'static str {
+        match self {
+            Self::Mcp { revision } => revision,
+            _ => NEWEST_WITH_INITIALIZE,
         }
     }
 }
@@ -53,13 +71,18 @@ pub(crate) fn capabilities(dialect: Dialect) -> Value {
     }
 }
 
+/// One side of a connection.
+pub(crate) fn config(dialect: Dialect, role: Role) -> Config {
+    let mut config = Config::new(dialect);
+    config.role = role;
+    config
+}
+
 /// One side of a connection on standard streams. What other transports frame by themselves goes
 /// there one message a line.
 pub(crate) fn on_stdio(mut dialect: Dialect, role: Role) -> Config {
     if dialect.framing == Framing::Whole {
         dialect.framing = Framing::Newline;
     }
-    let mut config = Config::new(dialect);
-    config.role = role;
-    config
+    config(dialect, role)
 }

@@ -1,6 +1,7 @@
 //! The parts of the `rescind` command line.
 #![forbid(unsafe_code)]
 
+mod address;
 pub mod call;
 pub mod dialect;
 pub mod relay;

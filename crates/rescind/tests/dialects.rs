@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use protocol_core::{AnswerRule, CancelRule, Dialect, Framing};
 use serde_json::{Value, json};
-use support::{RESCIND, rescind};
+use support::{RESCIND, Said, rescind};
 
 const HOUR: &str = r#"{"ms":3600000}"#;
 const RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
@@ -46,12 +46,13 @@ fn answer(said: &[Value], id: u64) -> &Value {
 fn the_methods_work_in_every_dialect() {
     for dialect in Dialect::PRESETS {
         let said = rescind(["call", "--dialect", dialect.name, "echo", r#"{"n":1.50}"#]);
-        assert_eq!(
-            (said.code, said.stdout.as_str()),
-            (Some(0), "{\"n\":1.50}\n"),
-            "{}: {said:?}",
-            dialect.name
-        );
+        assert_eq!(said.code, Some(0), "{}: {said:?}", dialect.name);
+        if dialect.has_operations() {
+            let token = said.stdout.strip_prefix("{\"cancellationToken\":\"").unwrap();
+            assert_eq!(token.find('"'), Some(32), "128 bits in hexadecimal: {said:?}");
+        } else {
+            assert_eq!(said.stdout, "{\"n\":1.50}\n", "{}: {said:?}", dialect.name);
+        }
     }
 }
 
@@ -62,11 +63,15 @@ fn a_cancel_ends_the_call_in_every_dialect() {
             ["call", "--trace", "--dialect", dialect.name, "--cancel-after", "50ms", "sleep", HOUR];
         let said = rescind(arguments);
         assert_eq!(said.code, Some(3), "{}: {said:?}", dialect.name);
-        if let CancelRule::Notification { method, .. } = dialect.cancel {
+        if let CancelRule::Notification { method, .. } | CancelRule::Request { method, .. } =
+            dialect.cancel
+        {
             assert!(said.stderr.contains(method), "{}: {said:?}", dialect.name);
         }
-        let is_answered =
-            dialect.answer == AnswerRule::Answered && dialect.cancel != CancelRule::Local;
+        assert_eq!(said.stderr.contains("; acknowledged"), dialect.has_operations(), "{said:?}");
+        let is_answered = dialect.answer == AnswerRule::Answered
+            && dialect.cancel != CancelRule::Local
+            && !dialect.has_operations();
         assert_eq!(said.stderr.contains("answered with -32800"), is_answered, "{said:?}");
     }
 }
@@ -110,6 +115,109 @@ fn mcp_opens_with_the_revision() {
 }
 
 #[test]
+fn only_the_newest_mcp_is_discovered() {
+    for runtime in RUNTIMES {
+        for dialect in ["mcp-2024-11-05", "mcp-2025-06-18", "mcp-2025-11-25-http"] {
+            let said = said(runtime, dialect, &[request(0, "server/discover", &json!({}))]);
+            assert_eq!(answer(&said, 0)["error"]["code"], -32601, "{runtime} {dialect}");
+        }
+    }
+}
+
+/// `rescind call`, in front of a server that a shell script is.
+fn call_script(dialect: &str, script: &str) -> Said {
+    let server = ["sh", "-c", script, "sh", RESCIND];
+    rescind([&["call", "--trace", "--dialect", dialect, "echo", "[1]", "--"], &server[..]].concat())
+}
+
+#[test]
+fn mcp_falls_back_to_initialize() {
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let theirs = format!("mcp-{revision}");
+        let arguments = ["call", "--trace", "--dialect", "mcp", "echo", "[1]", "--"];
+        let said = rescind([&arguments, &[RESCIND, "serve", "--dialect", &theirs][..]].concat());
+        assert_eq!((said.code, said.stdout.as_str()), (Some(0), "[1]\n"), "{said:?}");
+        let heard = [
+            r#""method":"server/discover""#,
+            r#""code":-32601"#,
+            "opening again, as mcp-2025-11-25",
+            r#""method":"initialize""#,
+            &format!(r#""protocolVersion":"{revision}""#),
+            r#""method":"notifications/initialized""#,
+        ];
+        let mut rest = said.stderr.as_str();
+        for words in heard {
+            let at = rest.find(words).unwrap_or_else(|| panic!("no {words} in order: {said:?}"));
+            rest = &rest[at + words.len()..];
+        }
+        assert!(!rest.contains("server/discover"), "{said:?}");
+        let again = format!("opening again, as {theirs}");
+        assert!(said.stderr.contains(&again), "{said:?}");
+    }
+}
+
+#[test]
+fn mcp_opens_the_older_revision_that_was_asked_for() {
+    let arguments = ["call", "--trace", "--dialect", "mcp-2025-11-25", "echo", "[1]", "--"];
+    let theirs = [RESCIND, "serve", "--dialect", "mcp-2025-11-25"];
+    let said = rescind([&arguments[..], &theirs].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(!said.stderr.contains("server/discover"), "{said:?}");
+    assert!(!said.stderr.contains("opening again"), "{said:?}");
+}
+
+/// Task-augmented requests can't be cancelled since 2025-11-25: those are the rules that the
+/// connection has then.
+#[test]
+fn mcp_speaks_by_the_rules_of_the_revision_agreed_on() {
+    for (theirs, is_cancelled) in [("mcp-2025-06-18", true), ("mcp-2025-11-25", false)] {
+        let params = r#"{"ms":100,"task":{}}"#;
+        let arguments = ["call", "--trace", "--dialect", "mcp", "--cancel-after", "10ms"];
+        let server = ["sleep", params, "--", RESCIND, "serve", "--dialect", theirs];
+        let said = rescind([&arguments[..], &server].concat());
+        assert_eq!(said.stderr.contains("notifications/cancelled"), is_cancelled, "{said:?}");
+        assert_eq!(said.code, Some(if is_cancelled { 3 } else { 0 }), "{said:?}");
+    }
+}
+
+#[test]
+fn mcp_falls_back_where_the_server_ends_at_what_it_does_not_know() {
+    let script = r#"read -r line
+        case "$line" in *server/discover*) exit 1;; esac
+        { printf '%s\n' "$line"; cat; } | "$1" serve --dialect mcp-2025-11-25"#;
+    let said = call_script("mcp", script);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "[1]\n"), "{said:?}");
+}
+
+#[test]
+fn mcp_falls_back_where_only_older_revisions_are_listed() {
+    let script = r#"read -r line
+        case "$line" in *server/discover*)
+            echo '{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2025-06-18"]}}'
+            cat; exit;;
+        esac
+        { printf '%s\n' "$line"; cat; } | "$1" serve --dialect mcp-2025-06-18"#;
+    let said = call_script("mcp", script);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "[1]\n"), "{said:?}");
+}
+
+#[test]
+fn mcp_gives_up_where_no_revision_can_be_agreed_on() {
+    let unknown = r#"read -r line
+        echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2099-01-01"}}'; cat"#;
+    let said = call_script("mcp-2025-11-25", unknown);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.stderr.contains("the server speaks MCP 2099-01-01, which we don't"), "{said:?}");
+
+    let contrary = r#"read -r line
+        case "$line" in *2025-11-25*) version=2025-06-18;; *) version=2025-11-25;; esac
+        echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"'$version'"}}'; cat"#;
+    let said = call_script("mcp-2025-11-25", contrary);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.stderr.contains("no revision can be agreed on"), "{said:?}");
+}
+
+#[test]
 fn mcp_discovers_and_calls_tools() {
     for runtime in RUNTIMES {
         let call = |id, name: &str, arguments: Value| {
@@ -132,6 +240,8 @@ fn mcp_discovers_and_calls_tools() {
         let discovered = &answer(&said, 0)["result"];
         assert_eq!(discovered["supportedVersions"], json!(["2026-07-28"]));
         assert_eq!(discovered["resultType"], "complete");
+        let server = &discovered["_meta"]["io.modelcontextprotocol/serverInfo"];
+        assert_eq!(server["name"], "rescind");
         let tools = answer(&said, 1)["result"]["tools"].as_array().unwrap();
         let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["echo", "sleep", "count", "stubborn", "fail", "nested"]);

@@ -23,7 +23,7 @@ fn step(args: &[&str]) -> Command {
 
 #[test]
 fn g11_each_line_is_answered_before_the_next_is_read() {
-    let vector = include_str!("../../../tests/vectors/b09_cancel_in_the_same_read.jsonl");
+    let vector = include_str!("../../../tests/vectors/acp/b09_cancel_in_the_same_read.jsonl");
     let mut program = step(&["--dialect", "acp", "--seed", "7"]).spawn().unwrap();
     let mut input = program.stdin.take().unwrap();
     let mut output = BufReader::new(program.stdout.take().unwrap());

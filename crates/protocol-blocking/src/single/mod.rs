@@ -33,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use protocol_async::hub::{Arrived, Inbox, Options, Trace, Way};
+use protocol_async::outside::{self, Entropy};
 use protocol_core::{
     CallError, CallOptions, Cause, CloseReason, Connection, Event, InputBuffer, Params, Refusal,
     Reply, RequestHandle, Shutdown, StreamConnection, Timestamp,
@@ -66,6 +67,7 @@ pub struct Host<T> {
     failure: Option<io::Error>,
     clock: Clock,
     trace: Tracer,
+    entropy: Entropy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +93,11 @@ const READS_A_CHECKPOINT: usize = 64;
 impl<T: Transport> Host<T> {
     /// A host that has read nothing yet.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
-        let Options { config, inbox_bytes, trace, .. } = options.into();
+        let Options { mut config, inbox_bytes, trace, entropy, .. } = options.into();
+        let clock = Clock::start();
+        if config.unix_time_at_zero.is_zero() {
+            config.unix_time_at_zero = outside::unix_time_at_zero(clock.now());
+        }
         Self {
             stream: StreamConnection::new(config),
             transport,
@@ -103,8 +109,9 @@ impl<T: Transport> Host<T> {
             room: Room::There,
             closed: None,
             failure: None,
-            clock: Clock::start(),
+            clock,
             trace: Tracer(trace),
+            entropy,
         }
     }
 
@@ -181,8 +188,9 @@ impl<T: Transport> Host<T> {
         request: &Request,
     ) {
         let cancelled = self.cancelled(handle);
+        let rule = self.stream.connection().config().dialect.before_start;
         let mut responder = HostResponder { host: self, handle };
-        let answer = handler::answer(handler, request, &mut responder, cancelled);
+        let answer = handler::answer(handler, request, &mut responder, cancelled, rule);
         self.respond(handle, &answer);
     }
 
@@ -243,6 +251,13 @@ impl<T: Transport> Host<T> {
         if let Event::Request { request, method, params, .. } = &event {
             if !self.inbox.has_room_for(method, *params) && self.refuse(*request) {
                 return;
+            }
+            let core = self.stream.connection_mut();
+            if let Err(error) = outside::begin_operation(core, *request, method, self.entropy) {
+                // One that does not fit either is answered by its handler.
+                if core.respond(*request, error.as_reply()).is_ok() {
+                    return;
+                }
             }
         }
         let Err(event) = self.inbox.take(event) else { return };

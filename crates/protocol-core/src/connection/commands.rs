@@ -6,17 +6,17 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::inputs::number_of;
-use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, put};
+use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session, put, write_reply};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{CancelRule, Dialect, Role, Uncancellable};
+use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Uncancellable};
 use crate::error::{Refusal, SendError};
 use crate::event::{Params, Reply, TransmitKind};
 use crate::id::WireId;
 use crate::machine::{CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase};
 use crate::outbox::{Full, Staged};
 use crate::time::Timestamp;
-use crate::wire::{decode, encode};
+use crate::wire::{abp, decode, encode};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
@@ -38,11 +38,16 @@ impl<O, I: Default> Connection<O, I> {
             Ok(params) => params,
             Err(reason) => return Err(SendError { reason, data }),
         };
+        self.pass(now);
         let number = match self.machine.admit_call(&options) {
             Ok(number) => number,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        let staged = match self.stage(|out| encode::request(out, number, method, params)) {
+        let (envelope, stamp) = (self.config().dialect.envelope, self.stamp());
+        let staged = match self.stage(|out| match envelope {
+            Envelope::JsonRpc => encode::request(out, number, method, params),
+            Envelope::Abp => abp::request(out, number, method, params, options.timeout, stamp),
+        }) {
             Ok(staged) => staged,
             Err(reason) => return Err(SendError { reason, data }),
         };
@@ -54,13 +59,19 @@ impl<O, I: Default> Connection<O, I> {
         }
         if options.idle_timeout.is_some() {
             self.progress.watch(dialect.progress, call, params, usize::MAX);
+            if dialect.envelope == Envelope::Abp {
+                // Each call of a capability asks for progress under its own id.
+                self.progress.add(call, abp::token(number));
+            }
         }
+        self.our_cancels.reissued(number);
         let declares = self.negotiation.client_declares(method, params);
         let server_ends = ServerEnds::of(self.config(), self.config().role, method);
+        let session = dialect.session.after(method);
         put(
             &mut self.outgoing,
             call.slot(),
-            Outgoing { data, unsent: None, declares, server_ends },
+            Outgoing { data, unsent: None, declares, server_ends, session },
         );
         self.carry_out_command(Cargo::Staged { message: staged, batch: None, concludes: None });
         Ok(call)
@@ -80,7 +91,11 @@ impl<O, I: Default> Connection<O, I> {
         if self.withholds(method, params.raw()) {
             return Err(Refusal::Withheld);
         }
-        let staged = self.stage(|out| encode::notification(out, method, params))?;
+        let (envelope, stamp) = (self.config().dialect.envelope, self.stamp());
+        let staged = self.stage(|out| match envelope {
+            Envelope::JsonRpc => encode::notification(out, method, params),
+            Envelope::Abp => abp::notification(out, method, params, stamp),
+        })?;
         self.outbox.commit(staged, TransmitKind::Notification, None);
         Ok(())
     }
@@ -100,6 +115,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Cancels a call, with [`Cause::Caller`], or with [`Cause::Dropped`] if nobody waits for it
     /// any more (G5). Legal at any time, also on a settled call.
     pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
+        self.pass(now);
         let outcome = self.machine.cancel(call, cause, now);
         self.carry_out_command(Cargo::Nothing);
         outcome
@@ -114,23 +130,24 @@ impl<O, I: Default> Connection<O, I> {
         reason: &str,
         now: Timestamp,
     ) -> CancelOutcome {
+        self.pass(now);
         let outcome = self.machine.cancel(call, cause, now);
-        self.carry_out_command(Cargo::Reason(Cow::Owned(reason.into())));
+        self.carry_out_command(Cargo::Reason(Some(Cow::Owned(reason.into()))));
         outcome
     }
 
-    /// Sends the dialect's cancel for a request whose id on this connection the host knows, for
-    /// routing of its own. Changes nothing here: [`cancel`](Self::cancel) is what cancels our calls.
+    /// Sends the dialect's cancel for a request whose id on this connection the host knows (or for the
+    /// operation whose token this is, as a string), for routing of its own. Changes nothing here: [`cancel`](Self::cancel) is what cancels our calls.
     ///
     /// # Errors
     ///
     /// [`Refusal::NoCancel`], [`Refusal::Uncancellable`], [`Refusal::Closed`],
     /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn send_cancel_request(&mut self, id: &WireId) -> Result<(), Refusal> {
-        let CancelRule::Notification { method, id: member, .. } = self.config().dialect.cancel
-        else {
+        let rule = self.config().dialect.cancel;
+        if let CancelRule::Local | CancelRule::ClosedStream = rule {
             return Err(Refusal::NoCancel);
-        };
+        }
         let call = number_of(id.token()).and_then(|number| self.machine.call_numbered(number));
         let refusal = match call {
             Some(call) => self.machine.call_refusal(call),
@@ -142,10 +159,12 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
-        let staged = self.stage(|out| {
-            let token = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
-            encode::cancel(out, method, member, token, None);
-        })?;
+        let token = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
+        let CancelRule::Notification { method, id: member, .. } = rule else {
+            self.send_cancel_naming(None, None, token);
+            return Ok(());
+        };
+        let staged = self.stage(|out| encode::cancel(out, method, member, token, None))?;
         // Behind all others: its request may still be waiting (G4).
         self.outbox.commit(staged, TransmitKind::Cancel, None);
         Ok(())
@@ -183,12 +202,16 @@ impl<O, I: Default> Connection<O, I> {
         }
         let (machine, limit) = (&self.machine, self.stage_limit());
         let id = machine.request_id(request).expect("it has a phase").token();
-        let dialect = &machine.config().dialect;
-        let staged = self.outbox.stage(limit, |out| encode::response(out, id, reply, dialect));
+        let (dialect, stamp) = (&machine.config().dialect, self.stamp());
+        let to = (self.incoming[request.slot()].as_ref().expect(UNANSWERED).origin.as_deref(), id);
+        let staged = self.outbox.stage(limit, |out| write_reply(out, to, reply, dialect, stamp));
         let message = staged.map_err(|full| self.refuse_answer(request, full))?;
         self.machine.respond(request).expect("it is unanswered");
         let incoming = self.incoming[request.slot()].as_ref();
-        let Incoming { batch, declares, .. } = *incoming.expect(UNANSWERED);
+        let Incoming { batch, declares, session, .. } = *incoming.expect(UNANSWERED);
+        if session == Session::Open && matches!(reply, Reply::Result(_)) {
+            self.session = Session::Open;
+        }
         let concludes = match (declares, reply) {
             (Some(client), Reply::Result(result)) => {
                 self.negotiation.conclusion(Role::Server, client, result)
@@ -220,7 +243,7 @@ impl<O, I: Default> Connection<O, I> {
         let (machine, limit) = (&self.machine, self.stage_limit());
         let id = machine.request_id(request).expect("it has a phase").token();
         let staged = match machine.config().dialect.cancel {
-            CancelRule::Local => return Err(Refusal::NoCancel),
+            CancelRule::Local | CancelRule::Request { .. } => return Err(Refusal::NoCancel),
             CancelRule::Notification { method, id: member, reason: place }
                 if phase == RequestPhase::Running =>
             {
@@ -244,7 +267,11 @@ impl<O, I: Default> Connection<O, I> {
     /// Carries out how a request was settled, and gives its data back.
     fn release(&mut self, request: RequestHandle, cargo: Cargo<'static>) -> I {
         let incoming = self.incoming[request.slot()].take();
-        let Incoming { data, batch, .. } = incoming.expect(UNANSWERED);
+        let Incoming { data, batch, operation, .. } = incoming.expect(UNANSWERED);
+        if let Some(operation) = operation {
+            // It is live as long as its request is.
+            let _ = self.operations.finish(operation);
+        }
         if matches!(cargo, Cargo::Nothing) {
             self.withheld.retire(request, self.config().limits.abandoned_ids);
         } else {
@@ -261,12 +288,14 @@ impl<O, I: Default> Connection<O, I> {
     /// is marked cancelled exactly as if the peer had asked. With [`Cause::Peer`] where the peer
     /// asks by closing the stream of that one request. Legal at any time.
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) {
+        self.pass(now);
         self.machine.cancel_request(request, cause, now);
         self.carry_out_command(Cargo::Nothing);
     }
 
     /// Shuts down (G5). `Closed` follows when nothing is in flight any more.
     pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
+        self.pass(now);
         self.machine.shutdown(how, now);
         self.carry_out_command(Cargo::Nothing);
         if how == Shutdown::Abandon {
@@ -275,7 +304,7 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    fn stage(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Staged, Refusal> {
+    pub(super) fn stage(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Staged, Refusal> {
         let limit = self.stage_limit();
         self.outbox.stage(limit, write).map_err(|full| self.promise_room(full))
     }
@@ -300,7 +329,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 }
 
-const UNANSWERED: &str = "an unanswered request has data";
+pub(super) const UNANSWERED: &str = "an unanswered request has data";
 
 /// Why a request can't be cancelled on the wire, if it can't. A member that is `null` counts as
 /// absent: some peers write all that they could say.
@@ -310,13 +339,24 @@ pub(super) fn uncancellable(
     params: Option<&RawValue>,
 ) -> Option<CancelRefusal> {
     let Uncancellable { methods, params: members } = dialect.uncancellable;
-    if methods.contains(&method) {
+    let is_no_operation = dialect.has_operations() && dialect.starts_operation(method).is_none();
+    if is_no_operation || methods.contains(&method) {
         return Some(CancelRefusal::Method);
     }
     let is_held =
         |member: &&str| decode::param(params, member).is_some_and(|value| value.get() != "null");
     let held = members.iter().any(is_held);
     held.then_some(CancelRefusal::Params)
+}
+
+impl SessionRule {
+    /// What a request of this method makes of the session, once it has a result.
+    pub(super) fn after(self, method: &str) -> Session {
+        match self {
+            Self::Opened { by } if by == method => Session::Open,
+            Self::Opened { .. } | Self::NotNeeded => Session::Missing,
+        }
+    }
 }
 
 /// Params as JSON-RPC wants them: absent, an array or an object.

@@ -5,25 +5,27 @@ use core::mem;
 
 use serde_json::value::RawValue;
 
+use super::acknowledged::Routed;
 use super::batches::BatchKey;
 use super::commands::uncancellable;
 use super::received::{EventQueue, Received};
-use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, put};
+use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, put, write_reply};
 use crate::cause::CloseReason;
 use crate::config::RawCancels;
-use crate::dialect::{AnswerRule, BatchRule, CancelRule, Role, code};
+use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
 use crate::machine::{Answer, PeerCancels, RequestRefusal, StrayResponse};
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
+use crate::wire::abp::Origin;
 use crate::wire::decode::{self, Message, Response};
-use crate::wire::encode;
 
 impl<O, I: Default> Connection<O, I> {
     /// Takes one whole message, without framing, and decides everything about it now: when this
     /// returns, a cancelled request is marked (G3). Infallible: bad input is an event (G9).
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Received<'m, O> {
+        self.pass(now);
         let mut events = mem::take(&mut self.events);
         if !self.machine.is_closed() {
             if message.len() > self.config().limits.message_bytes {
@@ -37,6 +39,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Fires every timer that is due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.pass(now);
         self.machine.handle_timeout(now);
         self.carry_out_command(Cargo::Nothing);
     }
@@ -80,11 +83,11 @@ impl<O, I: Default> Connection<O, I> {
 
     fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp, events: &mut EventQueue<'m, O>) {
         let limits = self.config().limits;
-        match decode::incoming(bytes, &limits) {
+        match decode::incoming(bytes, self.config().dialect.envelope, &limits) {
             decode::Incoming::One(message) => self.take_message(message, None, now, events),
             decode::Incoming::Unreadable(violation) => {
                 let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
-                self.refuse(None, error, violation, None, events);
+                self.refuse(None, None, error, violation, None, events);
             }
             decode::Incoming::Batch(members) => {
                 let is_refused = self.config().dialect.batches == BatchRule::Refused;
@@ -101,7 +104,7 @@ impl<O, I: Default> Connection<O, I> {
                     return self.settle_member(batch);
                 };
                 let error = (code::INVALID_REQUEST, "Invalid request: no such batch is accepted");
-                self.refuse(None, error, violation, None, events);
+                self.refuse(None, None, error, violation, None, events);
             }
         }
     }
@@ -115,7 +118,12 @@ impl<O, I: Default> Connection<O, I> {
     ) {
         match message {
             Message::Request { id, method, params } => {
-                self.take_request(Delivery { id, method, params }, batch, now, events);
+                let delivery = Delivery { id, method, params, options: None, origin: None };
+                self.take_request(delivery, batch, now, events);
+            }
+            Message::Abp { origin, id, method, params, options } => {
+                let delivery = Delivery { id, method, params, options, origin: Some(origin) };
+                self.take_request(delivery, batch, now, events);
             }
             Message::Notification { method, params } => {
                 self.take_notification(method, params, now, events);
@@ -125,7 +133,10 @@ impl<O, I: Default> Connection<O, I> {
                 self.take_response(id, Err(problem), events);
             }
             Message::Neither { id, problem } | Message::Invalid { id, problem } => {
-                self.refuse_invalid(id, problem, batch, events);
+                self.refuse_invalid(id, None, problem, batch, events);
+            }
+            Message::InvalidAbp { origin, id, problem } => {
+                self.refuse_invalid(id, Some(&origin), problem, batch, events);
             }
             Message::InvalidNotification { problem } => {
                 self.report(Violation::InvalidNotification { problem }, None, events);
@@ -135,19 +146,29 @@ impl<O, I: Default> Connection<O, I> {
 
     fn take_request<'m>(
         &mut self,
-        request: Delivery<'m>,
+        mut request: Delivery<'m>,
         batch: Option<BatchKey>,
         now: Timestamp,
         events: &mut EventQueue<'m, O>,
     ) {
         let dialect = self.config().dialect;
+        if self.lacks_session(&request.method) {
+            return self.refuse_uninitialized(&request, batch, events);
+        }
+        if let CancelRule::Request { method, target, reason } = dialect.cancel {
+            if method == request.method {
+                return self.take_cancel_request(request, (target, reason), batch, now, events);
+            }
+        }
+        let origin = request.origin.take();
         let Some(id) = self.readable(request.id).filter(|id| dialect.ids.allows(id.token())) else {
-            return self.refuse_invalid(Some(request.id), EnvelopeProblem::Id, batch, events);
+            let (id, problem) = (Some(request.id), EnvelopeProblem::Id);
+            return self.refuse_invalid(id, origin.as_deref(), problem, batch, events);
         };
         if let (Some(_), BatchRule::Accepted { except }) = (batch, dialect.batches) {
             if except.contains(&&*request.method) {
                 let problem = EnvelopeProblem::InBatch;
-                return self.refuse_invalid(Some(request.id), problem, batch, events);
+                return self.refuse_invalid(Some(request.id), None, problem, batch, events);
             }
         }
         let overload = (dialect.overload_code, "The request was refused: too much is in flight");
@@ -169,7 +190,16 @@ impl<O, I: Default> Connection<O, I> {
                     Role::Client => ServerEnds::No,
                     Role::Server => ServerEnds::of(self.config(), Role::Client, method),
                 };
-                let incoming = Incoming { data: I::default(), batch, declares, server_ends };
+                let incoming = Incoming {
+                    data: I::default(),
+                    batch,
+                    declares,
+                    server_ends,
+                    session: dialect.session.after(method),
+                    origin,
+                    starts: dialect.starts_operation(method),
+                    operation: None,
+                };
                 put(&mut self.incoming, handle.slot(), incoming);
                 self.machine.receive_early_cancel(handle, now);
                 return self.carry_out(Cargo::Request(request), events);
@@ -187,7 +217,7 @@ impl<O, I: Default> Connection<O, I> {
                 (error, Violation::RequestAfterShutdown)
             }
         };
-        self.refuse(Some(id), error, violation, batch, events);
+        self.refuse(Some(id), origin.as_deref(), error, violation, batch, events);
         if violation == Violation::TooManyRequests && self.machine.closes_over_limit() {
             self.machine.close(CloseReason::OverLimit, now);
             self.carry_out(Cargo::Nothing, events);
@@ -213,8 +243,8 @@ impl<O, I: Default> Connection<O, I> {
                     None => self.report(Violation::MalformedCancel, None, events),
                 }
                 let reason = reason.and_then(|reason| decode::param(params, reason));
-                let reason = reason.and_then(decode::string).map(Cargo::Reason);
-                self.carry_out(reason.unwrap_or_default(), events);
+                let reason = reason.and_then(decode::string);
+                self.carry_out(Cargo::Reason(reason), events);
                 if self.config().raw_cancels == RawCancels::Shown {
                     self.tell(events, Event::Notification { method, params });
                 }
@@ -240,7 +270,8 @@ impl<O, I: Default> Connection<O, I> {
             Ok(Response::Error(_)) => Answer::Error,
             Err(_) => Answer::Malformed,
         };
-        let number = id.and_then(number_of);
+        let routed = self.route(id.and_then(number_of), kind, &answer);
+        let Routed::Answer(number, kind) = routed else { return };
         let call = number.ok_or(StrayResponse::Unknown);
         let violation = match call.and_then(|number| self.machine.receive_response(number, kind)) {
             Ok(_) => answer.as_ref().err().map(|&problem| Violation::MalformedResponse { problem }),
@@ -270,44 +301,72 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// The id of a message, if it is one that can be compared and echoed.
-    fn readable(&self, token: &str) -> Option<WireId> {
+    pub(super) fn readable(&self, token: &str) -> Option<WireId> {
         if token.len() > self.config().limits.id_bytes {
             return None;
         }
         WireId::from_token(token)
     }
 
-    fn refuse_invalid<'m>(
+    /// Whether there is no session, and no request of this method opens one.
+    fn lacks_session(&self, method: &str) -> bool {
+        let rule = self.config().dialect.session;
+        rule != SessionRule::NotNeeded
+            && self.session == Session::Missing
+            && rule.after(method) == Session::Missing
+    }
+
+    fn refuse_uninitialized(
+        &mut self,
+        request: &Delivery<'_>,
+        batch: Option<BatchKey>,
+        events: &mut EventQueue<'_, O>,
+    ) {
+        let (id, origin) = (self.readable(request.id), request.origin.as_deref());
+        let error = (code::SERVER_NOT_INITIALIZED, "The session is not open");
+        self.refuse(id, origin, error, Violation::NotInitialized, batch, events);
+    }
+
+    pub(super) fn refuse_invalid<'m>(
         &mut self,
         id: Option<&str>,
+        origin: Option<&Origin>,
         problem: EnvelopeProblem,
         batch: Option<BatchKey>,
         events: &mut EventQueue<'m, O>,
     ) {
         let id = id.and_then(|id| self.readable(id));
         let error = (code::INVALID_REQUEST, problem.as_str());
-        self.refuse(id, error, Violation::InvalidRequest { problem }, batch, events);
+        self.refuse(id, origin, error, Violation::InvalidRequest { problem }, batch, events);
     }
 
     fn refuse_too_large(&mut self, events: &mut EventQueue<'_, O>) {
         let error = (code::INVALID_REQUEST, "Invalid request: the message is too long");
-        self.refuse(None, error, Violation::MessageTooLarge, None, events);
+        self.refuse(None, None, error, Violation::MessageTooLarge, None, events);
     }
 
     /// Answers a bad message by ourselves, and reports it. The answer never holds any of the
     /// peer's data but its id (B3).
-    fn refuse(
+    pub(super) fn refuse(
         &mut self,
         id: Option<WireId>,
+        origin: Option<&Origin>,
         (code, message): (i64, &str),
         violation: Violation,
         batch: Option<BatchKey>,
         events: &mut EventQueue<'_, O>,
     ) {
+        if origin.is_none() && self.config().dialect.envelope == Envelope::Abp {
+            // It has no answer to what can't be read.
+            return self.report(violation, id, events);
+        }
         let reply = Reply::Error { code, message, data: None };
+        let stamp = self.stamp();
         let token = id.as_ref().map_or("null", WireId::token);
         let (limit, dialect) = (self.stage_limit(), self.machine.config().dialect);
-        let staged = self.outbox.stage(limit, |out| encode::response(out, token, reply, &dialect));
+        let staged = self.outbox.stage(limit, |out| {
+            write_reply(out, (origin, token), reply, &dialect, stamp);
+        });
         let dropped = match (staged, batch) {
             (Ok(message), None) => {
                 self.outbox.commit(message, TransmitKind::Response, None);
@@ -325,7 +384,12 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    fn report(&mut self, violation: Violation, id: Option<WireId>, events: &mut EventQueue<'_, O>) {
+    pub(super) fn report(
+        &mut self,
+        violation: Violation,
+        id: Option<WireId>,
+        events: &mut EventQueue<'_, O>,
+    ) {
         self.tell(events, Event::Violation { violation, id });
     }
 }

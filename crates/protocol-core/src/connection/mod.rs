@@ -1,13 +1,16 @@
 //! The machine's decisions, carried out on whole messages.
 
+mod acknowledged;
 mod batches;
 mod commands;
 mod inputs;
 mod negotiation;
+mod operations;
 mod progress;
 mod received;
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -15,14 +18,18 @@ use serde_json::value::RawValue;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::{CancelRule, Cancellers, Role};
-use crate::event::{Event, Outcome, Transmit, TransmitKind};
+use crate::dialect::{CancelRule, Cancellers, Dialect, Role};
+use crate::event::{Event, Outcome, Reply, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
+use crate::operations::{OperationId, OperationLimits, Operations};
 use crate::outbox::{Outbox, Staged, Ticket};
 use crate::time::Timestamp;
+use crate::wire::abp::Origin;
 use crate::wire::decode::Response;
-use crate::wire::encode;
+use crate::wire::{abp, encode};
+use acknowledged::{CancelRequest, OurCancels, reason};
 use batches::{BatchKey, Batches};
+use commands::UNANSWERED;
 use negotiation::{Conclusion, Declared, Negotiation};
 use progress::ProgressTokens;
 use received::EventQueue;
@@ -86,6 +93,12 @@ pub struct Connection<O, I = ()> {
     /// Of the requests whose progress is withheld once they are cancelled.
     withheld: ProgressTokens<RequestHandle>,
     negotiation: Negotiation,
+    session: Session,
+    our_cancels: OurCancels,
+    /// The operations of requests that were answered with a token.
+    operations: Operations<RequestHandle>,
+    /// The latest time that was said, for messages that hold one.
+    now: Timestamp,
     events: EventQueue<'static, O>,
     /// The bytes that a refused message needs, until the host was told that there is room.
     wanted: Option<usize>,
@@ -101,6 +114,14 @@ struct Outgoing<O> {
     /// What we declare with this call, if it is the exchange of capabilities.
     declares: Option<Declared>,
     server_ends: ServerEnds,
+    session: Session,
+}
+
+/// Whether there is a session, or what a request makes of it once it has a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Session {
+    Missing,
+    Open,
 }
 
 /// Whether a client's request may be ended by the server.
@@ -132,6 +153,13 @@ struct Incoming<I> {
     /// What the peer declares with this request, if it is the exchange of capabilities.
     declares: Option<Declared>,
     server_ends: ServerEnds,
+    session: Session,
+    /// Where the answer goes, in an envelope that says more than the id.
+    origin: Option<Box<Origin>>,
+    /// The type of the operation that it may start.
+    starts: Option<&'static str>,
+    /// The operation that it started, whose token was its answer.
+    operation: Option<OperationId>,
 }
 
 /// What an input brought along for the actions that it leads to.
@@ -146,13 +174,17 @@ enum Cargo<'m> {
     /// What `CompleteCall` hands over.
     Response(Response<'m>),
     /// What `SendCancel` and `MarkCancelled` say why.
-    Reason(Cow<'m, str>),
+    Reason(Option<Cow<'m, str>>),
+    /// As that, and what `SendAcknowledgement` answers.
+    Cancel { reason: Option<Cow<'m, str>>, request: Option<CancelRequest<'m>> },
 }
 
 struct Delivery<'m> {
     id: &'m str,
     method: Cow<'m, str>,
     params: Option<&'m RawValue>,
+    options: Option<&'m RawValue>,
+    origin: Option<Box<Origin>>,
 }
 
 impl<O, I: Default> Connection<O, I> {
@@ -168,6 +200,10 @@ impl<O, I: Default> Connection<O, I> {
             progress: ProgressTokens::new(),
             withheld: ProgressTokens::new(),
             negotiation: Negotiation::new(config.dialect.capability),
+            session: Session::Missing,
+            our_cancels: OurCancels::default(),
+            operations: Operations::new(operation_limits(&config)),
+            now: Timestamp::ZERO,
             events: EventQueue::default(),
             wanted: None,
             told_closed: false,
@@ -303,21 +339,37 @@ impl<O, I: Default> Connection<O, I> {
                     let reason = reason(&mut cargo);
                     self.send_cancel(call, number, reason.as_deref());
                 }
+                Action::SendAcknowledgement { receipt } => {
+                    if let Cargo::Cancel { request, .. } = &mut cargo {
+                        if let Some(request) = request.take() {
+                            self.acknowledge(&request, receipt, events);
+                        }
+                    }
+                }
                 Action::Withdraw { call } => self.withdraw(call),
                 Action::Deliver { request } => {
-                    if let Cargo::Request(Delivery { id, method, params }) = mem::take(&mut cargo) {
-                        self.tell(events, Event::Request { request, id, method, params });
+                    if let Cargo::Request(delivery) = mem::take(&mut cargo) {
+                        let Delivery { id, method, params, options, .. } = delivery;
+                        self.tell(events, Event::Request { request, id, method, params, options });
                     }
                 }
                 Action::MarkCancelled { request, cause } => {
                     let reason = reason(&mut cargo);
                     self.tell(events, Event::Cancelled { request, cause, reason });
+                    self.tell_of_cancel(request, cause);
                 }
                 Action::CompleteCall { call, settlement, cause } => {
+                    let is_ours = !matches!(cargo, Cargo::Response(_));
                     let outcome = outcome(settlement, cause, &mut cargo);
                     let outgoing =
                         self.outgoing[call.slot()].take().expect("a call in flight has data");
                     self.progress.forget(call);
+                    if settlement == Settlement::Cancelled && is_ours {
+                        self.owe_cancel(call.number());
+                    }
+                    if outgoing.session == Session::Open && settlement == Settlement::Result {
+                        self.session = Session::Open;
+                    }
                     if let (Some(client), Outcome::Result(result)) = (outgoing.declares, &outcome) {
                         let concluded = self.negotiation.conclusion(Role::Client, client, result);
                         if let Some(conclusion) = concluded {
@@ -382,7 +434,7 @@ impl<O, I: Default> Connection<O, I> {
 
     fn send_cancel(&mut self, call: CallId, number: u32, why: Option<&str>) {
         let CancelRule::Notification { method, id, reason } = self.config().dialect.cancel else {
-            return;
+            return self.send_cancel_of_call(call, why);
         };
         let write = |out: &mut Vec<u8>, why| {
             let number = |out: &mut _| encode::decimal(u64::from(number), out);
@@ -394,13 +446,19 @@ impl<O, I: Default> Connection<O, I> {
         let staged = staged.or_else(|_| self.outbox.stage(usize::MAX, |out| write(out, None)));
         let staged = staged.expect("no limit was given");
         let call = self.machine.call_phase(call).map(|_| call);
-        let ticket = if self.negotiation.is_unsent() {
+        let ticket = self.commit_cancel(staged, call);
+        if let Some(call) = call {
+            self.hold_unsent(call, ticket);
+        }
+    }
+
+    /// Queues a cancel ahead of everything else, but behind our answer to the exchange of
+    /// capabilities.
+    fn commit_cancel(&mut self, staged: Staged, call: Option<CallId>) -> Ticket {
+        if self.negotiation.is_unsent() {
             self.outbox.commit(staged, TransmitKind::Cancel, call)
         } else {
             self.outbox.commit_cancel(staged, call)
-        };
-        if let Some(call) = call {
-            self.hold_unsent(call, ticket);
         }
     }
 
@@ -418,6 +476,17 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
+    /// Time goes on, never back.
+    fn pass(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+    }
+
+    /// The Unix time in milliseconds.
+    fn stamp(&self) -> u64 {
+        let zero = self.config().unix_time_at_zero.as_millis();
+        u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(self.now.as_millis())
+    }
+
     /// The bytes that the outbox alone may hold.
     fn stage_limit(&self) -> usize {
         self.config().limits.unsent_bytes.saturating_sub(self.batches.bytes())
@@ -432,20 +501,31 @@ impl<O, I: Default> Connection<O, I> {
     }
 }
 
-fn reason<'m>(cargo: &mut Cargo<'m>) -> Option<Cow<'m, str>> {
-    match mem::take(cargo) {
-        Cargo::Reason(reason) => Some(reason),
-        other => {
-            *cargo = other;
-            None
-        }
-    }
+/// No more operations than requests, so registering one never fails.
+fn operation_limits(config: &Config) -> OperationLimits {
+    let mut limits = OperationLimits::default();
+    limits.operations = config.limits.requests;
+    limits
 }
 
 fn staged(cargo: &mut Cargo<'_>) -> (Staged, Option<BatchKey>, Option<Conclusion>) {
     match mem::take(cargo) {
         Cargo::Staged { message, batch, concludes } => (message, batch, concludes),
         _ => unreachable!("whoever makes the machine send a message has staged it"),
+    }
+}
+
+/// Writes the answer to a request.
+fn write_reply(
+    out: &mut Vec<u8>,
+    (origin, id): (Option<&Origin>, &str),
+    reply: Reply<'_>,
+    dialect: &Dialect,
+    stamp: u64,
+) {
+    match origin {
+        None => encode::response(out, id, reply, dialect),
+        Some(origin) => abp::response_to(out, origin, id, abp::Answer::Reply(reply), stamp),
     }
 }
 

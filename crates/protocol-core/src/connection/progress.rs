@@ -40,11 +40,16 @@ impl<K: Copy + Ord> ProgressTokens<K> {
         for path in rules.iter().flat_map(|rule| rule.tokens_of_call) {
             if let Some(token) = token(params, path).filter(|token| token.token().len() <= longest)
             {
-                self.retired.take(&token);
-                self.by_token.entry(token.clone()).or_default().insert(owner);
-                self.by_owner.entry(owner).or_default().push(token);
+                self.add(owner, token);
             }
         }
+    }
+
+    /// Remembers one token of a new call or request.
+    pub(super) fn add(&mut self, owner: K, token: WireId) {
+        self.retired.take(&token);
+        self.by_token.entry(token.clone()).or_default().insert(owner);
+        self.by_owner.entry(owner).or_default().push(token);
     }
 
     /// Forgets the tokens of a settled call or request.
@@ -62,7 +67,7 @@ impl<K: Copy + Ord> ProgressTokens<K> {
     /// Forgets a settled owner, but remembers the last `limit` tokens of such owners.
     pub(super) fn retire(&mut self, owner: K, limit: usize) {
         for token in self.by_owner.get(&owner).into_iter().flatten() {
-            self.retired.insert(token, limit);
+            self.retired.insert(token, (), limit);
         }
         self.forget(owner);
     }
@@ -75,7 +80,8 @@ impl<K: Copy + Ord> ProgressTokens<K> {
         params: Option<&RawValue>,
     ) -> bool {
         !self.retired.is_empty()
-            && token_in(rules, method, params).is_some_and(|token| self.retired.contains(&token))
+            && token_in(rules, method, params)
+                .is_some_and(|token| self.retired.get(&token).is_some())
     }
 
     /// Whether nobody has a token.

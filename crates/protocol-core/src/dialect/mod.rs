@@ -27,6 +27,8 @@ pub struct Dialect {
     pub name: &'static str,
     /// How messages are told apart in a stream of bytes.
     pub framing: Framing,
+    /// What one message looks like.
+    pub envelope: Envelope,
     /// Which ids the peer may use.
     pub ids: IdRule,
     /// How a cancel looks on the wire.
@@ -51,6 +53,10 @@ pub struct Dialect {
     pub cancellers: Cancellers,
     /// How a side says that it can be asked to cancel.
     pub capability: CapabilityRule,
+    /// Whether there is a session that has to be opened first.
+    pub session: SessionRule,
+    /// What becomes of a request that is cancelled before its handler began.
+    pub before_start: BeforeStart,
     /// Whether messages can overtake each other.
     pub order: MessageOrder,
     /// What the end of input means.
@@ -71,9 +77,71 @@ pub enum CancelRule {
         /// The member of its params that may say why, in words.
         reason: Option<&'static str>,
     },
+    /// A request of its own, which the other side answers: the cancel is acknowledged.
+    Request {
+        /// Its method.
+        method: &'static str,
+        /// What its params name.
+        target: CancelTarget,
+        /// The member of its params that may say why, in words.
+        reason: Option<&'static str>,
+    },
     /// The host closes the stream that the response was to come on; no message is sent. A
     /// cancelled call settles locally, at once.
     ClosedStream,
+}
+
+/// What one message looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Envelope {
+    /// JSON-RPC 2.0.
+    JsonRpc,
+    /// `{type, id, timestamp, payload}`: the App-Browser Protocol. It has no batches; the ids of our
+    /// requests are strings.
+    Abp,
+}
+
+/// What the params of a cancel that is a request name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CancelTarget {
+    /// The request to cancel, by its id. Acknowledged by `{<member>, cancelled, reason?}`.
+    Id {
+        /// The member of the params that holds the id.
+        member: &'static str,
+    },
+    /// An operation that outlives its answered request. Acknowledged by `{"status":"cancelled"}` or
+    /// error [`code::OPERATION_NOT_FOUND`].
+    Operation {
+        /// The methods of the requests that start one, and are answered with its token at once.
+        starts: &'static [&'static str],
+        /// The member that holds the token, in that answer and in the cancel.
+        token: &'static str,
+        /// The method of the notification that tells the client of every cancelled operation.
+        told: &'static str,
+    },
+}
+
+/// Whether there is a session that has to be opened first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SessionRule {
+    /// There is none, or it is the host's business.
+    NotNeeded,
+    /// A request opens it, once it is answered with a result. Before that all others are answered
+    /// [`code::SERVER_NOT_INITIALIZED`].
+    Opened {
+        /// The method of that request.
+        by: &'static str,
+    },
+}
+
+/// What becomes of a request that is cancelled before its handler began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BeforeStart {
+    /// Its handler gets it, marked, and answers it.
+    Delivered,
+    /// It is skipped, and answered as cancelled. The host's queue is the host's, so the adapters do
+    /// this.
+    Skipped,
 }
 
 /// What can't be cancelled on the wire.
@@ -151,11 +219,44 @@ pub enum ClosedStream {
     NoCancel,
 }
 
+impl Dialect {
+    /// Whether its cancels name operations, which outlive their answered requests.
+    #[must_use]
+    pub const fn has_operations(&self) -> bool {
+        matches!(self.cancel, CancelRule::Request { target: CancelTarget::Operation { .. }, .. })
+    }
+
+    /// The type of the operation that a request of this method starts, if it starts one.
+    #[must_use]
+    pub fn starts_operation(&self, method: &str) -> Option<&'static str> {
+        match self.cancel {
+            CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } => {
+                starts.iter().copied().find(|start| *start == method)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl CancelTarget {
+    /// The member of a cancel's params that names what to cancel.
+    pub(crate) const fn member(self) -> &'static str {
+        match self {
+            Self::Id { member } | Self::Operation { token: member, .. } => member,
+        }
+    }
+}
+
 impl CancelRule {
     /// Whether messages of this method are cancels.
     #[must_use]
     pub fn is(self, method: &str) -> bool {
-        matches!(self, Self::Notification { method: cancel, .. } if cancel == method)
+        match self {
+            Self::Notification { method: cancel, .. } | Self::Request { method: cancel, .. } => {
+                cancel == method
+            }
+            Self::Local | Self::ClosedStream => false,
+        }
     }
 }
 
@@ -232,6 +333,8 @@ pub mod code {
     pub const SERVER_CANCELLED: i64 = -32802;
     /// LSP: a valid request failed.
     pub const REQUEST_FAILED: i64 = -32803;
-    /// LSP: a request before `initialize`.
+    /// erlmcp: no such operation.
+    pub const OPERATION_NOT_FOUND: i64 = -32001;
+    /// A request before `initialize`.
     pub const SERVER_NOT_INITIALIZED: i64 = -32002;
 }

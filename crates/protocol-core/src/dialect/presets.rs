@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use super::{
-    AnswerRule, BatchRule, CancelRule, Cancellers, CapabilityRule, ClosedStream, Dialect, Grace,
-    MessageOrder, PartialResults, ProgressRule, Uncancellable, code,
+    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
+    ClosedStream, Dialect, Envelope, Grace, MessageOrder, PartialResults, ProgressRule,
+    SessionRule, Uncancellable, code,
 };
 use crate::frame::Framing;
 use crate::id::IdRule;
@@ -15,6 +16,7 @@ impl Dialect {
     pub const JSON_RPC: Self = Self {
         name: "jsonrpc",
         framing: Framing::Newline,
+        envelope: Envelope::JsonRpc,
         ids: IdRule::NumberOrString,
         cancel: CancelRule::Local,
         answer: AnswerRule::Answered,
@@ -27,6 +29,8 @@ impl Dialect {
         uncancellable: Uncancellable::NOTHING,
         cancellers: Cancellers::Both,
         capability: CapabilityRule::NotNeeded,
+        session: SessionRule::NotNeeded,
+        before_start: BeforeStart::Delivered,
         order: MessageOrder::Kept,
         closed_stream: ClosedStream::PeerGone,
     };
@@ -166,6 +170,56 @@ impl Dialect {
     /// The newest MCP over Streamable HTTP.
     pub const MCP_HTTP: Self = Self { name: "mcp-http", ..Self::MCP_2026_07_28_HTTP };
 
+    /// App-Browser Protocol: an envelope of its own, `capabilities/cancel {callId, reason?}`
+    /// acknowledged, and the cancelled call answered too.
+    pub const ABP: Self = Self {
+        name: "abp",
+        framing: Framing::Whole,
+        envelope: Envelope::Abp,
+        ids: IdRule::IntegerOrString,
+        cancel: CancelRule::Request {
+            method: "capabilities/cancel",
+            target: CancelTarget::Id { member: "callId" },
+            reason: Some("reason"),
+        },
+        cancelled_message: "Cancelled",
+        grace: Grace::Await,
+        partial_results: PartialResults::Refused,
+        batches: BatchRule::Refused,
+        progress: &[ProgressRule {
+            method: "capabilities/progress",
+            token: "progressToken",
+            tokens_of_call: &[],
+        }],
+        overload_code: code::REQUEST_FAILED,
+        uncancellable: Uncancellable { methods: &["initialize"], params: &[] },
+        cancellers: Cancellers::Client { server_ends: &[] },
+        session: SessionRule::Opened { by: "initialize" },
+        before_start: BeforeStart::Skipped,
+        ..Self::JSON_RPC
+    };
+
+    /// erlmcp: `tool/call` is answered with a token at once, and `cancel {cancellationToken}` cancels
+    /// the operation that goes on.
+    pub const ERLMCP: Self = Self {
+        name: "erlmcp",
+        ids: IdRule::IntegerOrString,
+        cancel: CancelRule::Request {
+            method: "cancel",
+            target: CancelTarget::Operation {
+                starts: &["tool/call"],
+                token: "cancellationToken",
+                told: "notifications/cancelled",
+            },
+            reason: None,
+        },
+        grace: Grace::Await,
+        batches: BatchRule::Refused,
+        overload_code: code::REQUEST_FAILED,
+        cancellers: Cancellers::Client { server_ends: &[] },
+        ..Self::JSON_RPC
+    };
+
     /// What Streamable HTTP changes: each message is whole, messages may overtake each other, and a
     /// closed stream is no cancel.
     const fn over_http(self) -> Self {
@@ -178,7 +232,7 @@ impl Dialect {
     }
 
     /// Every preset, in the order `--help` lists them.
-    pub const PRESETS: [Self; 17] = [
+    pub const PRESETS: [Self; 19] = [
         Self::JSON_RPC,
         Self::ACP_V1,
         Self::ACP_V2,
@@ -196,13 +250,18 @@ impl Dialect {
         Self::MCP_2025_06_18_HTTP,
         Self::MCP_2025_11_25_HTTP,
         Self::MCP_2026_07_28_HTTP,
+        Self::ABP,
+        Self::ERLMCP,
     ];
 
-    /// Whether messages of this method are cancels in this dialect or in any preset. The id in one
-    /// means nothing on another connection, so a proxy must never pass one on (B25).
+    /// Whether messages of this method are cancels in this dialect, or notifications that are cancels
+    /// in any preset. The id in one means nothing on another connection, so a proxy must never pass
+    /// one on (B25).
     #[must_use]
     pub fn is_cancel(&self, method: &str) -> bool {
-        self.cancel.is(method) || Self::PRESETS.iter().any(|preset| preset.cancel.is(method))
+        let is_notification = |rule| matches!(rule, CancelRule::Notification { .. });
+        let mut others = Self::PRESETS.iter().map(|preset| preset.cancel);
+        self.cancel.is(method) || others.any(|rule| is_notification(rule) && rule.is(method))
     }
 
     /// The preset of that name.

@@ -25,6 +25,11 @@ pub enum Action {
         /// The request.
         request: RequestHandle,
     },
+    /// Put the answer to the peer's cancel into the outbox, where cancels are requests.
+    SendAcknowledgement {
+        /// What the cancel met.
+        receipt: CancelReceipt,
+    },
     /// Take whatever of this call is still unsent out of the outbox (G4).
     Withdraw {
         /// The call.
@@ -112,6 +117,21 @@ pub enum CancelOutcome {
     AlreadySettled,
     /// It may not be cancelled on the wire, and goes on.
     Refused(CancelRefusal),
+}
+
+/// What a cancel of the peer's met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CancelReceipt {
+    /// A request that is cancelled now.
+    Cancelled,
+    /// A request that was cancelled before, and perhaps answered since.
+    CancelledBefore,
+    /// A request that was answered.
+    Completed,
+    /// No request, as far as is remembered.
+    NotFound,
+    /// A request that this side does not cancel for the peer.
+    Ignored,
 }
 
 /// Why [`Machine::receive_request`](super::Machine::receive_request) did not accept a request.

@@ -84,6 +84,13 @@ impl Calls {
         CallId { serial, slot: self.entries.next_slot() }
     }
 
+    /// Takes the next number for something that is no call.
+    pub(super) fn take_number(&mut self) -> u32 {
+        let id = self.next_id();
+        self.last = id.serial;
+        id.number()
+    }
+
     pub(super) fn insert(&mut self, grace: Grace, parent: Option<RequestHandle>) -> CallId {
         let call = self.next_id();
         self.last = call.serial;

@@ -2,13 +2,14 @@
 
 use super::timers::Idle;
 use super::{
-    Action, CallId, CallPhase, CancelOutcome, CancelRefusal, Life, Machine, PeerCancels,
-    RequestHandle, RequestInput, RequestPhase, RequestStep, Settlement, Transition,
+    Action, CallId, CallPhase, CancelOutcome, CancelReceipt, CancelRefusal, Life, Machine, Owes,
+    PeerCancels, RequestHandle, RequestInput, RequestPhase, RequestStep, Settlement, Transition,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::AnswerRule;
+use crate::dialect::{AnswerRule, CancelRule, CancelTarget};
 use crate::error::Refusal;
+use crate::id::WireId;
 use crate::time::Timestamp;
 
 impl Machine {
@@ -124,6 +125,11 @@ impl Machine {
         self.leave_tree(call, parent);
     }
 
+    /// Takes a wire number out of the row for a message that is no call: a cancel that is a request.
+    pub(crate) fn take_number(&mut self) -> u32 {
+        self.calls.take_number()
+    }
+
     /// Settles a request with the host's answer. An [`Action::SendResponse`] says whether the
     /// answer is to be sent or withheld (G2).
     ///
@@ -152,8 +158,34 @@ impl Machine {
         })
     }
 
+    /// The request is answered with the token of an operation, which is cancelled by that and goes on
+    /// until [`respond`](Self::respond), which then only ends it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::AlreadyAnswered`], also if it is an operation already; [`Refusal::TokenInUse`].
+    pub fn begin_operation(
+        &mut self,
+        request: RequestHandle,
+        token: WireId,
+    ) -> Result<(), Refusal> {
+        match self.requests.get(request) {
+            Some(entry) if entry.phase.is_unanswered() && entry.owes == Owes::Answer => {}
+            _ => return Err(Refusal::AlreadyAnswered),
+        }
+        if self.requests.by_id(&token).is_some() {
+            return Err(Refusal::TokenInUse);
+        }
+        self.requests.begin_operation(request, token);
+        Ok(())
+    }
+
     fn respond_input(&self, request: RequestHandle) -> RequestInput {
-        let cause = self.requests.get(request).and_then(|entry| entry.cause);
+        let entry = self.requests.get(request);
+        if entry.is_some_and(|entry| entry.owes == Owes::Nothing) {
+            return RequestInput::End;
+        }
+        let cause = entry.and_then(|entry| entry.cause);
         match (self.config.dialect.answer, self.life) {
             (_, Life::Abandoned) => RequestInput::RespondUnlessCancelled,
             (AnswerRule::Answered, _) => RequestInput::Respond,
@@ -176,6 +208,15 @@ impl Machine {
             RequestStep::Refuse => return Err(Refusal::AlreadyAnswered),
             RequestStep::SendResponse => self.actions.push_back(Action::SendResponse { request }),
             RequestStep::Withhold | RequestStep::Nothing | RequestStep::MarkCancelled => {}
+        }
+        if let CancelRule::Request { target: CancelTarget::Id { .. }, .. } =
+            self.config.dialect.cancel
+        {
+            let receipt = match entry.phase {
+                RequestPhase::Cancelled => CancelReceipt::CancelledBefore,
+                RequestPhase::Running | RequestPhase::Answered => CancelReceipt::Completed,
+            };
+            self.finished.insert(&entry.id, receipt, self.config.limits.abandoned_ids);
         }
         entry.phase = next.expect("only remove_if_settled ends a request");
         self.requests.release_id(request);

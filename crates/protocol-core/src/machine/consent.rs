@@ -1,6 +1,6 @@
 //! What may be cancelled on the wire, and a memory for cancels that came before their requests.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use core::fmt;
 
 use crate::id::WireId;
@@ -57,22 +57,22 @@ pub enum PeerCancels {
     Ignored,
 }
 
-/// A bounded memory of ids: the oldest is forgotten first.
+/// A bounded memory of ids, with something on each: the oldest is forgotten first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RecentIds {
-    ids: BTreeSet<WireId>,
+pub(crate) struct RecentIds<T = ()> {
+    ids: BTreeMap<WireId, T>,
     /// The order of arrival. Invariant: holds what `ids` holds.
     order: VecDeque<WireId>,
 }
 
-impl RecentIds {
+impl<T: Copy> RecentIds<T> {
     pub(crate) const fn new() -> Self {
-        Self { ids: BTreeSet::new(), order: VecDeque::new() }
+        Self { ids: BTreeMap::new(), order: VecDeque::new() }
     }
 
     /// Remembers an id, and at most `limit` in all.
-    pub(crate) fn insert(&mut self, id: &WireId, limit: usize) {
-        if self.ids.insert(id.clone()) {
+    pub(crate) fn insert(&mut self, id: &WireId, with: T, limit: usize) {
+        if self.ids.insert(id.clone(), with).is_none() {
             self.order.push_back(id.clone());
         }
         if self.order.len() > limit {
@@ -82,20 +82,18 @@ impl RecentIds {
         }
     }
 
-    pub(crate) fn contains(&self, id: &WireId) -> bool {
-        self.ids.contains(id)
+    pub(crate) fn get(&self, id: &WireId) -> Option<T> {
+        self.ids.get(id).copied()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// Whether the id was remembered; it is forgotten now.
-    pub(crate) fn take(&mut self, id: &WireId) -> bool {
-        if !self.ids.remove(id) {
-            return false;
-        }
+    /// What was remembered of the id; it is forgotten now.
+    pub(crate) fn take(&mut self, id: &WireId) -> Option<T> {
+        let with = self.ids.remove(id)?;
         self.order.retain(|other| other != id);
-        true
+        Some(with)
     }
 }

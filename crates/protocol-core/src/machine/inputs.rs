@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use super::{
-    Action, Answer, CallId, CallInput, CallPhase, CallStep, Life, Machine, PeerCancels,
-    RequestHandle, RequestRefusal, Settlement, StrayResponse,
+    Action, Answer, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Life, Machine, Owes,
+    PeerCancels, RequestHandle, RequestPhase, RequestRefusal, Settlement, StrayResponse,
 };
 use crate::cause::{Cause, CloseReason};
-use crate::dialect::{ClosedStream, Grace, MessageOrder};
+use crate::dialect::{CancelRule, ClosedStream, Grace, MessageOrder};
 use crate::id::WireId;
 use crate::time::Timestamp;
 
@@ -39,6 +39,7 @@ impl Machine {
             self.early.take(&id);
             return Err(refusal);
         }
+        self.finished.take(&id);
         let request = self.requests.insert(id);
         self.actions.push_back(Action::Deliver { request });
         Ok(request)
@@ -48,28 +49,46 @@ impl Machine {
     pub fn receive_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {
         let Some(entry) = self.requests.get(request) else { return };
         let id = entry.id.clone();
-        if self.early.take(&id) {
+        if self.early.take(&id).is_some() {
             self.receive_cancel(&id, now);
         }
     }
 
     /// The peer cancelled the request with this id; ignored if none is in flight (G2), unless the
-    /// request may still be under way.
+    /// request may still be under way. An [`Action::SendAcknowledgement`] says what is answered where
+    /// cancels are requests.
     pub fn receive_cancel(&mut self, id: &WireId, now: Timestamp) {
-        if self.peer_cancels() == PeerCancels::Ignored {
-            return;
+        let receipt = self.take_cancel(id, now);
+        if let CancelRule::Request { .. } = self.config.dialect.cancel {
+            self.actions.push_back(Action::SendAcknowledgement { receipt });
         }
-        match self.requests.by_id(id) {
-            Some(request) => {
-                let entry = self.requests.get(request);
-                if entry.is_some_and(|entry| entry.cancels == PeerCancels::Obeyed) {
-                    self.cancel_request(request, Cause::Peer, now);
-                }
+    }
+
+    fn take_cancel(&mut self, id: &WireId, now: Timestamp) -> CancelReceipt {
+        if self.peer_cancels() == PeerCancels::Ignored {
+            return CancelReceipt::Ignored;
+        }
+        let Some(request) = self.requests.by_id(id) else {
+            if self.config.dialect.order == MessageOrder::MayChange {
+                self.early.insert(id, (), self.config.limits.early_cancels);
             }
-            None if self.config.dialect.order == MessageOrder::MayChange => {
-                self.early.insert(id, self.config.limits.early_cancels);
+            return self.finished.get(id).unwrap_or(CancelReceipt::NotFound);
+        };
+        let entry = self.requests.get(request);
+        let found = entry.map(|entry| (entry.phase, entry.cancels, entry.owes));
+        let is_operation_wanted = self.config.dialect.has_operations();
+        match found {
+            Some((_, _, owes)) if is_operation_wanted != (owes == Owes::Nothing) => {
+                CancelReceipt::NotFound
             }
-            None => {}
+            Some((RequestPhase::Running, PeerCancels::Obeyed, _)) => {
+                self.cancel_request(request, Cause::Peer, now);
+                CancelReceipt::Cancelled
+            }
+            Some((RequestPhase::Cancelled, PeerCancels::Obeyed, _)) => {
+                CancelReceipt::CancelledBefore
+            }
+            _ => CancelReceipt::Ignored,
         }
     }
 

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 pub use abandoned::StrayResponse;
-pub use action::{Action, Answer, CancelOutcome, RequestRefusal, Settlement};
+pub use action::{Action, Answer, CancelOutcome, CancelReceipt, RequestRefusal, Settlement};
 pub use calls::CallId;
 pub use consent::{CancelRefusal, PeerCancels};
 pub use requests::RequestHandle;
@@ -38,7 +38,7 @@ use crate::time::Timestamp;
 use abandoned::{Abandoned, Fate};
 use calls::Calls;
 pub(crate) use consent::RecentIds;
-use requests::{Requests, Tree};
+use requests::{Owes, Requests, Tree};
 use timers::Timers;
 
 /// Decides what every input means; see the [module](self).
@@ -62,6 +62,8 @@ pub struct Machine {
     abandoned: Abandoned,
     /// The cancels that came before their requests.
     early: RecentIds,
+    /// The requests that are answered, where a cancel of one is acknowledged.
+    finished: RecentIds<CancelReceipt>,
     /// Why, as far as was declared, no call can be cancelled on the wire, if none can.
     undeclared: Option<CancelRefusal>,
     /// Whether, as far as was declared, the peer's cancels are obeyed.
@@ -89,6 +91,7 @@ impl Machine {
         Self {
             config,
             early: RecentIds::new(),
+            finished: RecentIds::new(),
             undeclared: exchange_is_needed.then_some(CancelRefusal::BeforeExchange),
             cancels: if exchange_is_needed { PeerCancels::Ignored } else { PeerCancels::Obeyed },
             life: Life::Open,
@@ -191,6 +194,12 @@ impl Machine {
         self.requests.get(request).map(|entry| entry.phase)
     }
 
+    /// Why a request was cancelled, if it was and is not settled.
+    #[must_use]
+    pub fn request_cause(&self, request: RequestHandle) -> Option<Cause> {
+        self.requests.get(request)?.cause
+    }
+
     /// The wire id of a request that is not settled yet.
     #[must_use]
     pub fn request_id(&self, request: RequestHandle) -> Option<&WireId> {
@@ -239,10 +248,11 @@ impl Machine {
         self.record_ending(call, settlement, cause);
         let input = match (self.config.dialect.cancel, grace) {
             (CancelRule::Local | CancelRule::ClosedStream, _) => CallInput::Forget,
-            (CancelRule::Notification { .. }, Grace::Settle(Duration::ZERO)) => {
-                CallInput::CancelNow
-            }
-            (CancelRule::Notification { .. }, _) => CallInput::Cancel,
+            (
+                CancelRule::Notification { .. } | CancelRule::Request { .. },
+                Grace::Settle(Duration::ZERO),
+            ) => CallInput::CancelNow,
+            (CancelRule::Notification { .. } | CancelRule::Request { .. }, _) => CallInput::Cancel,
         };
         let step = self.step_call(call, input);
         if let Grace::Settle(grace) = grace {

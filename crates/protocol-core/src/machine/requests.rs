@@ -40,6 +40,14 @@ pub(super) enum Tree {
     Parent,
 }
 
+/// What a request that is not settled still has to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Owes {
+    Answer,
+    /// It was answered with the token of its operation, which goes on.
+    Nothing,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
     serial: u64,
@@ -47,6 +55,7 @@ pub(super) struct Request {
     pub(super) phase: RequestPhase,
     pub(super) tree: Tree,
     pub(super) cancels: PeerCancels,
+    pub(super) owes: Owes,
     /// Why it was cancelled, if it was. Invariant: the first cancel sets it.
     pub(super) cause: Option<Cause>,
 }
@@ -81,6 +90,7 @@ impl Requests {
             phase: RequestPhase::Running,
             tree: Tree::Leaf,
             cancels: PeerCancels::Obeyed,
+            owes: Owes::Answer,
             cause: None,
         });
         self.by_id.insert(id, slot);
@@ -100,6 +110,16 @@ impl Requests {
         let &slot = self.by_id.get(id)?;
         let serial = self.entries.get(slot)?.serial;
         Some(RequestHandle { serial, slot })
+    }
+
+    /// The request is answered with the token of its operation, and known by that from now on.
+    pub(super) fn begin_operation(&mut self, request: RequestHandle, token: WireId) {
+        self.release_id(request);
+        if let Some(entry) = self.get_mut(request) {
+            entry.id = token.clone();
+            entry.owes = Owes::Nothing;
+            self.by_id.insert(token, request.slot);
+        }
     }
 
     /// The request is answered: its id is free again.

@@ -1,5 +1,8 @@
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
+
+use crate::id::WireId;
 
 /// Names an operation to whoever may cancel it: 128 random bits, so nobody can guess one.
 ///
@@ -18,6 +21,16 @@ impl OperationToken {
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
+    }
+
+    /// The id that a machine knows its operation by.
+    pub(crate) fn wire_id(self) -> WireId {
+        WireId::from_token(&alloc::format!("\"{self}\"")).expect("a string is an id")
+    }
+
+    /// Writes it as the JSON string that it is on the wire.
+    pub(crate) fn write_json(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(alloc::format!("\"{self}\"").as_bytes());
     }
 
     pub(super) const fn bits(self) -> u128 {

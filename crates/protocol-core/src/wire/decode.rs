@@ -4,6 +4,7 @@
 //! `Option<&RawValue>` loses `"result": null`; so each member is taken as the token it is.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,8 +14,9 @@ use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::abp::{self, Origin};
 use crate::config::Limits;
-use crate::dialect::code;
+use crate::dialect::{Envelope, code};
 use crate::event::ErrorObject;
 use crate::violation::{EnvelopeProblem, Violation};
 
@@ -60,6 +62,21 @@ pub(crate) enum Message<'m> {
     InvalidNotification {
         problem: EnvelopeProblem,
     },
+    /// A request in the envelope of ABP.
+    Abp {
+        origin: Box<Origin>,
+        /// The id token, of whatever type.
+        id: &'m str,
+        method: Cow<'m, str>,
+        params: Option<&'m RawValue>,
+        options: Option<&'m RawValue>,
+    },
+    /// A broken request in the envelope of ABP.
+    InvalidAbp {
+        origin: Box<Origin>,
+        id: Option<&'m str>,
+        problem: EnvelopeProblem,
+    },
 }
 
 /// What a response says.
@@ -70,7 +87,7 @@ pub(crate) enum Response<'m> {
 }
 
 /// Reads what arrived.
-pub(crate) fn incoming<'m>(bytes: &'m [u8], limits: &Limits) -> Incoming<'m> {
+pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits) -> Incoming<'m> {
     let text = match core::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -78,6 +95,9 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], limits: &Limits) -> Incoming<'m> {
         }
     };
     let read = match text.trim_ascii_start().as_bytes().first() {
+        Some(b'{') if envelope == Envelope::Abp => {
+            serde_json::from_str(text).map(|object| Incoming::One(abp(object, limits)))
+        }
         Some(b'{') => {
             object(text).map(|members| Incoming::One(members.message(text, limits.depth)))
         }
@@ -87,6 +107,13 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], limits: &Limits) -> Incoming<'m> {
     read.unwrap_or_else(|error| {
         Incoming::Unreadable(Violation::Parse { offset: offset(text, &error) })
     })
+}
+
+fn abp<'m>(object: &'m RawValue, limits: &Limits) -> Message<'m> {
+    if is_deeper(object.get().as_bytes(), limits.depth) {
+        return Message::InvalidNotification { problem: EnvelopeProblem::TooDeep };
+    }
+    abp::message(object, limits.id_bytes)
 }
 
 /// Reads one member of a batch.
@@ -277,7 +304,7 @@ impl<'m> Members<'m> {
     }
 }
 
-fn error_object(raw: &RawValue) -> Option<ErrorObject<'_>> {
+pub(super) fn error_object(raw: &RawValue) -> Option<ErrorObject<'_>> {
     if !raw.get().starts_with('{') {
         return None;
     }

@@ -43,8 +43,36 @@ pub(crate) fn cancel(
 ) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
     string(method, out);
-    out.extend_from_slice(br#","params":{"#);
-    string(id_member, out);
+    out.extend_from_slice(br#","params":"#);
+    cancel_params(out, id_member, id, reason);
+    out.push(b'}');
+}
+
+/// A cancel that is a request of its own.
+pub(crate) fn cancel_request(
+    out: &mut Vec<u8>,
+    number: u32,
+    method: &str,
+    params: impl FnOnce(&mut Vec<u8>),
+) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    decimal(u64::from(number), out);
+    out.extend_from_slice(br#","method":"#);
+    string(method, out);
+    out.extend_from_slice(br#","params":"#);
+    params(out);
+    out.push(b'}');
+}
+
+/// The params of a cancel.
+pub(crate) fn cancel_params(
+    out: &mut Vec<u8>,
+    member: &str,
+    id: impl FnOnce(&mut Vec<u8>),
+    reason: Option<(&str, &str)>,
+) {
+    out.push(b'{');
+    string(member, out);
     out.push(b':');
     id(out);
     if let Some((member, reason)) = reason {
@@ -53,7 +81,7 @@ pub(crate) fn cancel(
         out.push(b':');
         string(reason, out);
     }
-    out.extend_from_slice(b"}}");
+    out.push(b'}');
 }
 
 /// The answer to the request whose id is this token.
@@ -75,6 +103,35 @@ pub(crate) fn response(out: &mut Vec<u8>, id: &str, reply: Reply<'_>, dialect: &
     out.push(b'}');
 }
 
+/// The notification that an operation was cancelled: its token, why, and the Unix time in
+/// milliseconds.
+pub(crate) fn told(
+    out: &mut Vec<u8>,
+    method: &str,
+    token: impl FnOnce(&mut Vec<u8>),
+    reason: &str,
+    stamp: u64,
+) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
+    string(method, out);
+    out.extend_from_slice(br#","params":{"requestId":"#);
+    token(out);
+    out.extend_from_slice(br#","reason":"#);
+    string(reason, out);
+    out.extend_from_slice(br#","timestamp":"#);
+    decimal(stamp, out);
+    out.extend_from_slice(b"}}");
+}
+
+/// A result that `write` writes.
+pub(crate) fn result(out: &mut Vec<u8>, id: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_bytes());
+    out.extend_from_slice(br#","result":"#);
+    write(out);
+    out.push(b'}');
+}
+
 fn error(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&RawValue>) {
     out.extend_from_slice(br#","error":{"code":"#);
     if code < 0 {
@@ -92,7 +149,7 @@ fn error(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&RawValue>) {
 
 /// Writes a JSON value as its owner wrote it, on one line. A line end in valid JSON can only be
 /// white space between tokens.
-fn raw(value: &RawValue, out: &mut Vec<u8>) {
+pub(crate) fn raw(value: &RawValue, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(value.get().as_bytes());
     let value = &mut out[start..];
@@ -104,7 +161,7 @@ fn raw(value: &RawValue, out: &mut Vec<u8>) {
 }
 
 /// Writes a JSON string.
-fn string(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut plain = 0;
     for (at, byte) in text.bytes().enumerate() {

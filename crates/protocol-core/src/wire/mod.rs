@@ -1,4 +1,5 @@
-//! JSON-RPC 2.0 envelopes: bytes to [`decode::Message`]s and back.
+//! Envelopes, JSON-RPC 2.0's and ABP's: bytes to [`decode::Message`]s and back.
 
+pub(crate) mod abp;
 pub(crate) mod decode;
 pub(crate) mod encode;

@@ -203,7 +203,7 @@ impl Host {
 /// One event as a line.
 pub(crate) fn line(event: &Event<'_, String>) -> String {
     match event {
-        Event::Request { request, id, method, params } => {
+        Event::Request { request, id, method, params, .. } => {
             let params = params.map_or(String::new(), |params| format!(" {params}"));
             format!("request r{} {id} {method}{params}", request.number())
         }

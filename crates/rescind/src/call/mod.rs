@@ -3,32 +3,31 @@
 mod child;
 mod client;
 mod opening;
+mod operation;
 mod report;
 mod runtime;
+mod server;
+mod websocket;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use protocol_blocking::threaded::{
-    self, CancellationHandle, Incoming, Options, Peer, SentRequest, Wait,
-};
+use protocol_blocking::threaded::{CancellationHandle, Peer, SentRequest, Wait};
 use protocol_core::{
-    CallError, CallOptions, CancelOutcome, CloseReason, Dialect, Grace, Role, Shutdown,
+    CallError, CallOptions, CancelOutcome, Dialect, Grace, RpcError, Shutdown, code,
 };
 use serde_json::value::RawValue;
 
-use crate::dialect::on_stdio;
+use crate::address::Address;
 use crate::{note, usage_error};
-use child::Child;
-use client::Client;
-use opening::Opening;
+use opening::{Opened, Opening, Performed};
 use report::Report;
 use runtime::Runtime;
+use server::Server;
 
 /// Call a method of a server, and cancel it
 ///
@@ -38,7 +37,8 @@ use runtime::Runtime;
 ///
 /// Without COMMAND the call goes to the built-in peer; `rescind serve --help` lists its methods,
 /// which it serves by their names in every dialect. A tool of another MCP server is called by
-/// METHOD tools/call and its name among the params.
+/// METHOD tools/call and its name among the params. An MCP server that turns out to speak another
+/// revision than the dialect's is started again, and spoken to in its own.
 ///
 /// Exit codes: 0 result, 1 error response, 2 usage, 3 cancelled, 4 timed out, 5 connection lost.
 #[derive(Debug, Args)]
@@ -79,6 +79,10 @@ pub struct CallArgs {
     /// Print every message with its direction and milliseconds
     #[arg(long)]
     trace: bool,
+
+    /// Connect to the WebSocket there, such as ws://127.0.0.1:8080, instead of spawning COMMAND
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime"])]
+    connect: Option<Address>,
 
     /// The server to spawn, and its arguments [default: the built-in peer]
     #[arg(last = true, value_name = "COMMAND")]
@@ -128,42 +132,43 @@ impl Cancels {
 /// Runs the command.
 #[must_use]
 pub fn main(args: CallArgs) -> ExitCode {
-    let opening = match &args.open {
-        None => Opening::of(args.dialect, &args.method, args.params.as_deref()),
-        Some(path) => match Opening::read(path) {
-            Ok(opening) => opening,
-            Err(error) => return usage_error(error),
-        },
-    };
-    let mut child = match Child::spawn(args.dialect, &args.command) {
-        Ok(child) => child,
+    let report = Report::start(args.trace);
+    let (server, opened) = match open(&args, &report) {
+        Ok(reached) => reached,
         Err(error) => return usage_error(error),
     };
-    let report = Report::start(args.trace);
-    let mut options = Options::new(on_stdio(args.dialect, Role::Client));
-    options.trace = report.trace();
-    let (stdout, stdin) = child.streams();
-    let (peer, incoming) = match args.runtime.connect(stdout, stdin, options) {
-        Ok(connected) => connected,
-        Err(error) => return usage_error(format_args!("can't talk to the server: {error}")),
+    let outcome = match opened {
+        Ok(opened) => call(&args, &opened, &server.peer, &report),
+        Err(error) => Called::not_sent(error),
     };
-    let serving = serve(incoming, &report);
-
-    let outcome = call(&args, opening, &peer, &report);
-
-    opening::close(args.dialect, &peer);
-    // What the server has asked us for is over too; then its input is closed.
-    peer.shutdown(Shutdown::CancelAll);
-    child.end();
-    // What the server said before it answered is shown before the answer.
-    let _ = serving.join();
+    server.end();
     report.outcome(&args.method, &outcome)
 }
 
-/// Serves what the server asks for and shows what it notifies, until the connection ends.
-fn serve(incoming: Incoming, report: &Report) -> JoinHandle<CloseReason> {
-    let client = Client::new(report.clone());
-    thread::spawn(move || threaded::serve(&incoming, 2, &client))
+/// Starts the server and opens as the dialect asks for; and again in another revision of it, if that
+/// is what the server turns out to speak: a connection keeps the rules that it was made with.
+fn open(args: &CallArgs, report: &Report) -> Result<(Server, Result<Opened, CallError>), String> {
+    let mut tried = vec![args.dialect];
+    loop {
+        let dialect = tried[tried.len() - 1];
+        let opening = match &args.open {
+            None => Opening::of(dialect, &args.method, args.params.as_deref()),
+            Some(path) => Opening::read(path)?,
+        };
+        let server = Server::reach(dialect, args, report)?;
+        let other = match opening.perform(&server.peer, args.params.as_deref()) {
+            Ok(Performed::Opened(opened)) => return Ok((server, Ok(opened))),
+            Ok(Performed::Speaks(other)) => *other,
+            Err(error) => return Ok((server, Err(error))),
+        };
+        if tried.contains(&other) {
+            let error = RpcError::new(code::INTERNAL_ERROR, "no revision can be agreed on");
+            return Ok((server, Err(CallError::Error(error))));
+        }
+        server.end();
+        report.opens_again(other);
+        tried.push(other);
+    }
 }
 
 /// What became of the call.
@@ -174,30 +179,45 @@ struct Called {
     sent: Instant,
     settled: Instant,
     gave_up: bool,
+    acknowledged: Acknowledged,
 }
 
-fn call(args: &CallArgs, opening: Opening, peer: &Peer, report: &Report) -> Called {
-    let begun = Instant::now();
+/// Whether a call that settles as cancelled without an error does so because the server said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Acknowledged {
+    No,
+    Yes,
+}
+
+impl Called {
+    fn not_sent(error: CallError) -> Self {
+        let now = Instant::now();
+        Self {
+            outcome: Err(error),
+            cancelled: None,
+            sent: now,
+            settled: now,
+            gave_up: false,
+            acknowledged: Acknowledged::No,
+        }
+    }
+}
+
+fn call(args: &CallArgs, opened: &Opened, peer: &Peer, report: &Report) -> Called {
     let together = args.cancel_after == Some(Duration::ZERO);
     let cancels = Arc::new(Cancels::default());
-    let lost = |outcome: CallError| Called {
-        outcome: Err(outcome),
-        cancelled: None,
-        sent: begun,
-        settled: Instant::now(),
-        gave_up: false,
-    };
-
-    let opened = match opening.perform(peer, args.params.as_deref()) {
-        Ok(opened) => opened,
-        Err(error) => return lost(error),
-    };
     let cork = together.then(|| peer.cork());
     if let Err(refusal) = opened.notify(peer) {
-        return lost(refusal.into());
+        return Called::not_sent(refusal.into());
     }
     let options = CallOptions::default().timeout(args.timeout).grace(args.grace.map(Grace::Settle));
-    let prepared = peer.prepare(&args.method, opened.params(), options);
+    let dialect = peer.dialect();
+    let tool = operation::of_tool(dialect, &args.method, opened.params());
+    let (method, params) = match &tool {
+        Some((method, params)) => (*method, Some(&**params)),
+        None => (&*args.method, opened.params()),
+    };
+    let prepared = peer.prepare(method, params, options);
     // Before the call is sent: whoever sees it leave may press Ctrl-C.
     on_interrupt(peer, prepared.cancellation_handle(), &cancels);
     let mut sent: SentRequest = prepared.publish();
@@ -215,13 +235,18 @@ fn call(args: &CallArgs, opening: Opening, peer: &Peer, report: &Report) -> Call
         }
         outcome
     });
-    let outcome = early.unwrap_or_else(|| sent.wait());
+    let mut outcome = early.unwrap_or_else(|| sent.wait());
+    if let (Some(after), Ok(answer)) = (args.cancel_after, &outcome) {
+        outcome = operation::cancel(dialect, peer, answer.clone(), begun + after, &cancels);
+    }
+    let is_acknowledged = dialect.has_operations() && args.grace.is_none();
     Called {
         outcome,
         cancelled: cancels.first(),
         sent: begun,
         settled: Instant::now(),
         gave_up: cancels.gave_up(),
+        acknowledged: if is_acknowledged { Acknowledged::Yes } else { Acknowledged::No },
     }
 }
 

@@ -11,12 +11,14 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::dialect::{Family, WITHOUT_INITIALIZE, capabilities};
+use crate::dialect::{Family, NEWEST_WITH_INITIALIZE, WITHOUT_INITIALIZE, capabilities};
 
 /// Messages to send before the call, in order.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     steps: Vec<Step>,
+    /// The dialect that the answers are held against; a file's are not.
+    dialect: Option<Dialect>,
     session: Session,
     /// What goes into the `_meta` of the call's params.
     meta: Option<serde_json::Value>,
@@ -36,6 +38,15 @@ enum Session {
     NotNeeded,
     /// ACP: opened by `session/new`, and named in the call's params.
     Open,
+}
+
+/// What an opening led to.
+#[derive(Debug)]
+pub(super) enum Performed {
+    /// The call can be sent.
+    Opened(Opened),
+    /// The server speaks this dialect instead of ours, or has to be tried in it.
+    Speaks(Box<Dialect>),
 }
 
 /// What is left to be sent together with the call.
@@ -82,11 +93,12 @@ impl Opening {
             (Family::Mcp { revision: WITHOUT_INITIALIZE }, _) => {
                 vec![request("server/discover", json!({ "_meta": meta }))]
             }
-            (Family::Mcp { revision }, _) => vec![
+            (Family::Abp, _) => vec![request("initialize", json!({ "agent": client }))],
+            (Family::Mcp { .. } | Family::Erlmcp, _) => vec![
                 request(
                     "initialize",
                     json!({
-                        "protocolVersion": revision,
+                        "protocolVersion": family.revision(),
                         "capabilities": {},
                         "clientInfo": client,
                     }),
@@ -119,7 +131,7 @@ impl Opening {
         };
         // The methods of the demonstration are none of the protocol's, and take what they get.
         let meta = meta.filter(|_| method.contains('/') || method == "ping");
-        Self { steps, session, meta }
+        Self { steps, dialect: Some(dialect), session, meta }
     }
 
     /// The messages in a file, one JSON a line.
@@ -135,12 +147,12 @@ impl Opening {
     }
 
     /// Sends everything up to the last request, and awaits the requests' answers. An answer that
-    /// is an error ends it.
+    /// is an error ends it, and so does one that asks for another dialect.
     pub(super) fn perform(
         self,
         peer: &Peer,
         params: Option<&RawValue>,
-    ) -> Result<Opened, CallError> {
+    ) -> Result<Performed, CallError> {
         let last_request = self.steps.iter().rposition(|step| step.id.is_some());
         let mut steps = self.steps;
         let notifications = steps.split_off(last_request.map_or(0, |at| at + 1));
@@ -148,7 +160,11 @@ impl Opening {
             let params = step.params.as_deref();
             if step.id.is_some() {
                 let sent: SentRequest = peer.call_raw(&step.method, params, CallOptions::default());
-                sent.wait()?;
+                let answer = sent.wait();
+                if let Some(other) = other_dialect(self.dialect, &answer)? {
+                    return Ok(Performed::Speaks(Box::new(other)));
+                }
+                answer?;
             } else {
                 peer.notify_raw(&step.method, params)?;
             }
@@ -157,8 +173,51 @@ impl Opening {
             Session::NotNeeded => with_meta(self.meta, params)?,
             Session::Open => Some(in_new_session(peer, params)?),
         };
-        Ok(Opened { notifications, params })
+        Ok(Performed::Opened(Opened { notifications, params }))
     }
+}
+
+/// The dialect to speak with a server that has answered our opening so, if that is not ours.
+///
+/// MCP's newest revision opens with `server/discover`. Older servers refuse that, each in its own
+/// way, or end; then `initialize` finds out what they speak, which is what it answers.
+fn other_dialect(
+    ours: Option<Dialect>,
+    answer: &Result<Box<RawValue>, CallError>,
+) -> Result<Option<Dialect>, CallError> {
+    let Some((ours, Family::Mcp { revision })) = ours.map(|ours| (ours, Family::of(ours))) else {
+        return Ok(None);
+    };
+    let said: serde_json::Value = match answer {
+        Ok(answer) => serde_json::from_str(answer.get()).unwrap_or_default(),
+        Err(_) => json!(null),
+    };
+    let theirs = match (revision, answer) {
+        (WITHOUT_INITIALIZE, Ok(_)) if supports(&said, revision) => revision,
+        (
+            WITHOUT_INITIALIZE,
+            Ok(_) | Err(CallError::Error(_) | CallError::ConnectionLost { .. }),
+        ) => NEWEST_WITH_INITIALIZE,
+        (_, Ok(_)) => said["protocolVersion"].as_str().unwrap_or(revision),
+        (_, Err(_)) => revision,
+    };
+    if theirs == revision {
+        return Ok(None);
+    }
+    let transport = if ours.name.ends_with("-http") { "-http" } else { "" };
+    match Dialect::named(&format!("mcp-{theirs}{transport}")) {
+        Some(other) => Ok(Some(other)),
+        None => Err(CallError::Error(RpcError::new(
+            code::INTERNAL_ERROR,
+            format!("the server speaks MCP {theirs}, which we don't"),
+        ))),
+    }
+}
+
+/// Whether the answer to `server/discover` lists the revision.
+fn supports(discovered: &serde_json::Value, revision: &str) -> bool {
+    let versions = discovered["supportedVersions"].as_array();
+    versions.is_some_and(|versions| versions.iter().any(|version| version == revision))
 }
 
 /// The params with what the protocol wants in their `_meta`, beside what is there.

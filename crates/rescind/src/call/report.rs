@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use protocol_blocking::threaded::{Trace, Way};
-use protocol_core::{CallError, Cause, RpcError, Violation, WireId};
-use serde_json::value::RawValue;
+use protocol_core::{CallError, Cause, Dialect, RpcError, Violation, WireId};
 
-use super::Called;
+use super::{Acknowledged, Called};
 use crate::note;
 
 /// Exit codes beside 0, a result, and 2, usage.
@@ -74,6 +73,11 @@ impl Report {
         self.spinner.suspend(|| note(line));
     }
 
+    /// The server is started again, for it speaks another dialect.
+    pub(super) fn opens_again(&self, dialect: Dialect) {
+        self.line(&format!("{DIM}opening again, as {}{DIM:#}", dialect.name));
+    }
+
     /// The call has been sent.
     pub(super) fn sent(&self, method: &str) {
         self.spinner.set_message(format!("{method} (Ctrl-C cancels)"));
@@ -101,7 +105,7 @@ impl Report {
         if let Some(cancelled) = called.cancelled {
             let after = milliseconds(cancelled - called.sent);
             let took = milliseconds(called.settled - cancelled);
-            let answer = answer(&called.outcome);
+            let answer = answer(called);
             self.line(&format!("cancelled {method} after {after}; {answer} {took} later"));
         }
         match &called.outcome {
@@ -134,8 +138,13 @@ impl Report {
 }
 
 /// How a cancelled call was answered.
-fn answer(outcome: &Result<Box<RawValue>, CallError>) -> String {
-    match outcome {
+fn answer(called: &Called) -> String {
+    match &called.outcome {
+        Err(CallError::Cancelled { error: None, .. })
+            if called.acknowledged == Acknowledged::Yes =>
+        {
+            "acknowledged".into()
+        }
         Ok(_) => "answered with a result all the same,".into(),
         Err(CallError::Error(error)) => format!("answered with error {},", describe(error)),
         Err(CallError::Cancelled { error: Some(error), .. }) => {

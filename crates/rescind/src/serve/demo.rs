@@ -102,7 +102,7 @@ impl Handler for Demo {
 
     fn cancelled_before_start(&self, _: &Request) -> BeforeStart {
         // What takes time looks at its marker first.
-        BeforeStart::Run
+        BeforeStart::Delivered
     }
 }
 

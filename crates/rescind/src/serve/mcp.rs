@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use crate::dialect::{WITH_INITIALIZE, WITHOUT_INITIALIZE};
+use crate::dialect::{NEWEST_WITH_INITIALIZE, WITH_INITIALIZE, WITHOUT_INITIALIZE};
 
+#[derive(Clone, Copy)]
 struct Tool {
     name: &'static str,
     description: &'static str,
@@ -59,12 +60,12 @@ pub(super) fn answer(revision: &str, request: &Request) -> Answer {
             "capabilities": { "tools": {} },
             "serverInfo": server,
         }),
-        "server/discover" => json!({
+        "server/discover" if revision == WITHOUT_INITIALIZE => json!({
             "supportedVersions": [revision],
             "capabilities": { "tools": {} },
-            "serverInfo": server,
             "ttlMs": 0,
             "cacheScope": "public",
+            "_meta": { "io.modelcontextprotocol/serverInfo": server },
         }),
         "ping" => json!({}),
         "tools/list" => {
@@ -82,12 +83,16 @@ pub(super) fn answer(revision: &str, request: &Request) -> Answer {
 fn negotiated(revision: &str, request: &Request) -> String {
     let asked: Value = request.params().unwrap_or_default();
     let asked = asked.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
-    let newest = WITH_INITIALIZE[WITH_INITIALIZE.len() - 1];
     match revision {
         WITHOUT_INITIALIZE if WITH_INITIALIZE.contains(&asked) => asked.to_owned(),
-        WITHOUT_INITIALIZE => newest.to_owned(),
+        WITHOUT_INITIALIZE => NEWEST_WITH_INITIALIZE.to_owned(),
         _ => revision.to_owned(),
     }
+}
+
+/// The names of the tools.
+pub(super) fn tool_names() -> [&'static str; TOOLS.len()] {
+    TOOLS.map(|tool| tool.name)
 }
 
 fn described(tool: &Tool) -> Value {

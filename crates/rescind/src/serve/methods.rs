@@ -128,7 +128,13 @@ impl Methods {
                 self.shut_down.store(true, Ordering::Relaxed);
                 json(&())
             }
-            (Family::Mcp { revision }, _) => mcp::answer(revision, request),
+            (Family::Mcp { .. } | Family::Erlmcp, _) => {
+                mcp::answer(self.family.revision(), request)
+            }
+            (Family::Abp, "initialize") => json(&json!({
+                "app": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
+                "capabilities": mcp::tool_names(),
+            })),
             _ => Err(request.unknown_method()),
         }
     }
@@ -136,7 +142,9 @@ impl Methods {
     /// What a request asks for: itself, or the tool that it calls.
     pub(super) fn work<'a>(&self, request: &'a Request) -> Result<Cow<'a, Request>, Failure> {
         match (self.family, request.method.as_str()) {
-            (Family::Mcp { .. }, "tools/call") => mcp::called(request).map(Cow::Owned),
+            (Family::Mcp { .. }, "tools/call") | (Family::Erlmcp, "tool/call") => {
+                mcp::called(request).map(Cow::Owned)
+            }
             _ => Ok(Cow::Borrowed(request)),
         }
     }
@@ -175,12 +183,15 @@ impl Methods {
             return Some(("progress", value));
         };
         let params: serde_json::Value = request.params().unwrap_or_default();
+        let options = request.options.as_deref().map_or("null", RawValue::get);
+        let options: serde_json::Value = serde_json::from_str(options).unwrap_or_default();
         let token = rule
             .tokens_of_call
             .iter()
-            .find_map(|path| path.iter().try_fold(&params, |value, member| value.get(member)));
+            .find_map(|path| path.iter().try_fold(&params, |value, member| value.get(member)))
+            .or_else(|| options.get(rule.token));
         let params = match token {
-            _ if matches!(self.family, Family::Mcp { .. }) => {
+            _ if matches!(self.family, Family::Mcp { .. } | Family::Abp) => {
                 json!({ rule.token: token?, "progress": count, "total": to })
             }
             Some(token) => json!({ rule.token: token, "value": value }),

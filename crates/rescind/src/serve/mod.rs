@@ -1,9 +1,10 @@
-//! `rescind serve`: a demonstration peer on standard input and output.
+//! `rescind serve`: a demonstration peer on standard input and output, or on WebSockets.
 
 mod demo;
 mod mcp;
 mod methods;
 mod router;
+mod websocket;
 
 use std::io;
 use std::process::ExitCode;
@@ -12,15 +13,21 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use protocol_blocking::{block_on_for, threaded};
 use protocol_core::{CloseReason, Config, Dialect, Role};
+use protocol_websocket::Origins;
 
+use crate::address::Address;
 use crate::dialect::on_stdio;
-use crate::note;
+use crate::{note, usage_error};
 pub(crate) use demo::Demo;
 use router::AsyncDemo;
+use websocket::Service;
 
-/// Serve demonstration methods on standard input and output.
+/// Serve demonstration methods on standard input and output, or on WebSockets.
 #[derive(Debug, Args)]
-#[command(about = "Serve demonstration methods on standard input and output", after_help = METHODS)]
+#[command(
+    about = "Serve demonstration methods on standard input and output, or on WebSockets",
+    after_help = METHODS
+)]
 pub struct ServeArgs {
     /// The protocol to speak
     #[arg(long, value_name = "NAME", default_value = "acp", value_parser = crate::dialect::parser())]
@@ -29,6 +36,18 @@ pub struct ServeArgs {
     /// What runs the handlers
     #[arg(long, value_name = "NAME", default_value = "blocking")]
     runtime: Runtime,
+
+    /// Serve whoever opens a WebSocket there, such as ws://127.0.0.1:8080 or ws://localhost:0/abp,
+    /// on tokio, until Ctrl-C. With port 0 the system chooses one. The address is printed to
+    /// standard error
+    #[arg(long, value_name = "URL", conflicts_with = "runtime")]
+    listen: Option<Address>,
+
+    /// Let web pages of this origin connect too, such as https://example.com; `null` for local
+    /// files, `*` for every page [default: pages of this machine, and programs, which have no
+    /// origin]
+    #[arg(long, value_name = "ORIGIN", requires = "listen")]
+    allow_origin: Vec<String>,
 }
 
 const METHODS: &str = r#"Methods, all of which but `stubborn` stop when they are cancelled:
@@ -46,8 +65,10 @@ It also answers what the dialect opens with: `initialize`, and `session/new`, `s
 `session/cancel` (acp), `initialized`, `shutdown`, `exit` (lsp), or `ping`, `server/discover`,
 `tools/list`, `tools/call` (mcp).
 
-Example:
-  printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"echo","params":[1]}' | rescind serve"#;
+Examples:
+  printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"echo","params":[1]}' | rescind serve
+  rescind serve --listen ws://127.0.0.1:8080
+  rescind call --connect ws://127.0.0.1:8080 --cancel-after 300ms sleep '{"ms":10000}'"#;
 
 /// What runs the handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,6 +98,9 @@ struct Ended {
 /// Runs the command.
 #[must_use]
 pub fn main(args: &ServeArgs) -> ExitCode {
+    if let Some(address) = &args.listen {
+        return serve_websockets(args, address);
+    }
     let ended = match args.runtime {
         Runtime::Blocking => Ok(serve_threaded(args.dialect)),
         Runtime::Single => {
@@ -104,6 +128,15 @@ pub fn main(args: &ServeArgs) -> ExitCode {
 
 fn config(dialect: Dialect) -> Config {
     on_stdio(dialect, Role::Server)
+}
+
+fn serve_websockets(args: &ServeArgs, address: &Address) -> ExitCode {
+    let origins = args.allow_origin.iter().fold(Origins::local(), Origins::allow);
+    let service = Service { dialect: args.dialect, address: address.clone(), origins };
+    match service.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => usage_error(error),
+    }
 }
 
 fn serve_threaded(dialect: Dialect) -> Ended {

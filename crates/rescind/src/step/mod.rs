@@ -90,6 +90,7 @@ Inputs, one object a line; each may carry "at": MS, and then time moves there fi
   {"cancel": "c1", "reason"?}  {"drop": "c1"}  {"detach": "c1"}
   {"respond": {"request": "r1", "result": VALUE}}
   {"respond": {"request": "r1", "error": {"code", "message", "data"?}}}
+                              where a request starts an operation, this ends it: its token was the answer
   {"end": "r1", "reason"?}    ends a client's request that the dialect lets the server end
   {"advance": MS}             time moves on, and due timers fire; without it time stands still
   {"hold": true}              stop taking messages out of the outbox; {"drain": true} resumes
@@ -97,13 +98,13 @@ Inputs, one object a line; each may carry "at": MS, and then time moves there fi
   {"shutdown": "drain"}       or "cancel", or "abandon"
 
 Outputs after each input, first what happened and then what is sent:
-  {"event": "request", "request": "r1", "id", "method", "params"?}
+  {"event": "request", "request": "r1", "id", "method", "params"?, "options"?}
   {"event": "notification", "method", "params"?}
   {"event": "cancelled", "request": "r1", "cause", "reason"?}
   {"event": "settled", "call": "c1", "outcome", "value"?, "cause"?}
   {"event": "violation", "kind", "id"?}
   {"event": "closed", "reason"}
-  {"send": MESSAGE, "kind": "request|notification|response|cancel"}
+  {"send": MESSAGE, "kind": "request|notification|response|cancel|acknowledgement"}
   {"refused": REASON, ...}    for a command that can't be taken"#;
 
 #[cfg(test)]

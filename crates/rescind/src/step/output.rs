@@ -7,11 +7,12 @@ use serde_json::value::RawValue;
 /// (`TreeSettled`, `Ready`): here the next line does.
 pub(super) fn event(event: &Event<'_, String>, out: &mut Vec<u8>) {
     match event {
-        Event::Request { request, id, method, params } => {
+        Event::Request { request, id, method, params, options } => {
             let line = Line::begin(out, "event", "request");
             let line = line.text("request", &request_name(*request)).raw("id", id);
             let line = line.text("method", method);
-            line.optional("params", params.map(RawValue::get)).end();
+            let line = line.optional("params", params.map(RawValue::get));
+            line.optional("options", options.map(RawValue::get)).end();
         }
         Event::Notification { method, params } => {
             let line = Line::begin(out, "event", "notification").text("method", method);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use protocol_core::{
     CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Event, Grace, InputBuffer,
-    RequestHandle, Role, StreamConnection, Timestamp,
+    Refusal, RequestHandle, Role, StreamConnection, Timestamp,
 };
 
 use super::command::{Call, Command, Input, Notify, Respond};
@@ -29,6 +29,10 @@ pub struct Session {
     calls: BTreeMap<String, CallId>,
     /// Every request that was ever accepted, in order.
     requests: Vec<RequestHandle>,
+    /// How many of them began their operation, or start none.
+    begun: usize,
+    /// Where the tokens of operations come from.
+    seed: u64,
     outbox: Outbox,
 }
 
@@ -49,6 +53,8 @@ impl Session {
             now: 0,
             calls: BTreeMap::new(),
             requests: Vec::new(),
+            begun: 0,
+            seed: args.seed,
             outbox: Outbox::Drained,
         }
     }
@@ -68,6 +74,7 @@ impl Session {
             self.move_time(at, out);
         }
         self.command(command, out);
+        self.begin_operations(out);
         self.take_events(out);
         self.take_transmits(out);
         Ok(())
@@ -189,6 +196,21 @@ impl Session {
         }
     }
 
+    /// Answers each new request that starts an operation with its token.
+    fn begin_operations(&mut self, out: &mut Vec<u8>) {
+        for &request in &self.requests[self.begun..] {
+            let entropy = entropy(self.seed, request.number());
+            match self.connection.connection_mut().begin_operation(request, entropy) {
+                Ok(_) | Err(Refusal::NoOperation | Refusal::AlreadyAnswered) => {}
+                Err(refusal) => {
+                    let name = output::request_name(request);
+                    output::refused(refusal.as_str(), "request", &name, out);
+                }
+            }
+        }
+        self.begun = self.requests.len();
+    }
+
     fn end(&mut self, name: &str, reason: Option<&str>, out: &mut Vec<u8>) {
         let Some(handle) = request(&self.requests, name) else {
             return output::refused("unknown_request", "request", name, out);
@@ -242,6 +264,20 @@ fn config(args: &StepArgs) -> Config {
         Side::Server => Role::Server,
     };
     config
+}
+
+/// Sixteen bytes that look random and are the same every time: SplitMix64. Real tokens need real
+/// entropy.
+fn entropy(seed: u64, number: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (half, bytes) in (0_u64..).zip(bytes.chunks_exact_mut(8)) {
+        let steps = number.wrapping_mul(2).wrapping_add(half).wrapping_add(1);
+        let mut mixed = seed.wrapping_add(steps.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bytes.copy_from_slice(&(mixed ^ (mixed >> 31)).to_be_bytes());
+    }
+    bytes
 }
 
 /// Writes an event, and remembers the request that it may bring.

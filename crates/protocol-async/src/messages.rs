@@ -1,0 +1,262 @@
+//! The one future that moves whole messages, over a transport that keeps them apart.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use futures_util::Sink;
+use protocol_core::{Framing, InputBuffer, Timestamp};
+
+use crate::driver::Timer;
+use crate::hub::{Hub, Messages, Options, Output};
+use crate::incoming::Incoming;
+use crate::peer::Peer;
+use crate::pipe::{Alarm, TURNS, is_hang_up};
+
+/// Messages that are read before the writing side has its turn: what they ask for is answered in
+/// one flush.
+const READS: usize = 64;
+/// How long the peer may take to say goodbye once we have.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Makes a connection out of a transport that keeps messages apart, such as a WebSocket. Nothing
+/// happens until the driver is polled.
+///
+/// Each item of the stream is one whole message, and so is each that the sink gets. The framing of
+/// the dialect is not used: any dialect goes over any such transport.
+///
+/// Closing the sink asks the peer to close too; the driver then reads on for at most two seconds,
+/// so that nothing which is still on its way is torn up by a connection that is gone.
+pub fn connect_messages<S, M, T>(
+    transport: S,
+    timer: T,
+    options: impl Into<Options>,
+) -> (Peer, Incoming, MessageDriver<S, T>)
+where
+    S: Stream<Item = io::Result<M>> + Sink<Vec<u8>, Error = io::Error> + Unpin,
+    M: AsRef<[u8]>,
+    T: Timer,
+{
+    let mut options = options.into();
+    options.config.dialect.framing = Framing::Whole;
+    let clock = timer.clone();
+    let (hub, peer, incoming) = Hub::new(options, move || clock.now());
+    let driver = MessageDriver {
+        hub,
+        transport,
+        receiving: Receiving::Open,
+        sending: Sending::Open,
+        output: Messages::default(),
+        alarm: Alarm::new(timer),
+        leave_by: None,
+        error: None,
+    };
+    (peer, incoming, driver)
+}
+
+/// Moves the messages of one connection: a future for an executor to run.
+///
+/// It does for messages what [`Driver`](crate::Driver) does for bytes, and keeps the same promises:
+/// cancels are read and marked while handlers run, while the outbox is full and while the peer
+/// isn't reading (G3). Messages that wait together leave in one flush.
+///
+/// Its output is the error that ended reading, if one did; the end of input is none.
+#[must_use = "nothing is read or written unless it is polled"]
+pub struct MessageDriver<S, T: Timer> {
+    hub: Hub,
+    transport: S,
+    receiving: Receiving,
+    sending: Sending,
+    /// What is being sent. Nothing may be added before all of it is.
+    output: Messages,
+    alarm: Alarm<T>,
+    /// Until when the peer's goodbye is waited for, once we are closing.
+    leave_by: Option<Timestamp>,
+    /// What ended reading. What was read before it is still answered.
+    error: Option<io::Error>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Receiving {
+    Open,
+    /// Nothing that comes is wanted, but what is said on the side, such as a ping, may be.
+    Unwanted,
+    Ended,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    Open,
+    /// The peer reads no more. What it has already sent is still to be read.
+    Broken,
+    /// Nothing is left to be sent, and our end is being closed.
+    Closing,
+    /// It is closed, and the peer's may still be open.
+    Closed,
+}
+
+impl<S, M, T> Future for MessageDriver<S, T>
+where
+    S: Stream<Item = io::Result<M>> + Sink<Vec<u8>, Error = io::Error> + Unpin,
+    M: AsRef<[u8]>,
+    T: Timer + Unpin,
+{
+    type Output = io::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        for _ in 0..TURNS {
+            let made = match this.sending {
+                Sending::Open | Sending::Broken => this.poll_turn(cx),
+                Sending::Closing | Sending::Closed => this.poll_farewell(cx),
+            };
+            match made {
+                Poll::Ready(Turn::Made) => {}
+                Poll::Ready(Turn::Over) => {
+                    return Poll::Ready(this.error.take().map_or(Ok(()), Err));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// What one turn did.
+enum Turn {
+    Made,
+    Over,
+}
+
+impl<S, M, T> MessageDriver<S, T>
+where
+    S: Stream<Item = io::Result<M>> + Sink<Vec<u8>, Error = io::Error> + Unpin,
+    M: AsRef<[u8]>,
+    T: Timer + Unpin,
+{
+    /// Reads, keeps time and writes; pending when none of them can.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        let read = self.poll_receive(cx);
+        let timers = self.alarm.poll(self.hub.poll_timers(cx.waker()), cx);
+        match self.poll_write(cx) {
+            Poll::Ready(Output::Over) => Poll::Ready(self.leave()),
+            Poll::Ready(_) => Poll::Ready(Turn::Made),
+            Poll::Pending if read.is_ready() || timers.is_ready() => Poll::Ready(Turn::Made),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Ready when something was read.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for read in 0..READS {
+            if self.receiving == Receiving::Ended {
+                return if read == 0 { Poll::Pending } else { Poll::Ready(()) };
+            }
+            let Poll::Ready(item) = Pin::new(&mut self.transport).poll_next(cx) else {
+                return if read == 0 { Poll::Pending } else { Poll::Ready(()) };
+            };
+            self.receive(item);
+        }
+        Poll::Ready(())
+    }
+
+    fn receive(&mut self, item: Option<io::Result<M>>) {
+        let is_wanted = self.receiving == Receiving::Open;
+        match item {
+            Some(Ok(message)) if is_wanted => {
+                self.hub.receive_message(message.as_ref());
+                if self.hub.is_closed() {
+                    self.receiving = Receiving::Unwanted;
+                }
+            }
+            Some(Ok(_)) => {}
+            ended => {
+                self.receiving = Receiving::Ended;
+                if is_wanted {
+                    let error = ended.and_then(Result::err);
+                    self.error = error.filter(|error| !is_hang_up(error));
+                    self.hub.finish(&InputBuffer::new());
+                }
+            }
+        }
+    }
+
+    /// Says what the connection wants, unless that is to wait.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Output> {
+        if !self.output.is_empty() {
+            match self.poll_send(cx) {
+                // What is being sent may have been given up.
+                Poll::Pending if self.hub.is_over() => return Poll::Ready(Output::Over),
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => self.sending = Sending::Broken,
+            }
+            self.output.clear();
+            self.hub.written();
+        }
+        match self.hub.poll_messages(cx.waker(), &mut self.output) {
+            Output::Idle => Poll::Pending,
+            output => Poll::Ready(output),
+        }
+    }
+
+    /// Sends all of the output, and flushes once.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.sending == Sending::Broken {
+            return Poll::Ready(Ok(()));
+        }
+        let mut transport = Pin::new(&mut self.transport);
+        while !self.output.all_taken() {
+            ready!(transport.as_mut().poll_ready(cx))?;
+            if let Some(message) = self.output.take_next() {
+                transport.as_mut().start_send(message.to_vec())?;
+            }
+        }
+        transport.poll_flush(cx)
+    }
+
+    /// There is nothing left to do but to say goodbye.
+    fn leave(&mut self) -> Turn {
+        if !self.output.is_empty() {
+            // It was given up in the middle, and closing would wait for the rest.
+            return Turn::Over;
+        }
+        self.sending = Sending::Closing;
+        if self.receiving == Receiving::Open {
+            self.receiving = Receiving::Unwanted;
+        }
+        self.leave_by = Some(self.alarm.now() + FAREWELL);
+        Turn::Made
+    }
+
+    fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        if self.alarm.poll(self.leave_by, cx).is_ready() {
+            return Poll::Ready(Turn::Over);
+        }
+        // The peer may have to be read before it can read our goodbye.
+        let read = self.poll_receive(cx);
+        if self.sending == Sending::Closed {
+            let is_over = self.receiving == Receiving::Ended;
+            return if is_over { Poll::Ready(Turn::Over) } else { read.map(|()| Turn::Made) };
+        }
+        match Pin::new(&mut self.transport).poll_close(cx) {
+            Poll::Ready(Ok(())) => {
+                self.sending = Sending::Closed;
+                Poll::Ready(Turn::Made)
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Turn::Over),
+            Poll::Pending => read.map(|()| Turn::Made),
+        }
+    }
+}
+
+impl<S, T: Timer> fmt::Debug for MessageDriver<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageDriver").field("hub", &self.hub).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! A server that was started or reached, and the connection to it.
+
+use std::thread::{self, JoinHandle};
+
+use protocol_blocking::threaded::{self, Incoming, Options, Peer};
+use protocol_core::{CloseReason, Dialect, Role, Shutdown};
+
+use super::child::Child;
+use super::client::Client;
+use super::report::Report;
+use super::websocket::Socket;
+use super::{CallArgs, opening};
+use crate::dialect::{config, on_stdio};
+
+/// A server that runs and is spoken to.
+pub(super) struct Server {
+    dialect: Dialect,
+    pub(super) peer: Peer,
+    end: End,
+    serving: JoinHandle<CloseReason>,
+}
+
+/// The other end of the connection.
+enum End {
+    Child(Child),
+    Socket(Socket),
+}
+
+impl Server {
+    /// Starts the command, or the built-in peer, and connects to it; or connects to the address.
+    pub(super) fn reach(
+        dialect: Dialect,
+        args: &CallArgs,
+        report: &Report,
+    ) -> Result<Self, String> {
+        let (peer, incoming, end) = match &args.connect {
+            Some(address) => {
+                let mut options = Options::new(config(dialect, Role::Client));
+                options.trace = report.trace();
+                let (peer, incoming, socket) = Socket::open(address, options)?;
+                (peer, incoming, End::Socket(socket))
+            }
+            None => {
+                let mut child = Child::spawn(dialect, &args.command)?;
+                let mut options = Options::new(on_stdio(dialect, Role::Client));
+                options.trace = report.trace();
+                let (stdout, stdin) = child.streams();
+                let (peer, incoming) = args
+                    .runtime
+                    .connect(stdout, stdin, options)
+                    .map_err(|error| format!("can't talk to the server: {error}"))?;
+                (peer, incoming, End::Child(child))
+            }
+        };
+        Ok(Self { dialect, peer, end, serving: serve(incoming, report) })
+    }
+
+    /// Says goodbye, and waits for the server's end.
+    pub(super) fn end(self) {
+        opening::close(self.dialect, &self.peer);
+        // What the server has asked us for is over too; then its input is closed.
+        self.peer.shutdown(Shutdown::CancelAll);
+        match self.end {
+            End::Child(child) => child.end(),
+            End::Socket(socket) => socket.end(),
+        }
+        // What the server said before it answered is shown before the answer.
+        let _ = self.serving.join();
+    }
+}
+
+/// Serves what the server asks for and shows what it notifies, until the connection ends.
+fn serve(incoming: Incoming, report: &Report) -> JoinHandle<CloseReason> {
+    let client = Client::new(report.clone());
+    thread::spawn(move || threaded::serve(&incoming, 2, &client))
+}

@@ -1,0 +1,73 @@
+//! A server at the other end of a WebSocket.
+
+use std::io;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use protocol_blocking::threaded::{Incoming, Options, Peer};
+use protocol_tokio::TokioTimer;
+use protocol_websocket::{connect, settings};
+use tokio::net::TcpStream;
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use tungstenite::protocol::WebSocketConfig;
+
+use crate::address::Address;
+
+/// How long a server may take to say goodbye once we have.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What drives the connection.
+#[derive(Debug)]
+pub(super) struct Socket {
+    driver: JoinHandle<io::Result<()>>,
+}
+
+impl Socket {
+    /// Opens a WebSocket there.
+    pub(super) fn open(
+        address: &Address,
+        options: Options,
+    ) -> Result<(Peer, Incoming, Self), String> {
+        let settings = settings(&options.config.limits);
+        let (handles, opened) = mpsc::channel();
+        let to = address.clone();
+        let driver = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let socket = match handshake(&to, settings).await {
+                    Ok(socket) => socket,
+                    Err(error) => {
+                        let _ = handles.send(Err(error.to_string()));
+                        return Ok(());
+                    }
+                };
+                let (peer, incoming, driver) = connect(socket, TokioTimer::start(), options);
+                let _ = handles.send(Ok((peer, incoming)));
+                driver.await
+            })
+        });
+        let opened = opened.recv().unwrap_or_else(|_| Err("there is no runtime".into()));
+        let (peer, incoming) =
+            opened.map_err(|error| format!("can't connect to {address}: {error}"))?;
+        Ok((peer, incoming, Self { driver }))
+    }
+
+    /// Waits for the end, which the connection's shutdown asks for.
+    pub(super) fn end(self) {
+        let patience = Instant::now() + GRACE;
+        while !self.driver.is_finished() && Instant::now() < patience {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+async fn handshake(
+    address: &Address,
+    settings: WebSocketConfig,
+) -> io::Result<WebSocketStream<TcpStream>> {
+    let stream = TcpStream::connect(address.socket()).await?;
+    stream.set_nodelay(true)?;
+    let opened = client_async_with_config(address.to_string(), stream, Some(settings)).await;
+    opened.map(|(socket, _)| socket).map_err(io::Error::other)
+}
