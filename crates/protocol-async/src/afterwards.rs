@@ -3,19 +3,22 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+use smallvec::SmallVec;
+
 use crate::cancellation::Told;
 use crate::hub::RequestEntry;
 use crate::sent::{CallSlot, RawOutcome};
 use crate::sync::Arc;
 
-/// Whom to tell, once the lock is released: whoever is told may take locks of its own.
+/// Whom to tell, once the lock is released: whoever is told may take locks of its own. What one
+/// message makes happen needs no allocation.
 #[derive(Default)]
 pub(crate) struct Afterwards {
-    pub(crate) wakers: Vec<Waker>,
-    pub(crate) told: Vec<Told>,
-    pub(crate) settled: Vec<(Arc<CallSlot>, RawOutcome)>,
+    pub(crate) wakers: SmallVec<[Waker; 2]>,
+    pub(crate) told: SmallVec<[Told; 1]>,
+    pub(crate) settled: SmallVec<[(Arc<CallSlot>, RawOutcome); 1]>,
     /// Only to be dropped: a marker may own what the host gave it.
-    pub(crate) answered: Vec<RequestEntry>,
+    pub(crate) answered: SmallVec<[RequestEntry; 1]>,
 }
 
 impl Afterwards {

@@ -214,7 +214,7 @@ fn take<'a>(
                 lease.shared().respond(handle, Err(Failure::Cancelled));
                 return take(lease, lease.shared().lock());
             }
-            let responder = Responder::new(lease.clone(), handle, &request.method, marker);
+            let responder = Responder::new(lease.clone(), handle, marker);
             Arrival::Request(request, responder)
         }
         Arrived::Notification(notification) => Arrival::Notification(notification),

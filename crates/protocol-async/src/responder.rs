@@ -86,17 +86,11 @@ pub struct Responder<T = Box<RawValue>> {
 struct Debt {
     lease: Arc<Lease>,
     request: RequestHandle,
-    method: Box<str>,
 }
 
 impl Responder {
-    pub(crate) fn new(
-        lease: Arc<Lease>,
-        request: RequestHandle,
-        method: &str,
-        marker: Cancellation,
-    ) -> Self {
-        let debt = Some(Debt { lease, request, method: method.into() });
+    pub(crate) fn new(lease: Arc<Lease>, request: RequestHandle, marker: Cancellation) -> Self {
+        let debt = Some(Debt { lease, request });
         Self { debt, marker, result: PhantomData }
     }
 }
@@ -200,7 +194,8 @@ impl<T> Drop for Responder<T> {
         let failure = if self.is_cancelled() {
             Failure::Cancelled
         } else {
-            let message = format!("no answer from the handler of {}", clip(&debt.method));
+            let method = debt.lease.shared().method_of(debt.request);
+            let message = format!("no answer from the handler of {}", clip(&method));
             Failure::Error(RpcError::new(code::INTERNAL_ERROR, message))
         };
         self.pay(Err(failure));

@@ -55,7 +55,7 @@ impl Waiters {
     }
 
     /// Hands out every waker.
-    pub(crate) fn wake_all(&mut self, wakers: &mut Vec<Waker>) {
+    pub(crate) fn wake_all(&mut self, wakers: &mut impl Extend<Waker>) {
         wakers.extend(self.tasks.drain().map(|(_, waker)| waker));
     }
 

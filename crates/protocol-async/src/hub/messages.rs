@@ -71,12 +71,12 @@ impl Hub {
     pub fn receive_message(&self, message: &[u8]) {
         let mut after = Afterwards::default();
         let mut guard = self.shared.lock();
-        let now = (self.shared.now)();
         let state = &mut *guard;
-        let received = state.stream.connection_mut().receive(message, now);
+        state.now = self.shared.now();
+        let received = state.stream.connection_mut().receive(message, state.now);
         state.trace(Way::Received, message);
         for event in received {
-            state.dispatch(event, now, &mut after);
+            state.dispatch(event, &mut after);
         }
         self.shared.settle(guard, after);
     }

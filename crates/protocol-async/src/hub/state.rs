@@ -1,0 +1,420 @@
+//! Everything behind a connection's lock.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::mem;
+use std::task::Waker;
+
+use compact_str::CompactString;
+use protocol_core::{
+    CallId, CloseReason, Config, Connection, Event, Params, Refusal, Reply, RequestHandle,
+    RpcError, Shutdown, StreamConnection, Timestamp, code,
+};
+use serde_json::value::RawValue;
+
+use super::{Messages, OUTPUT_BYTES, Trace, Way};
+use crate::afterwards::{Afterwards, contain};
+use crate::cancellation::Cancellation;
+use crate::inbox::Inbox;
+use crate::outside::{self, Entropy};
+use crate::responder::Answer;
+use crate::sent::CallSlot;
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
+use crate::waiters::Waiters;
+
+pub(crate) type Core = Connection<CallEntry, RequestEntry>;
+
+/// What we keep with each call.
+pub(crate) struct CallEntry {
+    pub(crate) slot: Arc<CallSlot>,
+    pub(crate) method: CompactString,
+    pub(crate) since: Timestamp,
+}
+
+/// What we keep with each request.
+#[derive(Default)]
+pub(crate) struct RequestEntry {
+    pub(crate) marker: Cancellation,
+    pub(crate) method: CompactString,
+    pub(crate) since: Timestamp,
+}
+
+/// Everything behind one lock.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+pub(crate) struct State {
+    pub(crate) stream: StreamConnection<CallEntry, RequestEntry>,
+    pub(crate) inbox: Inbox,
+    /// Why the connection closed, once it has.
+    pub(crate) closed: Option<CloseReason>,
+    /// Whether there is anyone to take what arrives.
+    pub(crate) is_served: bool,
+    /// Who waits for an arrival or the end.
+    pub(crate) arrived: Waiters,
+    /// Answers that wait for room in the outbox, at most one for each request.
+    deferred: VecDeque<(RequestHandle, Answer)>,
+    /// Messages that left the outbox while there was a cork.
+    staged: Messages,
+    /// While there are corks, messages are staged at once and nothing is written.
+    pub(crate) corks: usize,
+    pub(super) writing: Writing,
+    /// Who waits for room in the outbox, or for everything to be written.
+    pub(crate) room: Waiters,
+    /// Whether a send was refused, and there has been no room for it since.
+    pub(crate) is_full: bool,
+    /// Nothing more is written, and nobody waits for what isn't.
+    is_abandoned: bool,
+    /// Whoever writes.
+    pub(super) driver: Option<Waker>,
+    pub(super) timers: Timers,
+    trace: Option<Trace>,
+    entropy: Entropy,
+    /// The latest time that was read.
+    pub(super) now: Timestamp,
+}
+
+/// Whoever keeps the timers.
+#[derive(Default)]
+pub(super) struct Timers {
+    pub(super) waker: Option<Waker>,
+    /// The time that it was told to wait for.
+    pub(super) armed: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writing {
+    Idle,
+    Busy {
+        /// When it was seen that nothing else keeps the connection alive.
+        settled: Option<Timestamp>,
+    },
+}
+
+impl Shared {
+    pub(super) fn new(state: State, clock: Box<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+        Self { state: Mutex::new(state), clock }
+    }
+
+    /// Reads the clock.
+    pub(super) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Commands the core, and passes on what that makes happen.
+    pub(crate) fn command<R>(&self, command: impl FnOnce(&mut Core, Timestamp) -> R) -> R {
+        let mut state = self.lock();
+        state.now = self.now();
+        let now = state.now;
+        let done = command(state.stream.connection_mut(), now);
+        self.settle(state, Afterwards::default());
+        done
+    }
+
+    /// Calls the peer; the outcome goes to `slot`.
+    pub(crate) fn call(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        slot: Arc<CallSlot>,
+        options: protocol_core::CallOptions,
+    ) -> Result<CallId, Refusal> {
+        self.send(|core, now| {
+            let entry = CallEntry { slot, method: method.into(), since: now };
+            core.call(method, Params::from(params), entry, options, now)
+                .map_err(|error| error.reason)
+        })
+    }
+
+    /// Commands the core to send something, and remembers if there was no room for it.
+    pub(crate) fn send<R>(
+        &self,
+        command: impl FnOnce(&mut Core, Timestamp) -> Result<R, Refusal>,
+    ) -> Result<R, Refusal> {
+        let mut state = self.lock();
+        state.now = self.now();
+        let now = state.now;
+        let sent = command(state.stream.connection_mut(), now);
+        // The core promises `Ready` now, and keeps it as soon as there is room.
+        state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
+        self.settle(state, Afterwards::default());
+        sent
+    }
+
+    /// Shuts the connection down.
+    pub(crate) fn shutdown(&self, how: Shutdown) {
+        let mut state = self.lock();
+        let now = self.now();
+        match how {
+            Shutdown::Abandon => state.abandon(now),
+            _ => state.stream.connection_mut().shutdown(how, now),
+        }
+        self.settle(state, Afterwards::default());
+    }
+
+    /// The method of an unanswered request.
+    pub(crate) fn method_of(&self, request: RequestHandle) -> CompactString {
+        let mut state = self.lock();
+        let entry = state.stream.connection_mut().request_data_mut(request);
+        entry.map_or_else(CompactString::default, |entry| entry.method.clone())
+    }
+
+    /// Answers a request. An answer that has no room yet waits for it, and is never lost.
+    pub(crate) fn respond(&self, request: RequestHandle, answer: Answer) {
+        let mut state = self.lock();
+        state.deferred.push_back((request, answer));
+        self.settle(state, Afterwards::default());
+    }
+
+    /// To be called after every command and input: passes events on, releases the lock, and wakes
+    /// whoever waits.
+    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, mut after: Afterwards) {
+        let state = &mut *guard;
+        state.respond_deferred(&mut after);
+        loop {
+            while let Some(event) = state.stream.connection_mut().poll_event() {
+                state.dispatch(event, &mut after);
+            }
+            // Staging makes room, which is an event.
+            if !(state.is_corked() && state.stage_transmit()) {
+                break;
+            }
+        }
+        if !state.room.is_empty() && state.is_flushed() {
+            state.room.wake_all(&mut after.wakers);
+        }
+        if state.has_output() || state.is_over() {
+            after.wakers.extend(state.driver.take());
+        }
+        if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
+            after.wakers.extend(state.timers.waker.take());
+        }
+        drop(guard);
+        after.run();
+    }
+}
+
+impl State {
+    pub(super) fn new(
+        config: Config,
+        inbox_bytes: usize,
+        trace: Option<Trace>,
+        entropy: Entropy,
+    ) -> Self {
+        Self {
+            stream: StreamConnection::new(config),
+            inbox: Inbox::new(inbox_bytes),
+            closed: None,
+            is_served: true,
+            arrived: Waiters::default(),
+            deferred: VecDeque::new(),
+            staged: Messages::default(),
+            corks: 0,
+            writing: Writing::Idle,
+            room: Waiters::default(),
+            is_full: false,
+            is_abandoned: false,
+            driver: None,
+            timers: Timers::default(),
+            trace,
+            entropy,
+            now: Timestamp::ZERO,
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        self.stream.connection()
+    }
+
+    pub(super) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
+        if let Event::Request { request, method, params, .. } = &event {
+            let request = *request;
+            if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
+                entry.method = (&**method).into();
+                entry.since = self.now;
+            }
+            if !self.is_served {
+                return self.refuse(request);
+            }
+            if !self.inbox.has_room_for(method, *params) {
+                let code = self.core().config().dialect.overload_code;
+                let message = "The request was refused: too much waits to be served";
+                let error = RpcError::new(code, message);
+                return self.deferred.push_back((request, Err(error.into())));
+            }
+            let core = self.stream.connection_mut();
+            if let Err(error) = outside::begin_operation(core, request, method, self.entropy) {
+                return self.deferred.push_back((request, Err(error.into())));
+            }
+        }
+        let event = match self.inbox.take(event) {
+            Ok(()) if self.is_served => return self.arrived.wake_all(&mut after.wakers),
+            Ok(()) => return self.inbox.clear(),
+            Err(event) => event,
+        };
+        match event {
+            Event::Cancelled { request, cause, .. } => {
+                if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
+                    after.told.push(entry.marker.raise(cause));
+                }
+            }
+            Event::Settled { outcome, data, .. } => {
+                after.settled.push((data.slot, outcome.into_result()));
+            }
+            Event::Ready => {
+                self.is_full = false;
+                self.respond_deferred(after);
+                self.room.wake_all(&mut after.wakers);
+            }
+            Event::Closed { reason } => {
+                self.closed = Some(reason);
+                self.is_full = false;
+                self.arrived.wake_all(&mut after.wakers);
+                self.room.wake_all(&mut after.wakers);
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers a request that nobody will take.
+    pub(crate) fn refuse(&mut self, request: RequestHandle) {
+        let error = RpcError::new(code::METHOD_NOT_FOUND, "nobody serves requests here");
+        self.deferred.push_back((request, Err(error.into())));
+    }
+
+    /// Gives everything in flight up, and what is not written too.
+    fn abandon(&mut self, now: Timestamp) {
+        self.stream.connection_mut().shutdown(Shutdown::Abandon, now);
+        self.staged.clear();
+        self.is_abandoned = true;
+    }
+
+    /// Sends the answers that have room now, in the order they were given.
+    fn respond_deferred(&mut self, after: &mut Afterwards) {
+        let core = self.stream.connection_mut();
+        while let Some((request, answer)) = self.deferred.front() {
+            let reply = match answer {
+                Ok(result) => Reply::Result(result),
+                Err(failure) => failure.as_reply(),
+            };
+            match core.respond(*request, reply) {
+                Ok(entry) => after.answered.push(entry),
+                Err(Refusal::AlreadyAnswered) => {}
+                Err(Refusal::OutboxFull) => return,
+                Err(_) => {
+                    let message = "the answer is too large (limits.unsent_bytes)";
+                    let code = code::INTERNAL_ERROR;
+                    match core.respond(*request, Reply::Error { code, message, data: None }) {
+                        Ok(entry) => after.answered.push(entry),
+                        Err(Refusal::OutboxFull) => return,
+                        Err(_) => {}
+                    }
+                }
+            }
+            self.deferred.pop_front();
+        }
+    }
+
+    /// Moves one message from the outbox to those that leave with the cork.
+    fn stage_transmit(&mut self) -> bool {
+        let mut staged = mem::take(&mut self.staged);
+        let moved = staged.push(|bytes| self.take_transmit(bytes));
+        self.staged = staged;
+        moved
+    }
+
+    fn take_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(transmit) = self.stream.poll_transmit(out) else { return false };
+        self.trace(Way::Sent, transmit.message(out));
+        true
+    }
+
+    /// Adds what may be written now, and tells `ended` where each message ends; says whether that
+    /// is anything.
+    pub(super) fn take_output(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) -> bool {
+        if self.is_corked() {
+            return false;
+        }
+        self.staged.append_to(out, &mut ended);
+        while out.len() < OUTPUT_BYTES && self.take_transmit(out) {
+            ended(out.len());
+        }
+        !out.is_empty()
+    }
+
+    pub(super) fn trace(&mut self, way: Way, message: &[u8]) {
+        if let Some(trace) = &mut self.trace {
+            contain(|| trace(way, message));
+        }
+    }
+
+    /// A cork holds no more back than the outbox would.
+    fn is_corked(&self) -> bool {
+        self.corks > 0 && self.staged.len() < self.core().config().limits.unsent_bytes
+    }
+
+    /// When the next timer is due.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        let timer = self.core().poll_timeout().map(|(due, _)| due);
+        [timer, self.patience()].into_iter().flatten().min()
+    }
+
+    /// Until when a peer that reads no more is waited for: once nothing is in flight, only unwritten
+    /// bytes keep the connection alive, and they must not for ever.
+    fn patience(&self) -> Option<Timestamp> {
+        let Writing::Busy { settled } = self.writing else { return None };
+        let grace = self.core().config().abandoned_grace;
+        settled.filter(|_| !self.is_abandoned).map(|settled| settled + grace)
+    }
+
+    /// Whether only unwritten bytes keep the connection alive, and nobody has looked at the clock yet.
+    pub(super) fn lacks_patience(&self) -> bool {
+        self.writing == Writing::Busy { settled: None } && self.is_settled() && !self.is_abandoned
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+        if self.patience().is_some_and(|until| until <= now) {
+            self.abandon(now);
+        }
+        self.stream.connection_mut().handle_timeout(now);
+    }
+
+    /// Whether there is anything to write now.
+    fn has_output(&self) -> bool {
+        self.writing == Writing::Idle
+            && !self.is_corked()
+            && (!self.staged.is_empty() || self.core().next_transmit_len().is_some())
+    }
+
+    /// Whether every message has been written, or never will be.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let is_written = self.writing == Writing::Idle
+            && self.staged.is_empty()
+            && self.deferred.is_empty()
+            && self.core().next_transmit_len().is_none();
+        is_written || self.is_abandoned
+    }
+
+    /// Nothing comes in any more, and everything that did is answered.
+    fn is_settled(&self) -> bool {
+        let machine = self.core().machine();
+        machine.is_closed() && machine.requests_in_flight() == 0
+    }
+
+    /// There is nothing left to do.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_abandoned || self.is_settled() && self.is_flushed()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
