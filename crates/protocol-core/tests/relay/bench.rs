@@ -120,7 +120,8 @@ pub(crate) fn between_cancelling(test: impl Fn(&mut Bench, Side, Side)) {
 fn framed(framing: Framing, message: &str) -> String {
     match framing {
         Framing::ContentLength => format!("Content-Length: {}\r\n\r\n{message}", message.len()),
-        _ => format!("{message}\n"),
+        Framing::Newline => format!("{message}\n"),
+        Framing::Whole => message.into(),
     }
 }
 

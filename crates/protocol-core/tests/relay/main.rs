@@ -1,5 +1,6 @@
 //! `Relay`: every rule in both directions and between dialects, and chains of relays.
 
+mod across;
 mod bench;
 mod cancels;
 mod chain;

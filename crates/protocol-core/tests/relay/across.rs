@@ -1,0 +1,123 @@
+//! One protocol in front, another behind: cancels are made anew in the other's form, and each side is
+//! answered, or left in silence, as its own protocol wants it.
+
+use protocol_core::{Config, Dialect, Role, Side};
+
+use crate::bench::{Bench, cancel, error, request, result};
+
+/// A relay between a client that speaks `front` and a server that speaks `back`.
+fn between(front: Dialect, back: Dialect) -> Bench {
+    let mut near = Config::new(front);
+    near.role = Role::Server;
+    Bench::new(Side::Up, [near, Config::new(back)])
+}
+
+const ACP: [Dialect; 2] = [Dialect::ACP_V1, Dialect::ACP_V2];
+const MCP: [Dialect; 6] = [
+    Dialect::MCP,
+    Dialect::MCP_2024_11_05,
+    Dialect::MCP_2025_03_26,
+    Dialect::MCP_2025_06_18,
+    Dialect::MCP_2025_11_25,
+    Dialect::MCP_2026_07_28,
+];
+
+#[test]
+fn b25_an_acp_client_cancels_a_request_of_an_mcp_server() {
+    for acp in ACP {
+        for mcp in MCP {
+            let mut bench = between(acp, mcp);
+            bench.receive(Side::Up, &request("\"a\"", "tools/call"));
+            assert_eq!(bench.sent(Side::Down), [request("1", "tools/call")]);
+            bench.receive(Side::Up, &cancel(acp, "\"a\""));
+            assert_eq!(bench.sent(Side::Down), [cancel(mcp, "1")]);
+            // The server keeps silent, so the client, which must be answered, is answered here (B12).
+            assert_eq!(bench.sent(Side::Up), [error("\"a\"", -32800, "Request cancelled")]);
+            assert_eq!(bench.in_flight(), [0; 4]);
+        }
+    }
+}
+
+#[test]
+fn b25_an_mcp_client_cancels_a_request_of_an_acp_agent() {
+    for acp in ACP {
+        for mcp in MCP {
+            let mut bench = between(mcp, acp);
+            bench.receive(Side::Up, &request("7", "tools/call"));
+            assert_eq!(bench.sent(Side::Down), [request("1", "tools/call")]);
+            bench.receive(
+                Side::Up,
+                r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"enough"}}"#,
+            );
+            assert_eq!(bench.sent(Side::Down), [cancel(acp, "1")]);
+            // The agent answers, and the client gets nothing further (B11).
+            bench.receive(Side::Down, &error("1", -32800, "Request cancelled"));
+            assert_eq!((bench.sent(Side::Up), bench.in_flight()), (vec![], [0; 4]));
+        }
+    }
+}
+
+#[test]
+fn b23_a_result_that_crosses_the_cancel_reaches_who_may_have_it() {
+    for acp in ACP {
+        let mut bench = between(acp, Dialect::MCP_2025_06_18);
+        bench.receive(Side::Up, &request("1", "tools/call"));
+        bench.sent(Side::Down);
+        bench.receive(Side::Down, &result("1", "\"done\""));
+        bench.receive(Side::Up, &cancel(acp, "1"));
+        assert_eq!(bench.sent(Side::Up), [result("1", "\"done\"")]);
+        assert_eq!((bench.sent(Side::Down), bench.in_flight()), (vec![], [0; 4]));
+    }
+}
+
+#[test]
+fn g06_what_a_server_asks_of_an_acp_client_is_cancelled_by_its_own_form() {
+    let mut bench = between(Dialect::ACP_V1, Dialect::MCP_2025_11_25);
+    bench.receive(Side::Down, &request("5", "sampling/createMessage"));
+    assert_eq!(bench.sent(Side::Up), [request("1", "sampling/createMessage")]);
+    bench.receive(Side::Down, &cancel(Dialect::MCP_2025_11_25, "5"));
+    assert_eq!(bench.sent(Side::Up), [cancel(Dialect::ACP_V1, "1")]);
+    bench.receive(Side::Up, &result("1", "{}"));
+    assert_eq!((bench.sent(Side::Down), bench.in_flight()), (vec![], [0; 4]));
+}
+
+#[test]
+fn b25_the_progress_of_a_server_is_passed_on_with_its_token_as_it_is() {
+    let mut bench = between(Dialect::ACP_V1, Dialect::MCP_2025_06_18);
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#;
+    bench.receive(Side::Down, progress);
+    assert_eq!(bench.sent(Side::Up), [progress]);
+}
+
+#[test]
+fn b12_an_abp_agent_in_front_is_acknowledged_and_answered() {
+    let mut bench = between(Dialect::ABP, Dialect::MCP_2025_06_18);
+    let abp = |kind: &str, id: u8, payload: &str| {
+        format!(r#"{{"type":"{kind}","id":"m{id}","timestamp":0,"payload":{payload}}}"#)
+    };
+    bench.receive(Side::Up, &abp("initialize", 1, "{}"));
+    bench.sent(Side::Down);
+    bench.receive(Side::Down, &result("1", r#"{"serverInfo":{}}"#));
+    assert_eq!(bench.sent(Side::Up), [abp("initialize-result", 1, r#"{"serverInfo":{}}"#)]);
+    bench.receive(
+        Side::Up,
+        &abp("capabilities/call", 2, r#"{"capability":"export.pdf","options":{"callId":"c"}}"#),
+    );
+    assert_eq!(bench.sent(Side::Down), [request("2", "export.pdf")]);
+    bench.receive(Side::Up, &abp("capabilities/cancel", 3, r#"{"callId":"c"}"#));
+    assert_eq!(bench.sent(Side::Down), [cancel(Dialect::MCP_2025_06_18, "2")]);
+    let mut said = bench.sent(Side::Up);
+    said.sort();
+    assert_eq!(
+        said,
+        [
+            abp(
+                "capabilities/call-result",
+                2,
+                r#"{"callId":"c","success":false,"cancelled":true}"#
+            ),
+            abp("capabilities/cancel-result", 3, r#"{"callId":"c","cancelled":true}"#),
+        ]
+    );
+    assert_eq!(bench.in_flight(), [0; 4]);
+}
