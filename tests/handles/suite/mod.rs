@@ -3,6 +3,7 @@
 mod calls;
 mod flow;
 mod markers;
+mod operations;
 mod proxies;
 mod requests;
 mod shutdown;
