@@ -39,9 +39,19 @@ impl InputBuffer {
         assert!(used <= self.end - self.start, "more used than there was");
         self.start += used;
         if self.start == self.end {
-            self.bytes.truncate(Self::KEPT);
-            self.bytes.shrink_to(Self::KEPT);
+            self.give_back();
             (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Gives half of the room back if little of it was needed: long messages in a row find theirs
+    /// again, and after them it shrinks.
+    fn give_back(&mut self) {
+        let room = self.bytes.capacity();
+        if room > Self::KEPT && self.end < room / 4 {
+            let kept = (room / 2).max(Self::KEPT);
+            self.bytes.truncate(kept);
+            self.bytes.shrink_to(kept);
         }
     }
 
@@ -79,7 +89,7 @@ impl InputBuffer {
         filled
     }
 
-    /// Buffers up to this size are kept when they are empty.
+    /// Buffers up to this size are always kept.
     const KEPT: usize = 64 << 10;
 
     fn close_gap(&mut self) {
@@ -94,6 +104,22 @@ impl InputBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn g08_room_for_long_messages_is_given_back_when_only_short_ones_come() {
+        let mut input = InputBuffer::new();
+        let take = |input: &mut InputBuffer, len: usize| {
+            input.extend_from_slice(&alloc::vec![b'x'; len]);
+            input.fill(1, |_| Ok::<_, ()>(0)).unwrap();
+            input.consume(len);
+            input.bytes.capacity()
+        };
+        let long = take(&mut input, 1 << 20);
+        assert_eq!(take(&mut input, 1 << 20), long, "found again");
+        let after: alloc::vec::Vec<usize> = (0..8).map(|_| take(&mut input, 10)).collect();
+        assert!(after[0] >= 1 << 19, "not at once: {after:?}");
+        assert!(after[7] <= InputBuffer::KEPT, "all of it: {after:?}");
+    }
 
     #[test]
     fn b28_bytes_stay_until_they_are_used() {
