@@ -244,6 +244,8 @@ fn g03_cancels_are_marked_while_the_peer_reads_nothing() {
     bench.receive(&[request(1), request(2)]);
     let (first, second) = (bench.request(), bench.request());
     first.respond(to_raw_value("stuck").unwrap());
+    // It is being written, and can't be.
+    bench.run();
     bench.receive(&[cancel(2)]);
     assert!(second.cancellation().is_cancelled());
     assert_eq!(bench.sent(), Vec::<Value>::new());

@@ -1,9 +1,10 @@
-//! The addresses of WebSockets: `ws://HOST[:PORT][/PATH]`.
+//! The address of a WebSocket: `ws://HOST[:PORT][/PATH]`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use tungstenite::http::Uri;
+use tungstenite::http::uri::{Authority, PathAndQuery};
 
 /// Where a WebSocket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl FromStr for Address {
             Some("wss") => return Err("TLS is not spoken here; a proxy in front can".into()),
             _ => return Err("an address begins with ws://".into()),
         }
-        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let authority = uri.authority().map_or("", Authority::as_str);
         let host = uri.host().filter(|host| !host.is_empty()).ok_or("there is no host")?;
         let port = match authority[host.len()..].strip_prefix(':') {
             None if authority.len() == host.len() => 80,
@@ -54,7 +55,7 @@ impl FromStr for Address {
         Ok(Self {
             host: host.trim_matches(['[', ']']).into(),
             port,
-            path: uri.path_and_query().map_or("/", |path| path.as_str()).into(),
+            path: uri.path_and_query().map_or("/", PathAndQuery::as_str).into(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! `rescind serve --listen` and `rescind call --connect`: the same over WebSockets.
+//! `rescind serve --listen` and `rescind call --connect`: the same over a WebSocket.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! `rescind serve`: a demonstration peer on standard input and output, or on WebSockets.
+//! `rescind serve`: a demonstration peer on standard input and output, or on a WebSocket.
 
 mod demo;
 mod mcp;
@@ -22,10 +22,10 @@ pub(crate) use demo::Demo;
 use router::AsyncDemo;
 use websocket::Service;
 
-/// Serve demonstration methods on standard input and output, or on WebSockets.
+/// Serve demonstration methods on standard input and output, or on a WebSocket.
 #[derive(Debug, Args)]
 #[command(
-    about = "Serve demonstration methods on standard input and output, or on WebSockets",
+    about = "Serve demonstration methods on standard input and output, or on a WebSocket",
     after_help = METHODS
 )]
 pub struct ServeArgs {
@@ -37,13 +37,13 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NAME", default_value = "blocking")]
     runtime: Runtime,
 
-    /// Serve whoever opens a WebSocket there, such as ws://127.0.0.1:8080 or ws://localhost:0/abp,
-    /// on tokio, until Ctrl-C. With port 0 the system chooses one. The address is printed to
-    /// standard error
+    /// Serve whoever opens a WebSocket there, such as `ws://127.0.0.1:8080` or
+    /// `ws://localhost:0/abp`, on tokio, until Ctrl-C. With port 0 the system chooses one. The
+    /// address is printed to standard error
     #[arg(long, value_name = "URL", conflicts_with = "runtime")]
     listen: Option<Address>,
 
-    /// Let web pages of this origin connect too, such as https://example.com; `null` for local
+    /// Let web pages of this origin connect too, such as `https://example.com`; `null` for local
     /// files, `*` for every page [default: pages of this machine, and programs, which have no
     /// origin]
     #[arg(long, value_name = "ORIGIN", requires = "listen")]

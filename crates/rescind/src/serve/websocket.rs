@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tungstenite::http::StatusCode;
+use tungstenite::http::uri::PathAndQuery;
 
 use super::FLUSH;
 use super::router::AsyncDemo;
@@ -126,7 +127,7 @@ impl Service {
 /// What a request for a WebSocket is answered.
 impl Callback for &Service {
     fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
-        let asked = request.uri().path_and_query().map(|path| path.as_str());
+        let asked = request.uri().path_and_query().map(PathAndQuery::as_str);
         if self.address.path().is_some_and(|path| asked != Some(path)) {
             let mut refusal = ErrorResponse::new(Some("nothing is served there\n".into()));
             *refusal.status_mut() = StatusCode::NOT_FOUND;

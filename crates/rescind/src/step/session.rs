@@ -266,7 +266,7 @@ fn config(args: &StepArgs) -> Config {
     config
 }
 
-/// Sixteen bytes that look random and are the same every time: SplitMix64. Real tokens need real
+/// Sixteen bytes that look random and are the same every time (`SplitMix64`). Real tokens need real
 /// entropy.
 fn entropy(seed: u64, number: u64) -> [u8; 16] {
     let mut bytes = [0; 16];

@@ -1,0 +1,116 @@
+//! [`protocol_async`] over a WebSocket: that of tokio-tungstenite or of async-tungstenite, on any
+//! runtime.
+//!
+//! Both give a stream and sink of the same [`Message`], which is all that [`connect`] asks for; who
+//! opens the socket, and how, is the host's choice. One WebSocket message is one JSON message: text
+//! goes out, text or binary comes in. Pings are answered while the driver runs. Any dialect goes
+//! over a WebSocket; its framing is not used there.
+//!
+//! A server that a browser can reach should look at [`Origins`], and either side should take the
+//! [`settings`] that go with its limits.
+//!
+//! ```
+//! use protocol_async::Router;
+//! use protocol_core::{Config, Dialect};
+//! use protocol_tokio::TokioTimer;
+//! use protocol_websocket::{Origins, connect, settings};
+//! use tokio::net::{TcpListener, TcpStream};
+//! use tokio_tungstenite::{accept_hdr_async_with_config, client_async_with_config};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config::new(Dialect::ACP_V1);
+//! let settings = Some(settings(&config.limits));
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let address = listener.local_addr()?;
+//!
+//! // A server whose requests take until they are cancelled.
+//! tokio::spawn(async move {
+//!     let (stream, _) = listener.accept().await?;
+//!     stream.set_nodelay(true)?;
+//!     let origins = Origins::local();
+//!     let socket = accept_hdr_async_with_config(stream, &origins, settings).await?;
+//!     let (_peer, incoming, driver) = connect(socket, TokioTimer::start(), config);
+//!     tokio::spawn(driver);
+//!     let router = Router::new().request("slow", async |(): (), cx| {
+//!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
+//!         Ok(())
+//!     });
+//!     router.serve(&incoming).await;
+//!     Ok::<(), tungstenite::Error>(())
+//! });
+//!
+//! // A client that cancels.
+//! let stream = TcpStream::connect(address).await?;
+//! let url = format!("ws://{address}");
+//! let (socket, _) = client_async_with_config(url, stream, settings).await?;
+//! let (peer, _incoming, driver) = connect(socket, TokioTimer::start(), config);
+//! tokio::spawn(driver);
+//! let sent = peer.call::<()>("slow", ());
+//! peer.flushed().await;
+//! sent.cancel();
+//! assert_eq!(sent.await.unwrap_err().to_string(), "cancelled (caller)");
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod origins;
+mod socket;
+
+use futures_core::Stream;
+use futures_util::Sink;
+use protocol_async::hub::Options;
+use protocol_async::{Incoming, MessageDriver, Peer, Timer, connect_messages};
+use protocol_core::Limits;
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Error, Message};
+
+pub use origins::Origins;
+pub use socket::Socket;
+
+/// Moves the messages of one connection: a future for an executor to run.
+pub type Driver<S, T> = MessageDriver<Socket<S>, T>;
+
+/// Makes a connection out of a WebSocket whose handshake is done. Nothing happens until the driver
+/// is polled.
+///
+/// The driver answers pings and the peer's goodbye, and says goodbye when the connection is over.
+/// The peer's goodbye, or a socket that is gone without one, is the end of input (G7); another
+/// error ends reading and is the driver's output.
+pub fn connect<S, T>(
+    socket: S,
+    timer: T,
+    options: impl Into<Options>,
+) -> (Peer, Incoming, Driver<S, T>)
+where
+    S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
+    T: Timer,
+{
+    connect_messages(Socket::new(socket), timer, options)
+}
+
+/// The settings of a WebSocket that go with these limits.
+///
+/// A message that is longer than [`Limits::message_bytes`] is refused and the connection lives, as
+/// on any other transport, if it is at most twice as long. A still longer one ends the connection,
+/// for tungstenite can't skip it. tungstenite's own limits are 64 MiB for a message, but 16 MiB for
+/// one frame; browsers send a message in one frame.
+#[must_use]
+pub fn settings(limits: &Limits) -> WebSocketConfig {
+    let read = Some(limits.message_bytes.saturating_mul(2));
+    WebSocketConfig::default().max_message_size(read).max_frame_size(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g08_one_frame_may_hold_more_than_a_message_may_so_that_it_can_be_refused() {
+        let limits = Limits::DEFAULT;
+        let WebSocketConfig { max_frame_size, max_message_size, .. } = settings(&limits);
+        assert!(max_frame_size > Some(limits.message_bytes));
+        assert_eq!(max_frame_size, max_message_size);
+    }
+}

@@ -1,0 +1,127 @@
+//! Which web pages may connect.
+
+use std::net::Ipv4Addr;
+
+use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
+use tungstenite::http::StatusCode;
+use tungstenite::http::header::ORIGIN;
+
+/// Which web pages may connect to a server.
+///
+/// A browser lets a page of any site open a WebSocket to any address, that of a server on the same
+/// machine too, and tells the server the page's origin. That is all that keeps strangers out.
+///
+/// A reference to this goes where the handshake takes a callback: `accept_hdr_async(stream,
+/// &origins)`. A page that may not connect is answered 403.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origins {
+    /// Admitted beside the local ones, in the form of the header.
+    allowed: Vec<String>,
+}
+
+impl Origins {
+    /// Pages that this machine serves under a loopback name or address, over HTTP or HTTPS, and
+    /// whoever tells no origin, which no browser can be made to do.
+    ///
+    /// The origin `null` is not among them: a page of any site can have that, in a sandboxed frame.
+    #[must_use]
+    pub const fn local() -> Self {
+        Self { allowed: Vec::new() }
+    }
+
+    /// Admits one more, such as `https://example.com` or `https://example.com:8443`, as browsers
+    /// write it; `null` for local files and sandboxed frames; `*` for every page.
+    #[must_use]
+    pub fn allow(mut self, origin: impl Into<String>) -> Self {
+        self.allowed.push(origin.into());
+        self
+    }
+
+    /// Whether a page of this origin may connect.
+    #[must_use]
+    pub fn admit(&self, origin: &str) -> bool {
+        is_local(origin) || self.allowed.iter().any(|allowed| allowed == origin || allowed == "*")
+    }
+
+    /// The answer to a request that opens a WebSocket: the one that is there, or a refusal.
+    #[expect(clippy::result_large_err, reason = "what tungstenite's callbacks return")]
+    fn judge(&self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        let mut origins = request.headers().get_all(ORIGIN).iter();
+        if origins.all(|origin| origin.to_str().is_ok_and(|origin| self.admit(origin))) {
+            return Ok(response);
+        }
+        let mut refusal = ErrorResponse::new(Some("pages of this origin may not connect\n".into()));
+        *refusal.status_mut() = StatusCode::FORBIDDEN;
+        Err(refusal)
+    }
+}
+
+impl Callback for &Origins {
+    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        self.judge(request, response)
+    }
+}
+
+/// Whether an origin is a page that this machine serves.
+fn is_local(origin: &str) -> bool {
+    let Some((_, authority)) = origin.split_once("://").filter(|(scheme, _)| is_web(scheme)) else {
+        return false;
+    };
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host == "[::1]"
+        || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+}
+
+fn is_web(scheme: &str) -> bool {
+    matches!(scheme, "http" | "https")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_this_machine_are_local_and_those_that_look_so_are_not() {
+        for origin in [
+            "http://localhost",
+            "https://localhost:8443",
+            "http://app.localhost:80",
+            "http://127.0.0.1:3000",
+            "http://127.1.2.3",
+            "http://[::1]",
+            "http://[::1]:3000",
+        ] {
+            assert!(is_local(origin), "{origin}");
+        }
+        for origin in [
+            "",
+            "null",
+            "localhost",
+            "file://",
+            "file://localhost",
+            "http://localhost.example.com",
+            "http://notlocalhost",
+            "http://127.0.0.1.example.com",
+            "http://192.168.0.1",
+            "http://localhost:80@example.com",
+            "http://[::2]:3000",
+            "https://example.com/http://localhost",
+        ] {
+            assert!(!is_local(origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn others_are_admitted_by_name_only() {
+        let origins = Origins::local().allow("https://example.com");
+        assert!(origins.admit("https://example.com") && origins.admit("http://localhost"));
+        assert!(!origins.admit("https://example.com:8443") && !origins.admit("null"));
+        assert!(Origins::local().allow("null").admit("null"));
+        assert!(Origins::local().allow("*").admit("https://example.org"));
+    }
+}
