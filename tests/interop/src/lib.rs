@@ -4,11 +4,17 @@
 //! - [`sdk`] is the crate `agent-client-protocol` in both roles, [`own`] is ours on tokio; the
 //!   agents of both have the methods of `rescind serve`.
 //! - [`lifecycle`] is the script that any client runs against any such agent.
+//! - [`mcp`] is the crate `rmcp` in both roles, and ours as a client, [`tap`] what sees that a side is
+//!   silent about what it was told to cancel.
+//! - [`browser`] is a page in Chromium.
 //! - [`judge`] sits on both sides of a relay at once.
 
+pub mod browser;
 pub mod judge;
 pub mod lifecycle;
+pub mod mcp;
 pub mod own;
 pub mod peers;
 pub mod probe;
 pub mod sdk;
+pub mod tap;

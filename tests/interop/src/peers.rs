@@ -69,6 +69,17 @@ pub fn node(script: &str) -> Option<CommandLine> {
     Some(line(&["node", &folder.join(script).to_string_lossy()]))
 }
 
+/// One of the scripts in `python/`.
+#[must_use]
+pub fn python(script: &str) -> Option<CommandLine> {
+    let interpreter = Path::new(HERE).join("target/python/bin/python");
+    if !interpreter.is_file() {
+        return missing("the Python packages (run tests/interop/install)");
+    }
+    let script = Path::new(HERE).join("python").join(script);
+    Some(line(&[&interpreter.to_string_lossy(), &script.to_string_lossy()]))
+}
+
 /// clangd.
 #[must_use]
 pub fn clangd() -> Option<CommandLine> {
@@ -76,6 +87,16 @@ pub fn clangd() -> Option<CommandLine> {
     match found {
         Some(name) => Some(line(&[name, "--log=error"])),
         None => missing("clangd (apt-get install clangd-19)"),
+    }
+}
+
+/// Chromium.
+#[must_use]
+pub fn chromium() -> Option<CommandLine> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    match names.into_iter().find(|name| on_path(name).is_some()) {
+        Some(name) => Some(line(&[name])),
+        None => missing("Chromium (run tests/interop/install)"),
     }
 }
 

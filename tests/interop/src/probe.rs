@@ -17,6 +17,8 @@ pub struct Probe {
     agent: Child,
     input: Option<ChildStdin>,
     output: Receiver<Value>,
+    /// A method that it answers whatever else it does.
+    ping: &'static str,
     /// What arrived and was not asked for yet.
     kept: Vec<Value>,
 }
@@ -43,7 +45,14 @@ impl Probe {
                 }
             }
         });
-        Self { agent, input: Some(input), output, kept: Vec::new() }
+        Self { agent, input: Some(input), output, ping: "echo", kept: Vec::new() }
+    }
+
+    /// Asks for this, instead of an echo, to find out whether it lives.
+    #[must_use]
+    pub fn alive_by(mut self, ping: &'static str) -> Self {
+        self.ping = ping;
+        self
     }
 
     /// Writes lines, all at once.
@@ -60,7 +69,7 @@ impl Probe {
 
     /// Asks something else, and says whether the agent is still there to answer.
     pub fn is_alive(&mut self) -> bool {
-        let ping = json!({ "jsonrpc": "2.0", "id": "ping", "method": "echo", "params": [] });
+        let ping = json!({ "jsonrpc": "2.0", "id": "ping", "method": self.ping, "params": {} });
         self.send(&[&ping.to_string()]);
         self.find(|message| message["id"] == "ping").is_some()
     }

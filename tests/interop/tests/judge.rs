@@ -44,6 +44,31 @@ fn our_relay_lsp_to_acp() {
     judge_ours([Protocol::LSP, Protocol::ACP], relay);
 }
 
+#[test]
+fn our_relay_mcp_2025() {
+    judge_ours([Protocol::MCP_2025; 2], relay("mcp-2025-11-25", &[]));
+}
+
+#[test]
+fn our_relay_mcp() {
+    judge_ours([Protocol::MCP; 2], relay("mcp", &[]));
+}
+
+#[test]
+fn our_relay_mcp_three_hops() {
+    judge_ours([Protocol::MCP; 2], relay("mcp", &relay("mcp", &relay("mcp", &[]))));
+}
+
+/// Each way between a protocol that answers what was cancelled, and one that does not.
+#[test]
+fn our_relay_acp_to_mcp_and_back() {
+    let names = ["acp", "mcp-2025-11-25"];
+    for [up, down] in [names, [names[1], names[0]]] {
+        let relay = line(&[rescind(), "relay", "--up", up, "--down", down, "--"]);
+        judge_ours([up, down].map(|name| Protocol::named(name).expect("it is known")), relay);
+    }
+}
+
 /// What the wrong relays have in common is not what their faults are found by.
 #[test]
 fn small_relay_keeps_the_rules_that_the_faults_break() {
@@ -71,6 +96,19 @@ fn relay_that_renames_ids_and_forwards_cancels_unrenamed_is_found() {
 #[test]
 fn relay_that_tunnels_is_found() {
     finds("tunnels", &[Rule::CancelOfNothing, Rule::MalformedCancel, Rule::Batch, Rule::Form]);
+}
+
+/// What it does right elsewhere is wrong in MCP: it passes on what it is given.
+#[test]
+fn relay_that_answers_what_was_cancelled_is_found() {
+    for protocol in [Protocol::MCP_2025, Protocol::MCP] {
+        let relay = line(&[env!("CARGO_BIN_EXE_wrong_relay"), "none"]);
+        let verdict = judge([protocol; 2], relay, Duration::from_millis(300));
+        let said: String = verdict.findings.iter().map(|finding| finding.what.as_str()).collect();
+        assert!(verdict.broken().contains(&Rule::Silence));
+        let is_progress_too = said.contains("notifications/progress");
+        assert_eq!(is_progress_too, protocol == Protocol::MCP, "{}", protocol.name);
+    }
 }
 
 #[test]

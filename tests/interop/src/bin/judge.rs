@@ -1,5 +1,5 @@
-//! Judges a relay: `judge [--near acp|lsp] [--far acp|lsp] [--patience SECONDS] -- RELAY…`, to which
-//! the far end's command is appended. Prints a verdict on each rule, and exits 1 if one is broken.
+//! Judges a relay: `judge [--near PROTOCOL] [--far PROTOCOL] [--patience SECONDS] -- RELAY…`, to which
+//! the far end's command is appended. PROTOCOL is acp, lsp, mcp-2025-11-25 or mcp. Prints a verdict on each rule, and exits 1 if one is broken.
 
 use std::env;
 use std::process::ExitCode;
@@ -20,7 +20,9 @@ fn main() -> ExitCode {
         };
     }
     let Some(trial) = trial(&arguments) else {
-        eprintln!("usage: judge [--near acp|lsp] [--far acp|lsp] [--patience SECONDS] -- RELAY...");
+        eprintln!(
+            "usage: judge [--near PROTOCOL] [--far PROTOCOL] [--patience SECONDS] -- RELAY..."
+        );
         return ExitCode::from(USAGE);
     };
     let verdict = trial.run();

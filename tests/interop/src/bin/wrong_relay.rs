@@ -95,7 +95,7 @@ impl Table {
             let times = if fault == Fault::AnswersTwice { 2 } else { 1 };
             return vec![message; times];
         };
-        if method == "$/cancel_request" {
+        if matches!(method, "$/cancel_request" | "notifications/cancelled") {
             return self.cancel(message, way, fault);
         }
         if let Some(id) = id {

@@ -15,6 +15,32 @@ pub struct Protocol {
     pub cancel: &'static str,
     /// The member of the cancel's params that names the request.
     pub target: &'static str,
+    /// What a cancelled request still gets.
+    pub cancelled: Cancelled,
+    /// Methods of requests that can't be cancelled.
+    pub uncancellable: &'static [&'static str],
+    /// Who may cancel.
+    pub cancellers: Cancellers,
+}
+
+/// What a cancelled request still gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// Its answer, as any other.
+    Answered,
+    /// Progress, if that goes on; no answer.
+    Unanswered,
+    /// Nothing at all.
+    Silence,
+}
+
+/// Who may cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancellers {
+    /// The client and the server.
+    Both,
+    /// Only the client.
+    Client,
 }
 
 impl Protocol {
@@ -24,6 +50,9 @@ impl Protocol {
         framing: Framing::Newline,
         cancel: "$/cancel_request",
         target: "requestId",
+        cancelled: Cancelled::Answered,
+        uncancellable: &[],
+        cancellers: Cancellers::Both,
     };
 
     /// Language Server Protocol 3.17.
@@ -32,12 +61,38 @@ impl Protocol {
         framing: Framing::ContentLength,
         cancel: "$/cancelRequest",
         target: "id",
+        cancelled: Cancelled::Answered,
+        uncancellable: &[],
+        cancellers: Cancellers::Both,
     };
+
+    /// Model Context Protocol 2025-11-25 on stdio.
+    pub const MCP_2025: Self = Self {
+        name: "mcp-2025-11-25",
+        framing: Framing::Newline,
+        cancel: "notifications/cancelled",
+        target: "requestId",
+        cancelled: Cancelled::Unanswered,
+        uncancellable: &["initialize"],
+        cancellers: Cancellers::Both,
+    };
+
+    /// Model Context Protocol 2026-07-28 on stdio.
+    pub const MCP: Self = Self {
+        name: "mcp",
+        cancelled: Cancelled::Silence,
+        uncancellable: &[],
+        cancellers: Cancellers::Client,
+        ..Self::MCP_2025
+    };
+
+    /// Every protocol.
+    pub const ALL: [Self; 4] = [Self::ACP, Self::LSP, Self::MCP_2025, Self::MCP];
 
     /// The protocol of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::ACP, Self::LSP].into_iter().find(|protocol| protocol.name == name)
+        Self::ALL.into_iter().find(|protocol| protocol.name == name)
     }
 }
 

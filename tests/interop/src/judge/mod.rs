@@ -9,12 +9,13 @@ mod message;
 mod play;
 mod rules;
 mod scenarios;
+mod silent;
 
 use std::fmt;
 use std::time::Duration;
 
 pub use bench::{Side, tunnel};
-pub use message::{Framing, Protocol};
+pub use message::{Cancelled, Cancellers, Framing, Protocol};
 pub use rules::Rule;
 pub use scenarios::{SCENARIOS, Scenario};
 
@@ -70,7 +71,10 @@ impl Trial {
         let mut checks = Checks::default();
         for scenario in SCENARIOS {
             for (caller, protocol) in [(Side::Near, self.near), (Side::Far, self.far)] {
-                if !scenario.applies(protocol) {
+                let is_server = caller == Side::Far;
+                if !scenario.applies(protocol)
+                    || is_server && protocol.cancellers == Cancellers::Client
+                {
                     continue;
                 }
                 let broken = self.play(scenario, caller, &mut checks);
@@ -94,7 +98,7 @@ impl Trial {
         // Where it stopped short, the rules say what was missing.
         let played = (scenario.run)(&mut play).and_then(|()| play.barrier());
         play.finish();
-        rules::check(&bench.log, checks);
+        rules::check(&bench.log, protocols, checks);
         let mut broken = checks.take_broken();
         if played.is_none() && broken.is_empty() {
             broken.push((Rule::ForwardedOnce, "the scenario came to a halt".into()));

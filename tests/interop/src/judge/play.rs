@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Entry, Side, What};
-use super::message::{CancelTarget, Message, Protocol};
+use super::message::{CancelTarget, Cancelled, Message, Protocol};
 
 /// A scenario at work. What returns an `Option` waits, and is `None` when it waited in vain.
 #[derive(Debug)]
@@ -33,9 +33,15 @@ impl<'a> Play<'a> {
 
     /// The text of a request, and the tag that tells it from all others.
     pub(super) fn request_text(&mut self, id: &Value) -> (String, u64) {
+        self.request_of("work", id)
+    }
+
+    /// As [`request_text`](Self::request_text), of that method. Its tag is its progress token too.
+    pub(super) fn request_of(&mut self, method: &str, id: &Value) -> (String, u64) {
         self.tags += 1;
-        let params = json!({ "tag": self.tags, "text": "hé" });
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": "work", "params": params });
+        let meta = json!({ "progressToken": self.tags });
+        let params = json!({ "tag": self.tags, "text": "hé", "_meta": meta });
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         (request.to_string(), self.tags)
     }
 
@@ -102,14 +108,26 @@ impl<'a> Play<'a> {
         self.answer(far, &json!({ "result": { "far": far, "text": "é" } }));
     }
 
-    /// Answers that the request was cancelled.
+    /// Answers that the request was cancelled, where its protocol wants that.
     pub(super) fn confirm_cancel(&mut self, far: &Value) {
+        if self.bench.protocol(self.callee()).cancelled != Cancelled::Answered {
+            return;
+        }
         let error = json!({ "code": -32800, "message": "Request cancelled" });
         self.answer(far, &json!({ "error": error }));
     }
 
-    /// Waits for an answer at the caller.
+    /// Waits for an answer at the caller; for nothing but what is under way, if there is none to a
+    /// request that it has cancelled.
     pub(super) fn answered(&mut self, id: &Value) -> Option<()> {
+        let is_cancel = |entry: &Entry| {
+            let cancel = Message::Cancel(CancelTarget::Id(id.clone()));
+            entry.side == self.caller && matches!(&entry.what, What::Sent(sent) if *sent == cancel)
+        };
+        let is_silent = self.protocol().cancelled != Cancelled::Answered;
+        if is_silent && self.bench.log.iter().any(is_cancel) {
+            return self.barrier();
+        }
         self.wait(self.caller, |message| match message {
             Message::Response { id: answered, .. } if answered == id => Some(()),
             _ => None,

@@ -7,7 +7,7 @@ use std::mem;
 use serde_json::Value;
 
 use super::bench::{Entry, Side, What};
-use super::message::{CancelTarget, Message, Request};
+use super::message::{CancelTarget, Cancelled, Message, Protocol, Request};
 
 /// What a relay owes to both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,8 +22,10 @@ pub enum Rule {
     AnswerUnchanged,
     /// Once, naming the id that the request has on that side.
     CancelForwarded,
-    /// Unknown ids, answered requests, ids of another side or type.
+    /// Unknown ids, answered requests, those that can't be cancelled, ids of another side or type.
     CancelOfNothing,
+    /// Where the protocol wants that: no answer, nor progress if it wants none.
+    Silence,
     /// Not in any form.
     MalformedCancel,
     /// Nor are its members, where the protocol has no batches.
@@ -38,13 +40,14 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ForwardedOnce,
         Self::OwnIds,
         Self::AnsweredOnce,
         Self::AnswerUnchanged,
         Self::CancelForwarded,
         Self::CancelOfNothing,
+        Self::Silence,
         Self::MalformedCancel,
         Self::Batch,
         Self::Notifications,
@@ -62,6 +65,9 @@ impl fmt::Display for Rule {
             Self::AnswerUnchanged => "the answer is the one that was given",
             Self::CancelForwarded => "each cancel of a live request arrives once, with the far id",
             Self::CancelOfNothing => "no cancel of an unknown or answered target arrives",
+            Self::Silence => {
+                "nothing is said about a cancelled request, where the protocol says so"
+            }
             Self::MalformedCancel => "no malformed cancel arrives",
             Self::Batch => "no batch arrives, nor its members",
             Self::Notifications => "each notification arrives once, in order, as it was",
@@ -96,9 +102,10 @@ impl Checks {
 }
 
 /// Checks a whole log, in both directions.
-pub(super) fn check(log: &[Entry], checks: &mut Checks) {
-    for caller in [Side::Near, Side::Far] {
-        let mut direction = Direction::new(caller, checks);
+pub(super) fn check(log: &[Entry], [near, far]: [Protocol; 2], checks: &mut Checks) {
+    let withheld = withheld(log, near);
+    for (caller, protocols) in [(Side::Near, [near, far]), (Side::Far, [far, near])] {
+        let mut direction = Direction::new(caller, protocols, &withheld, checks);
         log.iter().for_each(|entry| direction.take(entry));
         direction.settle();
     }
@@ -114,6 +121,12 @@ pub(super) fn check(log: &[Entry], checks: &mut Checks) {
 /// What one side asked, and what became of it on the other.
 struct Direction<'a> {
     caller: Side,
+    /// What the caller speaks.
+    protocol: Protocol,
+    /// What the callee speaks.
+    callee: Protocol,
+    /// Notifications that must not arrive.
+    withheld: &'a [Value],
     checks: &'a mut Checks,
     asked: Vec<Asked>,
     /// The tags that batches had.
@@ -154,9 +167,17 @@ enum Twin {
 }
 
 impl<'a> Direction<'a> {
-    fn new(caller: Side, checks: &'a mut Checks) -> Self {
+    fn new(
+        caller: Side,
+        [protocol, callee]: [Protocol; 2],
+        withheld: &'a [Value],
+        checks: &'a mut Checks,
+    ) -> Self {
         Self {
             caller,
+            protocol,
+            callee,
+            withheld,
             checks,
             asked: Vec::new(),
             batched: Vec::new(),
@@ -205,7 +226,11 @@ impl<'a> Direction<'a> {
                 self.asked.push(Asked::new(request.clone(), twin, deserted));
             }
             Message::Cancel(CancelTarget::Id(id)) => {
-                let named = self.in_flight().find(|asked| asked.request.id == *id);
+                let Protocol { uncancellable, .. } = self.protocol;
+                let named = self.in_flight().find(|asked| {
+                    asked.request.id == *id
+                        && !uncancellable.contains(&asked.request.method.as_str())
+                });
                 if let Some(asked) = named.filter(|asked| !asked.cancelled) {
                     asked.cancelled = true;
                     asked.answered_before_cancel = asked.given.is_some();
@@ -221,7 +246,11 @@ impl<'a> Direction<'a> {
                 let members = batch.as_array().into_iter().flatten();
                 self.batched.extend(members.filter_map(|member| member["params"]["tag"].as_u64()));
             }
-            Message::Notification(notification) => self.notified.push(notification.clone()),
+            Message::Notification(notification) => {
+                if !self.withheld.contains(notification) {
+                    self.notified.push(notification.clone());
+                }
+            }
             Message::Response { .. } => self.unanswerable += 1,
         }
     }
@@ -244,7 +273,13 @@ impl<'a> Direction<'a> {
             Message::Batch(batch) => {
                 self.checks.check(Rule::Batch, false, || batch.to_string());
             }
-            Message::Notification(notification) => self.notifications.push(notification.clone()),
+            Message::Notification(notification) => {
+                if self.withheld.contains(notification) {
+                    self.checks.check(Rule::Silence, false, || notification.to_string());
+                } else {
+                    self.notifications.push(notification.clone());
+                }
+            }
             // Of the other direction, or judged by its form.
             Message::Response { .. } | Message::Other(_) => {}
         }
@@ -289,8 +324,12 @@ impl<'a> Direction<'a> {
             .iter_mut()
             .filter(|asked| asked.request.id == *id && asked.answers.is_empty())
             .collect();
-        // The refusal of a duplicate may come before the answer of the first.
-        open.sort_by_key(|asked| refused && asked.twin == Twin::None);
+        // The refusal of a duplicate may come before the answer of the first, and an answer is that
+        // of whoever may get one.
+        let is_silent = self.protocol.cancelled != Cancelled::Answered;
+        open.sort_by_key(|asked| {
+            (is_silent && asked.cancelled, refused && asked.twin == Twin::None)
+        });
         if let Some(asked) = open.into_iter().next() {
             asked.answers.push(answer.clone());
         } else if let Some(asked) = self.asked.iter_mut().find(|asked| asked.request.id == *id) {
@@ -306,7 +345,7 @@ impl<'a> Direction<'a> {
 
     fn settle(mut self) {
         for asked in mem::take(&mut self.asked) {
-            asked.settle(self.checks);
+            asked.settle([self.protocol, self.callee], self.checks);
         }
         if !self.notified.is_empty() || !self.notifications.is_empty() {
             let (sent, arrived) = (&self.notified, &self.notifications);
@@ -338,7 +377,7 @@ impl Asked {
         }
     }
 
-    fn settle(&self, checks: &mut Checks) {
+    fn settle(&self, [protocol, callee]: [Protocol; 2], checks: &mut Checks) {
         let id = &self.request.id;
         let forwarded = self.forwarded.len();
         let expected = match self.twin {
@@ -352,19 +391,26 @@ impl Asked {
         checks.check(Rule::ForwardedOnce, expected.contains(&forwarded), what);
 
         let answers = self.answers.len();
-        let holds = answers == 1 || (self.orphaned && answers == 0);
-        let rule = if self.deserted { Rule::Ends } else { Rule::AnsweredOnce };
+        let is_silent = self.cancelled && protocol.cancelled != Cancelled::Answered;
+        let (rule, holds) = match self.deserted {
+            _ if is_silent => (Rule::Silence, answers <= usize::from(self.answered_before_cancel)),
+            true => (Rule::Ends, answers == 1),
+            false => (Rule::AnsweredOnce, answers == 1 || (self.orphaned && answers == 0)),
+        };
         checks.check(rule, holds, || format!("the request with {id} was answered {answers} times"));
 
         if self.twin == Twin::None {
-            self.settle_answer(checks);
+            self.settle_answer(callee, checks);
         }
         self.settle_cancels(checks);
     }
 
-    fn settle_answer(&self, checks: &mut Checks) {
+    fn settle_answer(&self, callee: Protocol, checks: &mut Checks) {
         let Some(answer) = self.answers.first() else { return };
+        // Where the callee owes no answer to what was cancelled, the relay does not wait for one.
+        let is_settled_here = self.cancelled && callee.cancelled != Cancelled::Answered;
         let holds = match &self.given {
+            _ if is_settled_here && answer["error"]["code"] == -32800 => true,
             Some(given) if !well_formed(given) => {
                 answer["error"].is_object() && well_formed(answer)
             }
@@ -393,6 +439,35 @@ impl Asked {
             checks.check(Rule::CancelOfNothing, cancels == 0, what);
         }
     }
+}
+
+/// The progress that the server gave after the client's cancel had reached it, where the client is
+/// to hear none of it.
+fn withheld(log: &[Entry], near: Protocol) -> Vec<Value> {
+    let mut withheld = Vec::new();
+    if near.cancelled != Cancelled::Silence {
+        return withheld;
+    }
+    let mut far = BTreeMap::new();
+    let mut silenced = Vec::new();
+    for entry in log.iter().filter(|entry| entry.side == Side::Far) {
+        match &entry.what {
+            What::Arrived(Message::Request(request), _) => {
+                far.insert(request.id.to_string(), request.tag);
+            }
+            What::Arrived(Message::Cancel(CancelTarget::Id(id)), _) => {
+                silenced.extend(far.get(&id.to_string()).copied().flatten());
+            }
+            What::Sent(Message::Notification(notification)) => {
+                let token = notification["params"]["progressToken"].as_u64();
+                if token.is_some_and(|token| silenced.contains(&token)) {
+                    withheld.push(notification.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    withheld
 }
 
 fn well_formed(answer: &Value) -> bool {

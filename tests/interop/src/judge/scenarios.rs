@@ -2,41 +2,61 @@
 
 use serde_json::{Value, json};
 
-use super::message::{Framing, Protocol};
+use super::message::{Cancelled, Framing, Protocol};
 use super::play::Play;
+use super::silent::{cancel_refused, late_of_many, token_after_cancel};
 
 /// One conversation with a relay.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
-    only: Option<Framing>,
+    only: fn(Protocol) -> bool,
     pub(super) run: fn(&mut Play<'_>) -> Option<()>,
 }
 
 impl Scenario {
     const fn new(name: &'static str, run: fn(&mut Play<'_>) -> Option<()>) -> Self {
-        Self { name, only: None, run }
+        Self { name, only: |_| true, run }
     }
 
-    const fn only(self, framing: Framing) -> Self {
-        Self { only: Some(framing), ..self }
+    const fn only(self, only: fn(Protocol) -> bool) -> Self {
+        Self { only, ..self }
     }
 
     pub(super) fn applies(&self, protocol: Protocol) -> bool {
-        self.only.is_none_or(|framing| framing == protocol.framing)
+        (self.only)(protocol)
     }
+}
+
+const fn by_lines(protocol: Protocol) -> bool {
+    matches!(protocol.framing, Framing::Newline)
+}
+
+const fn with_headers(protocol: Protocol) -> bool {
+    matches!(protocol.framing, Framing::ContentLength)
+}
+
+const fn silent(protocol: Protocol) -> bool {
+    !matches!(protocol.cancelled, Cancelled::Answered)
+}
+
+const fn has_uncancellable(protocol: Protocol) -> bool {
+    !protocol.uncancellable.is_empty()
 }
 
 /// Every scenario.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario::new("ids of every kind in flight at once", ids_of_every_kind),
-    Scenario::new("ids beyond 32 bits", large_ids).only(Framing::Newline),
+    Scenario::new("ids beyond 32 bits", large_ids).only(by_lines),
     Scenario::new("the same id in flight both ways", same_id_both_ways),
     Scenario::new("cancel a live request", cancel_live),
     Scenario::new("cancel twice", cancel_twice),
     Scenario::new("cancel, answered with a result", cancel_answered_with_result),
     Scenario::new("cancel, progress, then an answer", progress_after_cancel),
+    Scenario::new("cancel, progress by its token, then an answer", token_after_cancel).only(silent),
+    Scenario::new("cancel, then both progress and an answer, of many", late_of_many).only(silent),
+    Scenario::new("cancel what can't be cancelled", cancel_refused).only(has_uncancellable),
     Scenario::new("cancel what is unknown", cancel_unknown),
     Scenario::new("cancel what is answered", cancel_answered),
     Scenario::new("cancel malformed", cancel_malformed),
@@ -56,8 +76,8 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario::new("messages that are none", garbage),
     Scenario::new("notifications in order, tokens untouched", notifications),
     Scenario::new("byte by byte", byte_by_byte),
-    Scenario::new("blank lines and CRLF", blank_lines).only(Framing::Newline),
-    Scenario::new("headers of every spelling", header_spellings).only(Framing::ContentLength),
+    Scenario::new("blank lines and CRLF", blank_lines).only(by_lines),
+    Scenario::new("headers of every spelling", header_spellings).only(with_headers),
     Scenario::new("a message of 5 MiB", large_message),
     Scenario::new("two hundred, every third cancelled", many),
     Scenario::new("the caller hangs up", caller_hangs_up),
@@ -400,7 +420,7 @@ fn garbage(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn notification(method: &str, params: &Value) -> String {
+pub(super) fn notification(method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
 }
 

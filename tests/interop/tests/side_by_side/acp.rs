@@ -1,20 +1,13 @@
-//! The known bugs that show from outside, tried on the SDKs and on us: docs/interop.md.
-//! `BLESS=1` rewrites it.
+//! The ACP SDKs and our agent on tokio.
 
-use std::path::Path;
-use std::{env, fs};
-
-use rescind_interop::judge::{Rule, SCENARIOS};
 use rescind_interop::peers::{line, node};
 use rescind_interop::probe::Probe;
 use serde_json::{Value, json};
 
-struct Row {
-    bug: &'static str,
-    what: &'static str,
-    ours: &'static str,
-    run: fn(&mut Probe) -> String,
-}
+use crate::wire::{
+    Row, bad_envelope, batch, columns, id_fraction, id_true, invalid_utf8, life, ours_is, request,
+    secret_in_bad_json, unknown_response, words,
+};
 
 const ROWS: &[Row] = &[
     Row {
@@ -102,10 +95,6 @@ const ROWS: &[Row] = &[
     },
 ];
 
-fn request(id: &Value, method: &str, params: &Value) -> String {
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
-}
-
 fn cancel(id: &Value) -> String {
     let params = json!({ "requestId": id });
     json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": params }).to_string()
@@ -113,21 +102,6 @@ fn cancel(id: &Value) -> String {
 
 fn long() -> Value {
     json!({ "ms": 600_000 })
-}
-
-/// An answer in a few words.
-fn words(answer: Option<&Value>) -> String {
-    match answer {
-        None => "no answer".into(),
-        Some(answer) => match answer["error"]["code"].as_i64() {
-            Some(code) => code.to_string(),
-            None => "a result".into(),
-        },
-    }
-}
-
-fn life(probe: &mut Probe) -> &'static str {
-    if probe.is_alive() { "lives on" } else { "dead" }
 }
 
 /// Makes the agent call us: `sleep`, on behalf of request 1.
@@ -144,35 +118,6 @@ fn malformed_response(probe: &mut Probe) -> String {
         None => "the call never settles".into(),
         answer => format!("the call fails, {}", words(answer.as_ref())),
     }
-}
-
-/// How a request was refused, and whether the refusal can be told from others.
-fn refused(probe: &mut Probe, line: &str, id: &Value) -> String {
-    probe.send(&[line]);
-    let answer = probe.answer_or_refusal(id);
-    match (words(answer.as_ref()).as_str(), answer) {
-        (words, Some(answer)) if answer.get("id") == Some(id) => format!("{words}, with the id"),
-        (words, Some(_)) => format!("{words}, id null"),
-        (words, None) => words.into(),
-    }
-}
-
-fn bad_envelope(probe: &mut Probe) -> String {
-    refused(probe, r#"{"jsonrpc":"2.0","id":5,"method":7}"#, &json!(5))
-}
-
-fn secret_in_bad_json(probe: &mut Probe) -> String {
-    probe.send(&[r#"{"jsonrpc":"2.0","id":5,"method":"login","params":{"password":"hunter2",}}"#]);
-    let answer = probe.answer_or_refusal(&json!(5));
-    let echoed = answer.as_ref().is_some_and(|answer| answer.to_string().contains("hunter2"));
-    let echo = if echoed { "the secret echoed" } else { "nothing echoed" };
-    format!("{}, {echo}", words(answer.as_ref()))
-}
-
-fn invalid_utf8(probe: &mut Probe) -> String {
-    probe.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"\xff\xfe\"}\n");
-    let answer = words(probe.answer_or_refusal(&json!(5)).as_ref());
-    format!("{answer}, {}", life(probe))
 }
 
 fn duplicate_id(probe: &mut Probe) -> String {
@@ -227,14 +172,6 @@ fn other_json_type(probe: &mut Probe) -> String {
     }
 }
 
-fn id_true(probe: &mut Probe) -> String {
-    refused(probe, r#"{"jsonrpc":"2.0","id":true,"method":"echo","params":[]}"#, &json!(true))
-}
-
-fn id_fraction(probe: &mut Probe) -> String {
-    refused(probe, r#"{"jsonrpc":"2.0","id":1.5,"method":"echo","params":[]}"#, &json!(1.5))
-}
-
 fn end_of_input(probe: &mut Probe) -> String {
     its_call(probe);
     if probe.ends() { "ends".into() } else { "works on".into() }
@@ -265,33 +202,6 @@ fn withdrawn(probe: &mut Probe) -> String {
     }
 }
 
-fn long_line(probe: &mut Probe) -> String {
-    let id = json!(7);
-    probe.send(&[&request(&id, "echo", &json!(["x".repeat(17 << 20)]))]);
-    let answer = words(probe.answer_or_refusal(&id).as_ref());
-    format!("{answer}, {}", life(probe))
-}
-
-fn unknown_response(probe: &mut Probe) -> String {
-    probe.send(&[r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#]);
-    match probe.rest().len() {
-        0 => life(probe).into(),
-        _ => format!("complains, {}", life(probe)),
-    }
-}
-
-fn batch(probe: &mut Probe) -> String {
-    let (one, two) = (json!(1), json!(2));
-    let members = [request(&one, "echo", &json!([])), request(&two, "echo", &json!([]))];
-    probe.send(&[&format!("[{}]", members.join(","))]);
-    let answers = probe.rest();
-    match &answers[..] {
-        [] => format!("no answer, {}", life(probe)),
-        [one] if one["id"].is_null() => format!("one {}, id null", words(Some(one))),
-        answers => format!("{} answers", answers.len()),
-    }
-}
-
 fn panic(probe: &mut Probe) -> String {
     let id = json!(7);
     probe.send(&[&request(&id, "panic", &json!([]))]);
@@ -299,36 +209,23 @@ fn panic(probe: &mut Probe) -> String {
     format!("{answer}, {}", life(probe))
 }
 
-#[test]
-fn docs_say_what_each_does() {
-    let rust = line(&[env!("CARGO_BIN_EXE_sdk_agent")]);
-    let own = line(&[env!("CARGO_BIN_EXE_own_agent")]);
-    let typescript = node("acp_agent.mjs");
-    let mut table = String::new();
-    for Row { bug, what, ours, run } in ROWS {
-        assert_eq!(run(&mut Probe::start(&own)), *ours, "{bug}: {what}");
-        let rust = run(&mut Probe::start(&rust));
-        let typescript = typescript.as_ref().map(|agent| run(&mut Probe::start(agent)));
-        let typescript = typescript.as_deref().unwrap_or("?");
-        table += &format!("| {bug} | {what} | {rust} | {typescript} | {ours} |\n");
-    }
-    print!("{table}");
-    if typescript.is_some() {
-        let rules: String = Rule::ALL.iter().map(|rule| format!("- {rule}\n")).collect();
-        let document = include_str!("side_by_side.page")
-            .replace("{table}", &table)
-            .replace("{rules}", &rules)
-            .replace("{scenarios}", &SCENARIOS.len().to_string());
-        committed(&document);
-    }
+fn long_line(probe: &mut Probe) -> String {
+    let id = json!(7);
+    probe.send(&[&request(&id, "echo", &json!(["x".repeat(17 << 20)]))]);
+    let answer = words(probe.answer_or_refusal(&id).as_ref());
+    format!("{answer}, {}", life(probe))
 }
 
-fn committed(document: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/interop.md");
-    if env::var("BLESS").as_deref() == Ok("1") {
-        fs::write(path, document).expect("docs/ can be written to");
-    } else {
-        let committed = fs::read_to_string(path).expect("docs/interop.md is committed");
-        assert_eq!(committed, document, "BLESS=1 rewrites it");
-    }
+/// The table; `None` if a peer is missing.
+pub(crate) fn table() -> Option<String> {
+    let own = line(&[env!("CARGO_BIN_EXE_own_agent")]);
+    let [own] = columns(ROWS, &[own], Probe::start);
+    ours_is(ROWS, &own);
+    let peers = [line(&[env!("CARGO_BIN_EXE_sdk_agent")]), node("acp_agent.mjs")?];
+    let [rust, typescript] = columns(ROWS, &peers, Probe::start);
+    let rows = ROWS.iter().zip(rust).zip(typescript);
+    let lines = rows.map(|((Row { bug, what, ours, .. }, rust), typescript)| {
+        format!("| {bug} | {what} | {rust} | {typescript} | {ours} |\n")
+    });
+    Some(lines.collect())
 }

@@ -1,0 +1,62 @@
+//! What the judge tries where a cancelled request is not answered, and some can't be cancelled.
+
+use serde_json::{Value, json};
+
+use super::play::Play;
+use super::scenarios::notification;
+
+fn progress(token: u64, progress: u64) -> String {
+    notification("notifications/progress", &json!({ "progressToken": token, "progress": progress }))
+}
+
+/// Progress before the cancel arrives, after it does and after the answer; beside it that of a
+/// request that goes on.
+pub(super) fn token_after_cancel(play: &mut Play<'_>) -> Option<()> {
+    let (id, other) = (json!(9033), json!(9034));
+    let (request, tag) = play.request_text(&id);
+    let (request_2, tag_2) = play.request_text(&other);
+    play.send(&[request, request_2]);
+    let (far, far_2) = (play.arrives(tag)?, play.arrives(tag_2)?);
+    play.send_back(&[progress(tag, 1), progress(tag_2, 1)]);
+    play.barrier()?;
+    play.cancel(&id);
+    play.barrier()?;
+    play.send_back(&[progress(tag, 2), progress(tag_2, 2)]);
+    play.finish_call(&far);
+    play.send_back(&[progress(tag_2, 3)]);
+    play.barrier()?;
+    play.finish_call(&far_2);
+    play.answered(&other)
+}
+
+pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
+    let ids: Vec<Value> = (0..20).map(|index| json!(9400 + index)).collect();
+    let mut sent = Vec::new();
+    for id in &ids {
+        let (request, tag) = play.request_text(id);
+        play.send(&[request]);
+        sent.push((tag, play.arrives(tag)?));
+    }
+    let cancels: Vec<String> = ids.iter().step_by(2).map(|id| play.cancel_text(id)).collect();
+    play.send(&cancels);
+    play.barrier()?;
+    for (tag, far) in &sent {
+        play.send_back(&[progress(*tag, 1)]);
+        play.finish_call(far);
+    }
+    ids.iter().try_for_each(|id| play.answered(id))
+}
+
+pub(super) fn cancel_refused(play: &mut Play<'_>) -> Option<()> {
+    for (id, method) in (9035..).zip(play.protocol().uncancellable) {
+        let id = json!(id);
+        let (request, tag) = play.request_of(method, &id);
+        play.send(&[request]);
+        let far = play.arrives(tag)?;
+        play.cancel(&id);
+        play.barrier()?;
+        play.finish_call(&far);
+        play.barrier()?;
+    }
+    Some(())
+}

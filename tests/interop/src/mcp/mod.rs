@@ -1,0 +1,4 @@
+//! Model Context Protocol: clients against `rescind serve`, and servers that have some of its tools.
+
+pub mod own;
+pub mod sdk;
