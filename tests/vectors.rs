@@ -2,8 +2,8 @@
 //!
 //! A vector begins with a line that says what it shows, which bugs (B) and guarantees (G) it holds,
 //! which rule of which protocol asks for it, and which side of the dialect it is. Then come
-//! `{"in": INPUT}` lines, each followed by the `{"out": OUTPUT}` lines that it makes. `BLESS=1 cargo test --test vectors` rewrites the
-//! outputs; read the difference before you commit it.
+//! `{"in": INPUT}` lines, each followed by the `{"out": OUTPUT}` lines that it makes.
+//! `BLESS=1 cargo test --test vectors` rewrites the outputs; read the difference before you commit it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod committed;
@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use libtest_mimic::{Arguments, Trial};
+use protocol_core::Dialect;
 use rescind::step::{Session, StepArgs};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     tests.push(trial("every_bug_and_guarantee_has_a_vector_named_for_it", move || {
         every_bug_and_guarantee_is_shown(&coverage);
     }));
+    tests.push(trial("every_preset_has_vectors", every_preset_has_vectors));
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
@@ -98,6 +100,14 @@ fn every_bug_and_guarantee_is_shown(names: &[String]) {
     for guarantee in 1..=GUARANTEES {
         assert!(named(format!("g{guarantee:02}_")), "G{guarantee} has no vector");
     }
+}
+
+fn every_preset_has_vectors() {
+    let mut presets = Dialect::PRESETS.map(|preset| preset.name);
+    let mut directories: Vec<String> = entries(&directory()).collect();
+    presets.sort_unstable();
+    directories.sort_unstable();
+    assert_eq!(directories, presets);
 }
 
 /// The vectors by their paths: a directory for each dialect.

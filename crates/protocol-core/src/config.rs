@@ -61,10 +61,12 @@ impl Config {
 /// The sum, in bytes, is at most
 /// `message_bytes + header_bytes` (input, in the host's buffer)
 /// `+ 2 x (unsent_bytes + 128 x calls)` (output and the holes it leaves; cancels are always taken)
-/// `+ 512 x calls + (256 + 8 x id_bytes) x requests` (progress tokens that may have to be withheld
+/// `+ 512 x calls + (512 + 10 x id_bytes) x requests` (progress tokens that may have to be withheld
 /// among them; longer ones than `id_bytes` are not followed)
-/// `+ (192 + 2 x id_bytes) x abandoned_ids + (128 + 2 x id_bytes) x early_cancels`, plus the host's
-/// own `O` and `I`, the progress tokens of its calls and the events it has not polled.
+/// `+ (384 + 4 x id_bytes) x abandoned_ids + (128 + 2 x id_bytes) x early_cancels`, plus the host's
+/// own `O` and `I`, the progress tokens of its calls and the events it has not polled. Where cancels
+/// name operations, the output is at most `2 x ((128 + id_bytes) x (calls + abandoned_ids) +
+/// 192 x requests)` more: the cancels that wait for their tokens, and a notice an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
@@ -90,7 +92,9 @@ pub struct Limits {
     pub unsent_bytes: usize,
     /// How many of the calls that were settled without an answer are remembered, so that a late
     /// answer is told from a duplicate, and how many progress tokens of cancelled requests, where
-    /// nothing further may be sent for those; 4,096 each.
+    /// nothing further may be sent for those; 4,096 each. As many answered requests, where a cancel
+    /// of one is acknowledged, and cancels of settled calls that still wait for their acknowledgement
+    /// or their token.
     pub abandoned_ids: usize,
     /// How many cancels that came before their requests are remembered, where the transport can
     /// reorder; 1,024. The oldest is forgotten first.

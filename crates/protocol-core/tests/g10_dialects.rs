@@ -6,16 +6,30 @@ mod support;
 use core::time::Duration;
 
 use protocol_core::{
-    AnswerRule, BatchRule, CancelRule, Cancellers, CapabilityRule, ClosedStream, Config, Dialect,
-    Framing, Grace, IdRule, MessageOrder, OverLimit, PartialResults, ProgressRule, Uncancellable,
+    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
+    ClosedStream, Config, Dialect, Envelope, Framing, Grace, IdRule, MessageOrder, OverLimit,
+    PartialResults, ProgressRule, SessionRule, Uncancellable,
 };
 use support::world::{self, Random, limited};
 
-const CANCELS: [CancelRule; 4] = [
+const STOP: CancelRule = CancelRule::Notification { method: "$/stop", id: "id", reason: None };
+const CANCELS: [CancelRule; 8] = [
     CancelRule::Local,
     CancelRule::ClosedStream,
-    CancelRule::Notification { method: "$/stop", id: "id", reason: None },
+    STOP,
+    STOP,
     CancelRule::Notification { method: "stop", id: "ref", reason: Some("why") },
+    CancelRule::Request {
+        method: "stop",
+        target: CancelTarget::Id { member: "ref" },
+        reason: Some("why"),
+    },
+    CancelRule::Request {
+        method: "work/stop",
+        target: CancelTarget::Operation { starts: &["m"], token: "token", told: "work/stopped" },
+        reason: None,
+    },
+    Dialect::ABP.cancel,
 ];
 const PROGRESS: [&[ProgressRule]; 3] = [&[], Dialect::LSP_3_17.progress, Dialect::MCP.progress];
 const METHODS: [&[&str]; 3] = [&[], &["initialize"], &["m"]];
@@ -48,6 +62,16 @@ fn any<T: Copy>(random: &mut Random, from: &[T]) -> T {
     random.pick(from).expect("there are some")
 }
 
+/// The envelope of ABP has no place for cancels that are notifications, nor for operations.
+fn envelope(random: &mut Random, cancel: CancelRule) -> Envelope {
+    let has_place = match cancel {
+        CancelRule::Local | CancelRule::ClosedStream => true,
+        CancelRule::Request { target: CancelTarget::Id { member: "callId" }, .. } => true,
+        CancelRule::Notification { .. } | CancelRule::Request { .. } => false,
+    };
+    if has_place { any(random, &[Envelope::JsonRpc, Envelope::Abp]) } else { Envelope::JsonRpc }
+}
+
 /// Two hosts that speak any dialect there could be.
 fn generated(random: &mut Random) -> [Config; 2] {
     let mut dialect = Dialect::JSON_RPC;
@@ -55,6 +79,7 @@ fn generated(random: &mut Random) -> [Config; 2] {
     dialect.framing = any(random, &[Framing::Newline, Framing::ContentLength]);
     dialect.ids = any(random, &IDS);
     dialect.cancel = any(random, &CANCELS);
+    dialect.envelope = envelope(random, dialect.cancel);
     dialect.answer = any(random, &ANSWERS);
     dialect.cancelled_message = any(random, &["Cancelled", ""]);
     dialect.grace = any(random, &GRACES);
@@ -67,6 +92,12 @@ fn generated(random: &mut Random) -> [Config; 2] {
     dialect.cancellers = any(random, &CANCELLERS);
     let rules = [CapabilityRule::NotNeeded, Dialect::ACP_DRAFT.capability];
     dialect.capability = any(random, &rules);
+    let opened = SessionRule::Opened { by: "initialize" };
+    dialect.session = any(
+        random,
+        &[SessionRule::NotNeeded, SessionRule::NotNeeded, SessionRule::NotNeeded, opened],
+    );
+    dialect.before_start = any(random, &[BeforeStart::Delivered, BeforeStart::Skipped]);
     dialect.order = any(random, &[MessageOrder::Kept, MessageOrder::MayChange]);
     dialect.closed_stream = any(random, &CLOSED);
     let mut config = limited(Config::new(dialect));
@@ -103,6 +134,21 @@ fn the_random_dialects_meet_everything() {
         "violation batch_refused",
         "sent [{",
         "closed over_limit",
+        "begun",
+        "cancel follows",
+        r#""result":{"status":"cancelled"}"#,
+        r#""method":"work/stopped","params":{"requestId":"#,
+        "-32001",
+        r#"{"ref":1,"cancelled":true}"#,
+        r#""cancelled":false,"reason":"Operation not found""#,
+        r#""cancelled":false,"reason":"Operation already completed""#,
+        r#""cancelled":false,"reason":"Operation can't be cancelled""#,
+        r#""type":"capabilities/cancel-result""#,
+        r#""success":false,"cancelled":true"#,
+        "NOT_INITIALIZED",
+        "violation not_initialized",
+        "violation malformed_cancel",
+        "violation duplicate_response",
     ];
     world::assert_met(1_500, generated, &all);
 }

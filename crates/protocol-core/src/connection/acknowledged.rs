@@ -159,13 +159,14 @@ impl<O, I: Default> Connection<O, I> {
         match target {
             CancelTarget::Id { .. } => {
                 let envelope = self.config().dialect.envelope;
-                let ticket = self.send_cancel_naming(None, why, |out| match envelope {
+                let ticket = self.send_cancel_naming(waiting, why, |out| match envelope {
                     Envelope::JsonRpc => encode::decimal(u64::from(number), out),
                     Envelope::Abp => out.extend_from_slice(abp::token(number).token().as_bytes()),
                 });
                 if let Some(call) = waiting {
                     self.hold_unsent(call, ticket);
                 }
+                self.await_acknowledgement(None);
             }
             CancelTarget::Operation { .. } => {
                 self.our_cancels.tokenless.insert(number);
@@ -174,11 +175,11 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Sends a cancel that names what `name` writes, ahead of everything else, for a call that waits
-    /// for its acknowledgement, if one does. Cancels are taken above the limit, words are not.
+    /// Sends a cancel that names what `name` writes, ahead of everything else. Cancels are taken above
+    /// the limit, words are not.
     fn send_cancel_naming(
         &mut self,
-        awaiting: Option<CallId>,
+        call: Option<CallId>,
         why: Option<&str>,
         name: impl Fn(&mut Vec<u8>),
     ) -> Ticket {
@@ -189,9 +190,7 @@ impl<O, I: Default> Connection<O, I> {
         let staged = self.outbox.stage(limit, |out| write(out, why));
         let staged = staged.or_else(|_| self.outbox.stage(usize::MAX, |out| write(out, None)));
         let staged = staged.expect("no limit was given");
-        let ticket = self.commit_cancel(staged, awaiting);
-        self.await_acknowledgement(awaiting);
-        ticket
+        self.commit_cancel(staged, call)
     }
 
     /// Sends a cancel of the host's own routing, behind all others: its request may still be waiting
@@ -200,14 +199,14 @@ impl<O, I: Default> Connection<O, I> {
         let number = self.machine.next_number();
         let (dialect, stamp) = (self.config().dialect, self.stamp());
         let name = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
-        let staged =
-            self.stage(|out| write_cancel(out, &dialect, number, &name, None, stamp))?;
+        let staged = self.stage(|out| write_cancel(out, &dialect, number, name, None, stamp))?;
         self.outbox.commit(staged, TransmitKind::Cancel, None);
         self.await_acknowledgement(None);
         Ok(())
     }
 
-    /// A cancel was queued under the next number.
+    /// A cancel was queued under the next number, for a call that waits for the acknowledgement, if one
+    /// does.
     fn await_acknowledgement(&mut self, awaiting: Option<CallId>) {
         let number = self.machine.take_number();
         self.our_cancels.unacknowledged.insert(number, awaiting);
@@ -285,6 +284,7 @@ impl<O, I: Default> Connection<O, I> {
         self.send_cancel_naming(awaiting, None, |out| {
             out.extend_from_slice(token.token().as_bytes());
         });
+        self.await_acknowledgement(awaiting);
         awaiting.map(|_| Routed::Done)
     }
 

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::inputs::number_of;
 use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session, put, write_reply};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
@@ -16,7 +15,8 @@ use crate::id::WireId;
 use crate::machine::{CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase};
 use crate::outbox::{Full, Staged};
 use crate::time::Timestamp;
-use crate::wire::{abp, decode, encode};
+use crate::wire::abp::{self, Asked};
+use crate::wire::{decode, encode};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
@@ -54,7 +54,8 @@ impl<O, I: Default> Connection<O, I> {
         let call = self.machine.call(&options, now).expect("admit_call said so");
         let params = params.raw();
         let dialect = self.machine.config().dialect;
-        if let Some(why) = uncancellable(&dialect, method, params) {
+        let asked = Asked::by(method);
+        if let Some(why) = uncancellable(&dialect, (asked, method), params) {
             self.machine.refuse_cancels_of(call, why);
         }
         if options.idle_timeout.is_some() {
@@ -71,7 +72,7 @@ impl<O, I: Default> Connection<O, I> {
         put(
             &mut self.outgoing,
             call.slot(),
-            Outgoing { data, unsent: None, declares, server_ends, session },
+            Outgoing { data, unsent: None, declares, server_ends, session, asked },
         );
         self.carry_out_command(Cargo::Staged { message: staged, batch: None, concludes: None });
         Ok(call)
@@ -148,7 +149,7 @@ impl<O, I: Default> Connection<O, I> {
         if let CancelRule::Local | CancelRule::ClosedStream = rule {
             return Err(Refusal::NoCancel);
         }
-        let call = number_of(id.token()).and_then(|number| self.machine.call_numbered(number));
+        let call = self.number_in(id.token()).and_then(|number| self.machine.call_numbered(number));
         let refusal = match call {
             Some(call) => self.machine.call_refusal(call),
             None => self.machine.refusal(),
@@ -161,8 +162,7 @@ impl<O, I: Default> Connection<O, I> {
         }
         let token = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
         let CancelRule::Notification { method, id: member, .. } = rule else {
-            self.send_cancel_naming(None, None, token);
-            return Ok(());
+            return self.send_cancel_for_host(id);
         };
         let staged = self.stage(|out| encode::cancel(out, method, member, token, None))?;
         // Behind all others: its request may still be waiting (G4).
@@ -173,6 +173,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Gives up interest in a call without cancelling it; it still settles, if need be after
     /// [`Config::abandoned_grace`](crate::Config::abandoned_grace). Legal at any time.
     pub fn detach(&mut self, call: CallId, now: Timestamp) {
+        self.pass(now);
         self.machine.detach(call, now);
         self.carry_out_command(Cargo::Nothing);
     }
@@ -180,6 +181,7 @@ impl<O, I: Default> Connection<O, I> {
     /// The host saw progress of a call: its idle timeout starts anew. Progress that the dialect
     /// itself describes is seen without this.
     pub fn progress(&mut self, call: CallId, now: Timestamp) {
+        self.pass(now);
         self.machine.progress(call, now);
     }
 
@@ -335,12 +337,14 @@ pub(super) const UNANSWERED: &str = "an unanswered request has data";
 /// absent: some peers write all that they could say.
 pub(super) fn uncancellable(
     dialect: &Dialect,
-    method: &str,
+    (asked, method): (Asked, &str),
     params: Option<&RawValue>,
 ) -> Option<CancelRefusal> {
     let Uncancellable { methods, params: members } = dialect.uncancellable;
     let is_no_operation = dialect.has_operations() && dialect.starts_operation(method).is_none();
-    if is_no_operation || methods.contains(&method) {
+    // In the envelope that has call ids, only calls of capabilities have one.
+    let is_nameless = dialect.envelope == Envelope::Abp && asked == Asked::Other;
+    if is_no_operation || is_nameless || methods.contains(&method) {
         return Some(CancelRefusal::Method);
     }
     let is_held =

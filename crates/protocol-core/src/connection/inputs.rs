@@ -18,7 +18,7 @@ use crate::id::WireId;
 use crate::machine::{Answer, PeerCancels, RequestRefusal, StrayResponse};
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
-use crate::wire::abp::Origin;
+use crate::wire::abp::{self, Asked, Origin};
 use crate::wire::decode::{self, Message, Response};
 
 impl<O, I: Default> Connection<O, I> {
@@ -47,6 +47,7 @@ impl<O, I: Default> Connection<O, I> {
     /// The peer's input has ended: every call settles, every request is marked cancelled, and
     /// `Closed` is the last event (G7).
     pub fn handle_eof(&mut self, now: Timestamp) {
+        self.pass(now);
         self.machine.close(CloseReason::PeerGone, now);
         self.carry_out_command(Cargo::Nothing);
     }
@@ -72,6 +73,7 @@ impl<O, I: Default> Connection<O, I> {
         reason: CloseReason,
         now: Timestamp,
     ) -> Received<'m, O> {
+        self.pass(now);
         let mut events = mem::take(&mut self.events);
         if !self.machine.is_closed() {
             self.report(violation, None, &mut events);
@@ -90,7 +92,9 @@ impl<O, I: Default> Connection<O, I> {
                 self.refuse(None, None, error, violation, None, events);
             }
             decode::Incoming::Batch(members) => {
-                let is_refused = self.config().dialect.batches == BatchRule::Refused;
+                let dialect = self.config().dialect;
+                let is_refused =
+                    dialect.batches == BatchRule::Refused || dialect.envelope == Envelope::Abp;
                 let violation = if is_refused {
                     Violation::BatchRefused
                 } else if members.is_empty() || members.len() > limits.batch_members {
@@ -128,9 +132,11 @@ impl<O, I: Default> Connection<O, I> {
             Message::Notification { method, params } => {
                 self.take_notification(method, params, now, events);
             }
-            Message::Response { id, answer } => self.take_response(id, answer, events),
+            Message::Response { id, asked, answer } => {
+                self.take_response(id, asked, answer, events);
+            }
             Message::Neither { id, problem } if self.is_in_flight(id) => {
-                self.take_response(id, Err(problem), events);
+                self.take_response(id, None, Err(problem), events);
             }
             Message::Neither { id, problem } | Message::Invalid { id, problem } => {
                 self.refuse_invalid(id, None, problem, batch, events);
@@ -161,6 +167,7 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         let origin = request.origin.take();
+        let asked = origin.as_ref().map_or(Asked::Other, |origin| origin.asked());
         let Some(id) = self.readable(request.id).filter(|id| dialect.ids.allows(id.token())) else {
             let (id, problem) = (Some(request.id), EnvelopeProblem::Id);
             return self.refuse_invalid(id, origin.as_deref(), problem, batch, events);
@@ -178,7 +185,7 @@ impl<O, I: Default> Connection<O, I> {
                     self.batches.add_member(batch);
                 }
                 let (method, params) = (&*request.method, request.params);
-                if uncancellable(&dialect, method, params).is_some() {
+                if uncancellable(&dialect, (asked, method), params).is_some() {
                     self.machine.take_cancels_of(handle, PeerCancels::Ignored);
                 }
                 if dialect.answer == AnswerRule::SilentWithProgress {
@@ -204,13 +211,7 @@ impl<O, I: Default> Connection<O, I> {
                 self.machine.receive_early_cancel(handle, now);
                 return self.carry_out(Cargo::Request(request), events);
             }
-            Err(RequestRefusal::DuplicateId) => {
-                let error = (
-                    code::INVALID_REQUEST,
-                    "Invalid request: the id is that of a request in flight",
-                );
-                (error, Violation::DuplicateId)
-            }
+            Err(RequestRefusal::DuplicateId) => (DUPLICATE_ID, Violation::DuplicateId),
             Err(RequestRefusal::TooManyRequests) => (overload, Violation::TooManyRequests),
             Err(RequestRefusal::ShuttingDown) => {
                 let error = (dialect.overload_code, "The request was refused: shutting down");
@@ -249,6 +250,11 @@ impl<O, I: Default> Connection<O, I> {
                     self.tell(events, Event::Notification { method, params });
                 }
             }
+            // Nobody can acknowledge it.
+            CancelRule::Request { method: cancel, .. } if cancel == method => {
+                let problem = EnvelopeProblem::Id;
+                self.report(Violation::InvalidNotification { problem }, None, events);
+            }
             _ => {
                 for call in self.progress.owners_of(dialect.progress, &method, params) {
                     self.machine.progress(call, now);
@@ -261,6 +267,7 @@ impl<O, I: Default> Connection<O, I> {
     fn take_response<'m>(
         &mut self,
         id: Option<&'m str>,
+        asked: Option<Asked>,
         answer: Result<Response<'m>, EnvelopeProblem>,
         events: &mut EventQueue<'m, O>,
     ) {
@@ -270,11 +277,18 @@ impl<O, I: Default> Connection<O, I> {
             Ok(Response::Error(_)) => Answer::Error,
             Err(_) => Answer::Malformed,
         };
-        let routed = self.route(id.and_then(number_of), kind, &answer);
-        let Routed::Answer(number, kind) = routed else { return };
-        let call = number.ok_or(StrayResponse::Unknown);
-        let violation = match call.and_then(|number| self.machine.receive_response(number, kind)) {
-            Ok(_) => answer.as_ref().err().map(|&problem| Violation::MalformedResponse { problem }),
+        let number = id.and_then(|id| self.number_in(id));
+        let settled = match self.route(number, asked, kind, &answer) {
+            Routed::Answer(number, kind) => number
+                .ok_or(StrayResponse::Unknown)
+                .and_then(|number| self.machine.receive_response(number, kind).map(drop)),
+            Routed::Done => Ok(()),
+            Routed::Again => Err(StrayResponse::Duplicate),
+        };
+        let violation = match settled {
+            Ok(()) => {
+                answer.as_ref().err().map(|&problem| Violation::MalformedResponse { problem })
+            }
             Err(StrayResponse::Late) => Some(Violation::LateResponse),
             Err(StrayResponse::Duplicate) => Some(Violation::DuplicateResponse),
             Err(StrayResponse::Unknown) => Some(Violation::UnknownResponse),
@@ -293,6 +307,14 @@ impl<O, I: Default> Connection<O, I> {
         let call = self.machine.call_numbered(number)?;
         let outgoing = self.outgoing.get(call.slot())?.as_ref()?;
         (outgoing.server_ends == ServerEnds::Yes).then_some(number)
+    }
+
+    /// The number of the message of ours whose id this token is.
+    pub(super) fn number_in(&self, id: &str) -> Option<u32> {
+        match self.config().dialect.envelope {
+            Envelope::JsonRpc => number_of(id),
+            Envelope::Abp => abp::number(id),
+        }
     }
 
     /// Whether a message without method, result and error can only be a response.
@@ -393,6 +415,9 @@ impl<O, I: Default> Connection<O, I> {
         self.tell(events, Event::Violation { violation, id });
     }
 }
+
+pub(super) const DUPLICATE_ID: (i64, &str) =
+    (code::INVALID_REQUEST, "Invalid request: the id is that of a request in flight");
 
 /// The number that an id token of ours says: decimal, nothing else (B14).
 pub(super) fn number_of(token: &str) -> Option<u32> {

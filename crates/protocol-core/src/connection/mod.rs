@@ -24,7 +24,7 @@ use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerRe
 use crate::operations::{OperationId, OperationLimits, Operations};
 use crate::outbox::{Outbox, Staged, Ticket};
 use crate::time::Timestamp;
-use crate::wire::abp::Origin;
+use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::Response;
 use crate::wire::{abp, encode};
 use acknowledged::{CancelRequest, OurCancels, reason};
@@ -46,8 +46,8 @@ pub use received::Received;
 ///
 /// - **commands**: [`call`](Self::call), [`notify`](Self::notify), [`cancel`](Self::cancel),
 ///   [`detach`](Self::detach), [`progress`](Self::progress), [`respond`](Self::respond),
-///   [`end_request`](Self::end_request), [`cancel_request`](Self::cancel_request),
-///   [`shutdown`](Self::shutdown)
+///   [`begin_operation`](Self::begin_operation), [`end_request`](Self::end_request),
+///   [`cancel_request`](Self::cancel_request), [`shutdown`](Self::shutdown)
 /// - **inputs**: [`receive`](Self::receive), [`handle_timeout`](Self::handle_timeout),
 ///   [`handle_eof`](Self::handle_eof)
 /// - **outputs**: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
@@ -115,6 +115,7 @@ struct Outgoing<O> {
     declares: Option<Declared>,
     server_ends: ServerEnds,
     session: Session,
+    asked: Asked,
 }
 
 /// Whether there is a session, or what a request makes of it once it has a result.
@@ -359,14 +360,10 @@ impl<O, I: Default> Connection<O, I> {
                     self.tell_of_cancel(request, cause);
                 }
                 Action::CompleteCall { call, settlement, cause } => {
-                    let is_ours = !matches!(cargo, Cargo::Response(_));
                     let outcome = outcome(settlement, cause, &mut cargo);
                     let outgoing =
                         self.outgoing[call.slot()].take().expect("a call in flight has data");
                     self.progress.forget(call);
-                    if settlement == Settlement::Cancelled && is_ours {
-                        self.owe_cancel(call.number());
-                    }
                     if outgoing.session == Session::Open && settlement == Settlement::Result {
                         self.session = Session::Open;
                     }

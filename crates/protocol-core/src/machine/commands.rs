@@ -125,6 +125,11 @@ impl Machine {
         self.leave_tree(call, parent);
     }
 
+    /// The wire number that the next call or cancel gets.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.calls.next_id().number()
+    }
+
     /// Takes a wire number out of the row for a message that is no call: a cancel that is a request.
     pub(crate) fn take_number(&mut self) -> u32 {
         self.calls.take_number()

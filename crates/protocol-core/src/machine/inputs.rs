@@ -45,6 +45,12 @@ impl Machine {
         Ok(request)
     }
 
+    /// Whether a request with this id waits for its answer.
+    pub(crate) fn owes_answer(&self, id: &WireId) -> bool {
+        let entry = self.requests.by_id(id).and_then(|request| self.requests.get(request));
+        entry.is_some_and(|entry| entry.owes == Owes::Answer)
+    }
+
     /// Marks a new request cancelled, if its cancel came before it.
     pub fn receive_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {
         let Some(entry) = self.requests.get(request) else { return };

@@ -15,8 +15,9 @@ use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::decode::{Message, Response, string};
+use super::decode::{Message, Response, is_deeper, string, text};
 use super::encode;
+use crate::config::Limits;
 use crate::dialect::code;
 use crate::event::{ErrorObject, Params, Reply};
 use crate::id::WireId;
@@ -46,6 +47,30 @@ impl Origin {
     /// The error that refuses a message in this envelope says so by a string.
     const CODES: [(i64, &'static str); 1] = [(code::SERVER_NOT_INITIALIZED, "NOT_INITIALIZED")];
     const FAILED: &'static str = "OPERATION_FAILED";
+
+    /// What the request asks for.
+    pub(crate) const fn asked(&self) -> Asked {
+        match self.kind {
+            Kind::Call => Asked::Capability,
+            Kind::Other(_) => Asked::Other,
+        }
+    }
+}
+
+/// What a message asks for, as the type of its answer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// A capability: it has a call id, by which it can be cancelled.
+    Capability,
+    /// Anything else.
+    Other,
+}
+
+impl Asked {
+    /// What a request of ours asks for.
+    pub(crate) fn by(method: &str) -> Self {
+        if is_type(method) { Self::Other } else { Self::Capability }
+    }
 }
 
 /// Whether messages of this method have a type of their own, and are no calls of a capability.
@@ -53,22 +78,21 @@ fn is_type(method: &str) -> bool {
     method == "initialize" || method.contains('/')
 }
 
-/// Reads an object of this envelope. Ids longer than `longest` can't be echoed.
-pub(crate) fn message(object: &RawValue, longest: usize) -> Message<'_> {
+/// Reads an object of this envelope. What is longer than an id may be can't be echoed.
+pub(crate) fn message<'m>(object: &'m RawValue, limits: &Limits) -> Message<'m> {
     let ([kind, id, payload], repeated) = members(object, ["type", "id", "payload"]);
     let payload = payload.filter(|payload| payload.get() != "null");
-    let Some(kind) = kind.and_then(string) else {
+    let longest = limits.id_bytes;
+    let Some(kind) = kind.and_then(string).filter(|kind| kind.len() <= longest) else {
         return Message::InvalidNotification { problem: EnvelopeProblem::Type };
     };
-    let is_object = payload.is_none_or(|payload| payload.get().starts_with('{'));
-    let problem = match (repeated, is_object) {
-        (Repeated::Yes, _) => Some(EnvelopeProblem::DuplicateMember),
-        (Repeated::No, false) => Some(EnvelopeProblem::Params),
-        (Repeated::No, true) => None,
-    };
+    let too_deep = is_deeper(object.get().as_bytes(), limits.depth);
+    let problem = repeated.or(too_deep.then_some(EnvelopeProblem::TooDeep));
     if let Some(asked) = kind.strip_suffix(RESULT) {
         return response(asked, id, payload, problem);
     }
+    let is_object = payload.is_none_or(|payload| payload.get().starts_with('{'));
+    let problem = problem.or((!is_object).then_some(EnvelopeProblem::Params));
     let Some(id) = id.filter(|_| kind != PROGRESS) else {
         return match problem {
             Some(problem) => Message::InvalidNotification { problem },
@@ -86,19 +110,17 @@ pub(crate) fn message(object: &RawValue, longest: usize) -> Message<'_> {
         };
     }
     let origin = Box::new(Origin { kind: Kind::Call, message });
-    let ([capability, params, options, direct], twice) = payload
-        .map_or(([None; 4], Repeated::No), |payload| {
-            members(payload, ["capability", "params", "options", "callId"])
-        });
-    let ([chosen], _) = options.map_or(([None], Repeated::No), |it| members(it, ["callId"]));
+    let ([capability, params, options, direct], twice) =
+        optional(payload, ["capability", "params", "options", "callId"]);
+    let ([chosen], chosen_twice) = optional(options, ["callId"]);
+    let there = |member: &&RawValue| member.get() != "null";
     // The agent's side makes one where there is none; a message's id is as good.
-    let call = chosen.or(direct).unwrap_or(id).get();
+    let call = chosen.filter(there).or(direct.filter(there)).unwrap_or(id).get();
     let capability = capability.and_then(string).filter(|capability| !is_type(capability));
-    let params = params.filter(|params| params.get() != "null");
+    let (params, options) = (params.filter(there), options.filter(there));
+    let is_structured = params.is_none_or(|params| params.get().starts_with(['{', '[']));
     let problem =
-        problem.or((twice == Repeated::Yes).then_some(EnvelopeProblem::DuplicateMember)).or(params
-            .is_some_and(|params| !params.get().starts_with(['{', '[']))
-            .then_some(EnvelopeProblem::Params));
+        problem.or(twice).or(chosen_twice).or((!is_structured).then_some(EnvelopeProblem::Params));
     match (problem, capability) {
         (None, Some(method)) => Message::Abp { origin, id: call, method, params, options },
         (problem, _) => {
@@ -108,30 +130,29 @@ pub(crate) fn message(object: &RawValue, longest: usize) -> Message<'_> {
     }
 }
 
-/// An answer to one of our messages of type `asked`. Ours are strings that hold a number.
+/// An answer to one of our messages of type `asked`.
 fn response<'m>(
     asked: &str,
     id: Option<&'m RawValue>,
     payload: Option<&'m RawValue>,
     problem: Option<EnvelopeProblem>,
 ) -> Message<'m> {
-    let ([call, success, data, error, cancelled], repeated) = payload
-        .map_or(([None; 5], Repeated::No), |payload| {
-            members(payload, ["callId", "success", "data", "error", "cancelled"])
-        });
-    let id = call.filter(|_| asked == CALL).or(id).map(|id| id.get().trim_matches('"'));
+    let ([call, success, data, error, cancelled], twice) =
+        optional(payload, ["callId", "success", "data", "error", "cancelled"]);
+    let asked = if asked == CALL { Asked::Capability } else { Asked::Other };
+    let is_call = asked == Asked::Capability;
+    let id = call.filter(|_| is_call).or(id).map(RawValue::get);
     let payload = payload.unwrap_or(RawValue::NULL);
     let says = |member: Option<&RawValue>, word| member.is_some_and(|it| it.get() == word);
-    let problem =
-        problem.or((repeated == Repeated::Yes).then_some(EnvelopeProblem::DuplicateMember));
-    let answer = match problem {
+    let failed = says(success, "false");
+    let answer = match problem.or(twice) {
         Some(problem) => Err(problem),
         None if says(success, "true") => {
             let data = data.unwrap_or(RawValue::NULL);
-            Ok(Response::Result(if asked == CALL { data } else { payload }))
+            Ok(Response::Result(if is_call { data } else { payload }))
         }
-        // The acknowledgement of a cancel says `cancelled` and not `success`.
-        None if says(success, "false") && says(cancelled, "true") => {
+        // The acknowledgement of a cancel says `cancelled` too, and not `success`.
+        None if (failed || is_call) && says(cancelled, "true") => {
             Ok(Response::Error(ErrorObject {
                 raw: payload,
                 code: code::REQUEST_CANCELLED,
@@ -139,13 +160,20 @@ fn response<'m>(
                 data: None,
             }))
         }
-        None if says(success, "false") || (asked == CALL && error.is_some()) => {
+        None if failed || (is_call && error.is_some()) => {
             error.and_then(failure).map(Response::Error).ok_or(EnvelopeProblem::Error)
         }
-        None if asked == CALL => Err(EnvelopeProblem::Empty),
+        None if is_call => Err(EnvelopeProblem::Empty),
         None => Ok(Response::Result(payload)),
     };
-    Message::Response { id, answer }
+    Message::Response { id, asked: Some(asked), answer }
+}
+
+/// The number that an id of ours says: a string with a decimal number, nothing else (B14).
+pub(crate) fn number(id: &str) -> Option<u32> {
+    let digits = text(id)?;
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+    if is_number { digits.parse().ok() } else { None }
 }
 
 /// Reads `{code, message, …}`, whose code is a string.
@@ -193,9 +221,7 @@ pub(crate) fn request(
 /// Writes a notification. Only progress has an id, as the protocol wants it: that of its token.
 pub(crate) fn notification(out: &mut Vec<u8>, method: &str, params: Params<'_>, stamp: u64) {
     let params = params.raw();
-    let ([token], _) = params
-        .filter(|params| method == PROGRESS && params.get().starts_with('{'))
-        .map_or(([None], Repeated::No), |params| members(params, ["progressToken"]));
+    let ([token], _) = optional(params.filter(|_| method == PROGRESS), ["progressToken"]);
     envelope(out, method, token.map(RawValue::get), stamp, |out| object(params, out));
 }
 
@@ -257,10 +283,10 @@ fn outcome(out: &mut Vec<u8>, reply: Reply<'_>) {
         Reply::Cancelled | Reply::Error { code: code::REQUEST_CANCELLED, .. } => {
             out.extend_from_slice(br#""success":false,"cancelled":true"#);
         }
-        Reply::Error { code, message, .. } => failed(out, code, message),
+        Reply::Error { code, message, data } => failed(out, code, message, data),
         Reply::ErrorRaw(object) => match super::decode::error_object(object) {
             Some(error) if error.code == code::REQUEST_CANCELLED => outcome(out, Reply::Cancelled),
-            Some(error) => failed(out, error.code, &error.message),
+            Some(error) => failed(out, error.code, &error.message, error.data),
             // From a peer that speaks this envelope too.
             None => {
                 out.extend_from_slice(br#""success":false,"error":"#);
@@ -270,19 +296,18 @@ fn outcome(out: &mut Vec<u8>, reply: Reply<'_>) {
     }
 }
 
-fn failed(out: &mut Vec<u8>, code: i64, message: &str) {
-    out.extend_from_slice(br#""success":false,"#);
-    error(out, code, message);
-}
-
-/// Writes the member `error`.
-pub(crate) fn error(out: &mut Vec<u8>, code: i64, message: &str) {
+fn failed(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&RawValue>) {
     let name = Origin::CODES.iter().find(|&&(known, _)| known == code);
-    out.extend_from_slice(br#""error":{"code":"#);
+    out.extend_from_slice(br#""success":false,"error":{"code":"#);
     encode::string(name.map_or(Origin::FAILED, |&(_, name)| name), out);
     out.extend_from_slice(br#","message":"#);
     encode::string(message, out);
-    out.extend_from_slice(br#","retryable":false}"#);
+    out.extend_from_slice(br#","retryable":false"#);
+    if let Some(data) = data {
+        out.extend_from_slice(br#","data":"#);
+        encode::raw(data, out);
+    }
+    out.push(b'}');
 }
 
 fn envelope(
@@ -322,46 +347,47 @@ fn quoted(number: u32) -> String {
     alloc::format!("\"{number}\"")
 }
 
-/// Whether one of the members looked for stands twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Repeated {
-    No,
-    Yes,
-}
-
-/// Finds members of an object in one pass; none of another value.
+/// Finds members of an object in one pass, and none of another value. One that stands twice says
+/// nothing: nobody can tell which is meant.
 fn members<'m, const N: usize>(
     object: &'m RawValue,
     names: [&str; N],
-) -> ([Option<&'m RawValue>; N], Repeated) {
+) -> ([Option<&'m RawValue>; N], Option<EnvelopeProblem>) {
     struct Pick<'a, const N: usize>([&'a str; N]);
 
     impl<'m, const N: usize> Visitor<'m> for Pick<'_, N> {
-        type Value = ([Option<&'m RawValue>; N], Repeated);
+        type Value = [(usize, Option<&'m RawValue>); N];
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object")
         }
 
         fn visit_map<A: MapAccess<'m>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let (mut found, mut repeated) = ([None; N], Repeated::No);
+            let mut found = [(0, None); N];
             while let Some(key) = map.next_key::<&RawValue>()? {
                 let name = string(key);
                 match self.0.iter().position(|wanted| name.as_deref() == Some(*wanted)) {
-                    Some(at) => {
-                        if found[at].replace(map.next_value()?).is_some() {
-                            repeated = Repeated::Yes;
-                        }
-                    }
+                    Some(at) => found[at] = (found[at].0 + 1, Some(map.next_value()?)),
                     None => {
                         map.next_value::<IgnoredAny>()?;
                     }
                 }
             }
-            Ok((found, repeated))
+            Ok(found)
         }
     }
 
     let mut json = serde_json::Deserializer::from_str(object.get());
-    json.deserialize_map(Pick(names)).unwrap_or(([None; N], Repeated::No))
+    let found = json.deserialize_map(Pick(names)).unwrap_or([(0, None); N]);
+    let is_repeated = found.iter().any(|&(times, _)| times > 1);
+    let once = found.map(|(times, value)| value.filter(|_| times == 1));
+    (once, is_repeated.then_some(EnvelopeProblem::DuplicateMember))
+}
+
+/// As [`members`], of an object that may be missing.
+fn optional<'m, const N: usize>(
+    object: Option<&'m RawValue>,
+    names: [&str; N],
+) -> ([Option<&'m RawValue>; N], Option<EnvelopeProblem>) {
+    object.map_or(([None; N], None), |object| members(object, names))
 }

@@ -14,7 +14,7 @@ use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::abp::{self, Origin};
+use super::abp::{self, Asked, Origin};
 use crate::config::Limits;
 use crate::dialect::{Envelope, code};
 use crate::event::ErrorObject;
@@ -46,6 +46,8 @@ pub(crate) enum Message<'m> {
     Response {
         /// The id token, of whatever type.
         id: Option<&'m str>,
+        /// What it answers, in an envelope that says so.
+        asked: Option<Asked>,
         answer: Result<Response<'m>, EnvelopeProblem>,
     },
     /// No message; the id token is there to answer it with (B2).
@@ -96,7 +98,7 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits)
     };
     let read = match text.trim_ascii_start().as_bytes().first() {
         Some(b'{') if envelope == Envelope::Abp => {
-            serde_json::from_str(text).map(|object| Incoming::One(abp(object, limits)))
+            serde_json::from_str(text).map(|object| Incoming::One(abp::message(object, limits)))
         }
         Some(b'{') => {
             object(text).map(|members| Incoming::One(members.message(text, limits.depth)))
@@ -107,13 +109,6 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits)
     read.unwrap_or_else(|error| {
         Incoming::Unreadable(Violation::Parse { offset: offset(text, &error) })
     })
-}
-
-fn abp<'m>(object: &'m RawValue, limits: &Limits) -> Message<'m> {
-    if is_deeper(object.get().as_bytes(), limits.depth) {
-        return Message::InvalidNotification { problem: EnvelopeProblem::TooDeep };
-    }
-    abp::message(object, limits.id_bytes)
 }
 
 /// Reads one member of a batch.
@@ -274,7 +269,7 @@ impl<'m> Members<'m> {
                 return Message::Neither { id, problem };
             }
             let answer = problem.map_or_else(|| self.response(), Err);
-            return Message::Response { id, answer };
+            return Message::Response { id, asked: None, answer };
         };
         let Some(method) = string(method) else {
             let problem = problem.unwrap_or(EnvelopeProblem::Method);
@@ -321,15 +316,20 @@ pub(crate) fn confirms_cancel(error: &ErrorObject<'_>) -> bool {
 /// Decodes a token if it is a string, borrowing it where it has no escapes. A string with a lone
 /// surrogate can't be decoded.
 pub(crate) fn string(token: &RawValue) -> Option<Cow<'_, str>> {
-    let text = token.get().strip_prefix('"')?.strip_suffix('"')?;
+    text(token.get())
+}
+
+/// As [`string`].
+pub(super) fn text(token: &str) -> Option<Cow<'_, str>> {
+    let text = token.strip_prefix('"')?.strip_suffix('"')?;
     match memchr(b'\\', text.as_bytes()) {
         None => Some(Cow::Borrowed(text)),
-        Some(_) => serde_json::from_str::<String>(token.get()).ok().map(Cow::Owned),
+        Some(_) => serde_json::from_str::<String>(token).ok().map(Cow::Owned),
     }
 }
 
 /// Whether valid JSON nests arrays and objects deeper than `limit`.
-fn is_deeper(json: &[u8], limit: usize) -> bool {
+pub(super) fn is_deeper(json: &[u8], limit: usize) -> bool {
     // No more brackets than levels allowed is the common case, and cheap to see.
     if memchr2_iter(b'{', b'[', json).nth(limit).is_none() {
         return false;

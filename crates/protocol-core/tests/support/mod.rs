@@ -5,6 +5,7 @@
 // Each test file is a crate of its own and uses some of this.
 #![allow(dead_code)]
 
+mod hostile;
 pub(crate) mod world;
 
 use std::time::Duration;

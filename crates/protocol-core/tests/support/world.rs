@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol_core::{
-    CallId, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cause, CloseReason,
-    ClosedStream, Config, Dialect, Event, Framing, Grace, InputBuffer, Params, Reply,
+    CallId, CallOptions, CancelOutcome, CancelRefusal, CancelRule, CancelTarget, Cause,
+    CloseReason, ClosedStream, Config, Envelope, Event, Grace, InputBuffer, Params, Reply,
     RequestHandle, RequestPhase, Role, Shutdown, StreamConnection, Timestamp, TransmitKind,
 };
+use serde_json::Value;
 
+use super::hostile::{METHODS, PARAMS, hostile};
 use super::{line, millis, raw};
 
 pub(crate) struct Random(u64);
@@ -43,6 +45,12 @@ struct Side {
     /// By id: the peer's requests that may be answered, and how often that was done.
     answerable: BTreeMap<String, usize>,
     answered: BTreeMap<String, usize>,
+    /// By id: the peer's cancels that are requests and may be acknowledged, and how often that was
+    /// done.
+    acknowledgeable: BTreeMap<String, usize>,
+    acknowledged: BTreeMap<String, usize>,
+    /// By token: the number of our call whose operation it names.
+    tokens: BTreeMap<String, String>,
     closed: Option<CloseReason>,
     trace: Vec<String>,
 }
@@ -61,6 +69,9 @@ impl Side {
             ended: Vec::new(),
             answerable: BTreeMap::new(),
             answered: BTreeMap::new(),
+            acknowledgeable: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            tokens: BTreeMap::new(),
             closed: None,
             trace: Vec::new(),
         }
@@ -100,14 +111,52 @@ impl Side {
             loop {
                 let input = std::mem::take(&mut self.input);
                 let (used, events) = self.stream.receive(input.unread(), now);
+                let message = events.message().and_then(|text| serde_json::from_slice(text).ok());
+                if let Some(message) = &message {
+                    self.witness(message);
+                }
+                let was_open = self.closed.is_none();
                 for event in events {
                     self.take(&event);
+                }
+                if was_open && self.closed == Some(CloseReason::OverLimit) {
+                    self.witness_rest(message.as_ref());
                 }
                 self.input = input;
                 self.input.consume(used);
                 if used == 0 {
                     break;
                 }
+            }
+        }
+    }
+
+    /// Remembers what of a message the events don't tell: cancels that are to be acknowledged, and
+    /// the tokens of operations.
+    fn witness(&mut self, message: &Value) {
+        let dialect = self.stream.connection().config().dialect;
+        let CancelRule::Request { method, target, .. } = dialect.cancel else { return };
+        let kind = if dialect.envelope == Envelope::Abp { "type" } else { "method" };
+        let members = message.as_array();
+        for member in members.map_or(std::slice::from_ref(message), Vec::as_slice) {
+            let id = member["id"].to_string();
+            if member[kind] == method && members.is_some() {
+                // Its acknowledgement is among the answers of its batch.
+                *self.answerable.entry(id).or_default() += 1;
+            } else if member[kind] == method {
+                *self.acknowledgeable.entry(id).or_default() += 1;
+            } else if let CancelTarget::Operation { token, .. } = target {
+                let token = member["result"][token].to_string();
+                self.tokens.entry(token).or_insert(id);
+            }
+        }
+    }
+
+    /// The rest of a batch that went over the limit is answered too, after the last event.
+    fn witness_rest(&mut self, batch: Option<&Value>) {
+        for member in batch.and_then(Value::as_array).into_iter().flatten() {
+            for id in [&member["id"], &Value::Null] {
+                *self.answerable.entry(id.to_string()).or_default() += 1;
             }
         }
     }
@@ -120,13 +169,14 @@ impl Side {
             let Some(transmit) = self.stream.poll_transmit(&mut wire) else { break };
             let text = String::from_utf8(wire[start..].to_vec()).expect("we write UTF-8");
             let json = text.split_once("\r\n\r\n").map_or(&*text, |(_, body)| body);
-            let message: serde_json::Value = serde_json::from_str(json).expect("we write JSON");
+            let message: Value = serde_json::from_str(json).expect("we write JSON");
+            let is_abp = self.stream.connection().config().dialect.envelope == Envelope::Abp;
+            assert_eq!(message["jsonrpc"].is_null(), is_abp || message.is_array(), "one envelope");
             match transmit.kind {
-                TransmitKind::Request => {
-                    assert!(self.requests_sent.insert(message["id"].to_string()), "one id a call");
-                }
+                TransmitKind::Request => self.check_number(&message),
                 TransmitKind::Cancel => self.check_cancel(&message),
                 TransmitKind::Response => self.check_answers(&message),
+                TransmitKind::Acknowledgement => self.check_acknowledgement(&message),
                 _ => {}
             }
             self.trace.push(format!("sent {text}"));
@@ -134,12 +184,34 @@ impl Side {
         wire
     }
 
-    fn check_cancel(&mut self, message: &serde_json::Value) {
-        let conn = self.stream.connection();
-        let CancelRule::Notification { id, .. } = conn.config().dialect.cancel else {
-            panic!("the dialect has no cancel: {message}");
+    fn check_number(&mut self, message: &Value) {
+        assert!(self.requests_sent.insert(number(&message["id"])), "one id a message: {message}");
+    }
+
+    fn check_cancel(&mut self, message: &Value) {
+        let (rule, envelope) = {
+            let dialect = self.stream.connection().config().dialect;
+            (dialect.cancel, dialect.envelope)
         };
-        let id = message["params"][id].to_string();
+        let params =
+            if envelope == Envelope::Abp { &message["payload"] } else { &message["params"] };
+        let id = match rule {
+            CancelRule::Notification { id, .. } => params[id].to_string(),
+            CancelRule::Request { target: CancelTarget::Id { member }, .. } => {
+                self.check_number(message);
+                number(&params[member])
+            }
+            CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } => {
+                self.check_number(message);
+                let call = self.tokens[&params[token].to_string()].clone();
+                if self.settled.contains_key(&call) {
+                    self.trace.push("cancel follows".into());
+                }
+                call
+            }
+            _ => panic!("the dialect has no cancel: {message}"),
+        };
+        let conn = self.stream.connection();
         if let Some(at) = self.ended.iter().position(|ended| *ended == id) {
             self.ended.swap_remove(at);
             return;
@@ -152,14 +224,26 @@ impl Side {
         assert!(self.cancels_sent.insert(id), "at most one (G4)");
     }
 
-    fn check_answers(&mut self, message: &serde_json::Value) {
+    fn check_answers(&mut self, message: &Value) {
         for answer in message.as_array().map_or(std::slice::from_ref(message), Vec::as_slice) {
-            let id = answer["id"].to_string();
+            let call = answer["payload"].get("callId").filter(|_| {
+                let kind = answer["type"].as_str();
+                kind == Some("capabilities/call-result")
+            });
+            let id = call.unwrap_or(&answer["id"]).to_string();
             let times = self.answered.entry(id.clone()).or_default();
             *times += 1;
             let most = self.answerable.get(&id).copied();
             assert!(Some(*times) <= most, "one answer a request (G2): {answer}");
         }
+    }
+
+    fn check_acknowledgement(&mut self, message: &Value) {
+        let id = message["id"].to_string();
+        let times = self.acknowledged.entry(id.clone()).or_default();
+        *times += 1;
+        let most = self.acknowledgeable.get(&id).copied();
+        assert!(Some(*times) <= most, "one acknowledgement a cancel: {message}");
     }
 
     /// A refused command leaves everything as it was (G10).
@@ -178,7 +262,7 @@ impl Side {
 
     fn act(&mut self, random: &mut Random, now: Timestamp) {
         let (call, request) = (random.pick(&self.calls), random.pick(&self.requests));
-        match (random.below(14), call, request) {
+        match (random.below(16), call, request) {
             (0..=2, ..) => self.call(random, request, now),
             (3 | 4, Some(call), _) => self.cancel(random, call, now),
             (5, Some(call), _) => self.stream.connection_mut().detach(call, now),
@@ -202,7 +286,19 @@ impl Side {
                 let how = random.pick(&how).expect("three");
                 self.stream.connection_mut().shutdown(how, now);
             }
+            (14 | 15, _, Some(request)) => self.begin(random, request),
             _ => self.stream.connection_mut().handle_timeout(now),
+        }
+    }
+
+    /// Answers a request with a token, if it starts an operation.
+    fn begin(&mut self, random: &mut Random, request: RequestHandle) {
+        // A token is in use now and then.
+        let entropy = [random.below(200) as u8; 16];
+        let before = self.stream.connection().operations().len();
+        if self.attempt(|conn| conn.begin_operation(request, entropy)).is_some() {
+            assert_eq!(self.stream.connection().operations().len(), before + 1);
+            self.trace.push("begun".into());
         }
     }
 
@@ -220,8 +316,12 @@ impl Side {
         let params = random.pick(&PARAMS).expect("some");
         let named = Params::Raw(raw(params));
         let call = self.attempt(|conn| conn.call(method, named, number.to_string(), options, now));
-        let held = self.stream.connection().config().dialect.uncancellable;
-        let is_held = held.methods.contains(&method)
+        let dialect = self.stream.connection().config().dialect;
+        let held = dialect.uncancellable;
+        let is_nameless = dialect.envelope == Envelope::Abp && method != "m"
+            || dialect.has_operations() && dialect.starts_operation(method).is_none();
+        let is_held = is_nameless
+            || held.methods.contains(&method)
             || held.params.iter().any(|member| params.contains(&format!("\"{member}\":{{")));
         if call.is_some() && is_held {
             self.uncancellable.insert(number.to_string());
@@ -285,7 +385,13 @@ impl Side {
         let (machine, limits) = (conn.machine(), conn.config().limits);
         assert!(machine.calls_in_flight() <= limits.calls);
         assert!(machine.requests_in_flight() <= limits.requests);
-        assert!(conn.unsent_bytes() <= limits.unsent_bytes + 128 * limits.calls, "G8");
+        let tokens = (128 + limits.id_bytes) * (limits.calls + limits.abandoned_ids);
+        let above = match conn.config().dialect.has_operations() {
+            true => tokens + 192 * limits.requests,
+            false => 128 * limits.calls,
+        };
+        assert!(conn.unsent_bytes() <= limits.unsent_bytes + above, "G8");
+        assert!(conn.operations().len() <= machine.requests_in_flight());
     }
 
     /// The end: everything settles, and nothing is left.
@@ -314,6 +420,7 @@ impl Side {
         let conn = self.stream.connection();
         let machine = conn.machine();
         assert_eq!((machine.calls_in_flight(), machine.requests_in_flight()), (0, 0));
+        assert!(conn.operations().is_empty());
         assert_eq!((conn.poll_timeout(), conn.unsent_bytes()), (None, 0));
     }
 
@@ -334,61 +441,22 @@ impl Side {
     }
 }
 
-/// The methods that some dialect treats in a way of its own, and one that none does.
-const METHODS: [&str; 4] = ["m", "m", "initialize", "subscriptions/listen"];
-/// Params with tokens, tasks and capabilities.
-const PARAMS: [&str; 4] = [
-    r#"{"sessionId":1,"workDoneToken":1,"_meta":{"progressToken":1}}"#,
-    r#"{"sessionId":2,"task":{},"_meta":{"progressToken":2}}"#,
-    r#"{"clientCapabilities":{"cancellation":{"request":true}}}"#,
-    r#"{"clientCapabilities":{"cancellation":{"request":"true"}},"task":null}"#,
-];
-
 /// One spelling of an id that can be written in many.
 fn canonical(id: &str) -> String {
-    let value: serde_json::Value = serde_json::from_str(id).expect("a readable id is JSON");
+    let value: Value = serde_json::from_str(id).expect("a readable id is JSON");
     value.to_string()
 }
 
-/// Something on the line that no well-behaved peer would write, framed.
-fn hostile(random: &mut Random, dialect: &Dialect) -> Vec<u8> {
-    let id =
-        random.pick(&["1", "2", "3", "\"1\"", "null", "[]", "1.0", "\"\\u0031\""]).expect("some");
-    let (method, member) = match dialect.cancel {
-        CancelRule::Notification { method, id, .. } => (method, id),
-        _ => ("$/cancelRequest", "id"),
-    };
-    let asked = random.pick(&METHODS).expect("some");
-    let params = random.pick(&PARAMS).expect("some");
-    let request = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{asked}","params":{params}}}"#);
-    let message = match random.below(12) {
-        0 => super::request(id, "m"),
-        1 => super::result(id, "1"),
-        2 => super::error(id, -32800),
-        3 | 4 => format!(
-            r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"{member}":{id},"why":[{id}],"reason":{id}}}}}"#
-        ),
-        5 => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1,"error":2}}"#),
-        6 => format!("[{request},{},1]", super::result(id, "1")),
-        7 => format!(r#"[{request},{{"\ud800":{id}}}]"#),
-        8 => "x".repeat(random.below(1_500)),
-        9 => format!(r#"{{"id":{id}}}"#),
-        10 => request,
-        _ => super::result(id, r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#),
-    };
-    match dialect.framing {
-        Framing::ContentLength if random.below(60) == 0 => b"no length\r\n\r\n".to_vec(),
-        Framing::ContentLength => {
-            format!("content-length: {}\r\n\r\n{message}", message.len()).into_bytes()
-        }
-        _ => format!("{message}\n").into_bytes(),
-    }
+/// The number in an id of ours, which is a string in some envelopes.
+fn number(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
 /// Small limits, so that all of them are met.
 pub(crate) fn limited(mut config: Config) -> Config {
     config.abandoned_grace = millis(40);
     config.limits.message_bytes = 700;
+    config.limits.id_bytes = 60;
     config.limits.calls = 6;
     config.limits.requests = 5;
     config.limits.unsent_bytes = 900;

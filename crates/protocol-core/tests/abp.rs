@@ -1,0 +1,186 @@
+//! ABP: what the vectors can't show. Limits, times, room in the outbox, what events borrow.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use protocol_core::{
+    CallOptions, Cause, Config, Dialect, Event, Params, Refusal, Reply, Role, TransmitKind, WireId,
+};
+use support::{Host, millis, raw};
+
+fn host(role: Role, change: impl FnOnce(&mut Config)) -> Host {
+    let mut config = Config::new(Dialect::ABP);
+    config.role = role;
+    change(&mut config);
+    Host::new(config)
+}
+
+/// The app's side, with a session.
+fn app(change: impl FnOnce(&mut Config)) -> Host {
+    let mut app = host(Role::Server, change);
+    app.receive(r#"{"type":"initialize","id":"i","payload":{}}"#);
+    app.respond(app.request(1), Reply::Result(raw("{}"))).unwrap();
+    app.sent();
+    app
+}
+
+/// The agent's side. Its first call is number 1.
+fn agent(change: impl FnOnce(&mut Config)) -> Host {
+    host(Role::Client, change)
+}
+
+fn call(id: &str) -> String {
+    let id =
+        format!(r#""id":"m-{id}","payload":{{"capability":"a","options":{{"callId":"{id}"}}}}"#);
+    format!(r#"{{"type":"capabilities/call",{id}}}"#)
+}
+
+fn cancel(id: &str) -> String {
+    format!(r#"{{"type":"capabilities/cancel","id":"x-{id}","payload":{{"callId":"{id}"}}}}"#)
+}
+
+fn acknowledgement(id: &str) -> String {
+    format!(r#"{{"type":"capabilities/cancel-result","id":"{id}","payload":{{"cancelled":true}}}}"#)
+}
+
+#[test]
+fn g10_timestamps_are_unix_times_of_the_latest_input() {
+    let mut agent = agent(|config| config.unix_time_at_zero = Duration::from_secs(1_700_000_000));
+    let stamp = |host: &mut Host| {
+        let message = host.sent().pop().expect("something is sent");
+        let message: serde_json::Value = serde_json::from_str(&message).unwrap();
+        message["timestamp"].as_u64().unwrap()
+    };
+    agent.call("a");
+    assert_eq!(stamp(&mut agent), 1_700_000_000_000);
+    agent.advance(5);
+    agent.conn.notify("x/y", Params::Absent).unwrap();
+    assert_eq!(stamp(&mut agent), 1_700_000_000_005, "a timer's time");
+    agent.now = agent.now + millis(5);
+    agent.receive(r#"{"type":"x/y"}"#);
+    agent.conn.notify("x/y", Params::Absent).unwrap();
+    assert_eq!(stamp(&mut agent), 1_700_000_000_010, "a message's time");
+    agent.now = protocol_core::Timestamp::ZERO;
+    agent.call("b");
+    assert_eq!(stamp(&mut agent), 1_700_000_000_010, "time never runs backwards");
+
+    let mut app = app(|_| {});
+    app.receive(&call("a"));
+    app.now = app.now + millis(7);
+    app.eof();
+    app.respond_ok(app.request(2));
+    assert_eq!(stamp(&mut app), 7, "the end has a time too");
+}
+
+#[test]
+fn g08_the_memory_of_answered_calls_is_bounded() {
+    let mut app = app(|config| config.limits.abandoned_ids = 2);
+    for (number, id) in [(2, "a"), (3, "b"), (4, "c")] {
+        app.receive(&call(id));
+        app.respond_ok(app.request(number));
+    }
+    app.sent();
+    for (id, reason) in [
+        ("a", "Operation not found"),
+        ("b", "Operation already completed"),
+        ("c", "Operation already completed"),
+    ] {
+        app.receive(&cancel(id));
+        let [(kind, message)] = app.sent_with_kinds().try_into().unwrap();
+        assert_eq!(kind, TransmitKind::Acknowledgement);
+        assert!(message.contains(reason), "{id}: {message}");
+    }
+}
+
+#[test]
+fn g08_an_acknowledgement_without_room_is_an_event_and_the_cancel_is_obeyed() {
+    let mut app = app(|config| config.limits.unsent_bytes = 150);
+    app.receive(&call("a"));
+    app.conn
+        .notify("bulk/x", Params::Raw(raw(&format!(r#"{{"x":"{}"}}"#, "x".repeat(60)))))
+        .unwrap();
+    let events = app.receive(&cancel("a"));
+    assert_eq!(events, ["cancelled r2 peer", "violation answer_dropped \"x-a\""]);
+    app.sent();
+    assert_eq!(app.receive(&cancel("a")), [""; 0], "there is room again");
+    assert!(app.sent()[0].contains(r#""cancelled":true"#));
+}
+
+#[test]
+fn g08_cancels_are_taken_above_the_limit_and_words_are_not() {
+    let mut agent = agent(|config| config.limits.unsent_bytes = 200);
+    let call = agent.sent_call("a");
+    agent
+        .conn
+        .notify("x/y", Params::Raw(raw(&format!(r#"{{"x":"{}"}}"#, "x".repeat(90)))))
+        .unwrap();
+    agent.conn.cancel_because(call, Cause::Caller, &"why ".repeat(20), agent.now);
+    let [cancel, _] = agent.sent().try_into().unwrap();
+    assert!(cancel.ends_with(r#""payload":{"callId":"1"}}"#), "{cancel}");
+}
+
+#[test]
+fn g08_cancels_that_nobody_acknowledges_are_forgotten_oldest_first() {
+    let mut agent = agent(|config| {
+        config.limits.calls = 1;
+        config.limits.abandoned_ids = 2;
+    });
+    // The cancels are numbers 2, 4, 6 and 8.
+    for _ in 0..4 {
+        let options = CallOptions::default().timeout(millis(1));
+        agent.sent_call_with("a", options);
+        assert_eq!(agent.advance(1), ["settled a timed_out deadline"]);
+        agent.sent();
+    }
+    assert_eq!(agent.receive(&acknowledgement("2")), ["violation duplicate_response \"2\""]);
+    for known in ["4", "6", "8"] {
+        assert_eq!(agent.receive(&acknowledgement(known)), [""; 0]);
+        let again = format!("violation duplicate_response \"{known}\"");
+        assert_eq!(agent.receive(&acknowledgement(known)), [again]);
+    }
+}
+
+#[test]
+fn g04_a_cancel_of_the_hosts_own_waits_behind_its_request_and_for_room() {
+    let mut agent = agent(|config| config.limits.unsent_bytes = 250);
+    agent.call("a");
+    let id = WireId::from_token("\"1\"").unwrap();
+    agent.conn.send_cancel_request(&id).unwrap();
+    let before = agent.state();
+    assert_eq!(agent.conn.send_cancel_request(&id), Err(Refusal::OutboxFull));
+    assert_eq!(agent.state(), before);
+    let kinds: Vec<_> = agent.sent_with_kinds().into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, [TransmitKind::Request, TransmitKind::Cancel]);
+    assert_eq!(agent.events(), ["ready"]);
+
+    agent.call("settings/read");
+    let id = WireId::from_token("\"3\"").unwrap();
+    let refusal = agent.conn.send_cancel_request(&id).unwrap_err();
+    assert_eq!(refusal.as_str(), "cancel_of_method", "it has no call id");
+}
+
+#[test]
+fn events_borrow_from_the_message() {
+    let mut app = app(|_| {});
+    let message = call("a").replace("\"callId\"", "\"timeout\": 5, \"callId\"");
+    let options = app
+        .conn
+        .receive(message.as_bytes(), app.now)
+        .find_map(|event| match event {
+            Event::Request { options, method: Cow::Borrowed("a"), .. } => options,
+            _ => None,
+        })
+        .expect("a request");
+    assert_eq!(options.get(), r#"{"timeout": 5, "callId":"a"}"#);
+    assert!(message.as_bytes().as_ptr_range().contains(&options.get().as_ptr()));
+
+    let message = cancel("a").replace("}}", r#","reason":"why"}}"#);
+    let reason = app.conn.receive(message.as_bytes(), app.now).find_map(|event| match event {
+        Event::Cancelled { reason, .. } => reason,
+        _ => None,
+    });
+    assert!(matches!(reason, Some(Cow::Borrowed("why"))));
+}
