@@ -161,6 +161,10 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
+    pub(crate) const fn has_timers(&self) -> bool {
+        self.timeout.is_some() || self.idle_timeout.is_some() || self.hard_cap.is_some()
+    }
+
     /// Sets [`timeout`](Self::timeout).
     #[must_use]
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {

@@ -7,6 +7,8 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
+use crate::index::Key;
+
 /// A JSON-RPC id as the peer wrote it (B14).
 ///
 /// `1`, `"1"`, `1.0`, `0` and `""` are five different ids. Numbers are never parsed, so
@@ -35,6 +37,9 @@ struct Escaped {
 }
 
 const INLINE: usize = 22;
+
+/// An odd number with as many ones as zeros, in no order: the golden ratio.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl WireId {
     /// Takes one JSON number, string or `null` token.
@@ -86,6 +91,28 @@ impl Repr {
                 Self::Inline { len, bytes }
             }
             _ => Self::Long(token.into()),
+        }
+    }
+}
+
+impl Key for WireId {
+    /// Numbers in a row are near each other, for most peers count; and not next to each other, for
+    /// so each has a free place beside it.
+    fn spread(&self) -> u64 {
+        match self.key() {
+            number @ [b'0'..=b'9', ..] if number.len() < 16 => {
+                let digit = |byte: &u8| u64::from(byte.wrapping_sub(b'0'));
+                number.iter().fold(0_u64, |sum, byte| (sum * 10).wrapping_add(digit(byte))) * 2
+            }
+            text => {
+                let sum = text.chunks(8).fold(0_u64, |sum, chunk| {
+                    let mut bytes = [0; 8];
+                    bytes[..chunk.len()].copy_from_slice(chunk);
+                    (sum.rotate_left(5) ^ u64::from_le_bytes(bytes)).wrapping_mul(MIX)
+                });
+                // A product's high bits depend on every bit of its factors.
+                sum.rotate_left(32)
+            }
         }
     }
 }

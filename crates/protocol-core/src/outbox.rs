@@ -1,10 +1,12 @@
 //! Messages that wait to be sent, and can still be taken back.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+use slab::Slab;
 
 use crate::event::TransmitKind;
 use crate::machine::CallId;
+use crate::slot::Slot;
 
 /// Holds whole unframed messages in one arena.
 ///
@@ -14,23 +16,22 @@ use crate::machine::CallId;
 pub(crate) struct Outbox {
     /// Every message, and holes where one was taken out of the middle.
     arena: Vec<u8>,
-    entries: BTreeMap<Ticket, Entry>,
-    next: u64,
+    entries: Slab<Entry>,
+    cancels: Lane,
+    bulk: Lane,
     /// The bytes of `arena` that belong to an entry.
     live: usize,
 }
 
-/// The place of a message in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket {
-    lane: Lane,
-    number: u64,
-}
+/// Names a message that waits; once it has left or was taken back, another may get its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(Slot);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Lane {
-    Cancels,
-    Bulk,
+/// Messages that leave one after the other: a list through their entries.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    first: Option<Ticket>,
+    last: Option<Ticket>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +39,11 @@ struct Entry {
     start: usize,
     len: usize,
     kind: TransmitKind,
+    /// Whether it is in the lane that leaves first.
+    is_ahead: bool,
     call: Option<CallId>,
+    before: Option<Ticket>,
+    behind: Option<Ticket>,
 }
 
 /// A message on its way out of the outbox.
@@ -67,6 +72,12 @@ pub(crate) struct Staged {
 impl Outbox {
     /// Arenas up to this size are kept; above it, holes and spare room are given back.
     const KEPT: usize = 64 << 10;
+
+    /// An empty arena keeps what its last filling took, up to this size.
+    const KEPT_AT_MOST: usize = 4 << 20;
+
+    /// And so much room for entries.
+    const KEPT_ENTRIES: usize = 1 << 10;
 
     /// The bytes waiting.
     pub(crate) fn len(&self) -> usize {
@@ -106,45 +117,72 @@ impl Outbox {
         kind: TransmitKind,
         call: Option<CallId>,
     ) -> Ticket {
-        self.queue(Lane::Bulk, staged, kind, call)
+        self.queue(false, staged, kind, call)
     }
 
     /// Queues the staged cancel of a request that has left: ahead of everything but other cancels.
     pub(crate) fn commit_cancel(&mut self, staged: Staged, call: Option<CallId>) -> Ticket {
-        self.queue(Lane::Cancels, staged, TransmitKind::Cancel, call)
+        self.queue(true, staged, TransmitKind::Cancel, call)
     }
 
     fn queue(
         &mut self,
-        lane: Lane,
+        is_ahead: bool,
         staged: Staged,
         kind: TransmitKind,
         call: Option<CallId>,
     ) -> Ticket {
-        let ticket = Ticket { lane, number: self.next };
-        let len = self.arena.len() - staged.start;
-        self.next += 1;
+        let ticket = Ticket(Slot::new(self.entries.vacant_key()));
+        let start = staged.start;
+        let len = self.arena.len() - start;
         self.live += len;
-        self.entries.insert(ticket, Entry { start: staged.start, len, kind, call });
+        let before = self.lane(is_ahead).last.replace(ticket);
+        match before {
+            Some(before) => self.entries[before.0.get()].behind = Some(ticket),
+            None => self.lane(is_ahead).first = Some(ticket),
+        }
+        self.entries.insert(Entry { start, len, kind, is_ahead, call, before, behind: None });
         ticket
     }
 
-    /// Takes a message back, if it is still here.
+    const fn lane(&mut self, is_ahead: bool) -> &mut Lane {
+        if is_ahead { &mut self.cancels } else { &mut self.bulk }
+    }
+
+    /// Takes a message back that is still here.
     pub(crate) fn withdraw(&mut self, ticket: Ticket) {
-        if let Some(entry) = self.entries.remove(&ticket) {
-            self.release(entry);
+        let entry = self.remove(ticket);
+        self.release(entry);
+    }
+
+    /// Takes a message out of its lane.
+    fn remove(&mut self, ticket: Ticket) -> Entry {
+        let entry = self.entries.remove(ticket.0.get());
+        match entry.before {
+            Some(before) => self.entries[before.0.get()].behind = entry.behind,
+            None => self.lane(entry.is_ahead).first = entry.behind,
         }
+        match entry.behind {
+            Some(behind) => self.entries[behind.0.get()].before = entry.before,
+            None => self.lane(entry.is_ahead).last = entry.before,
+        }
+        entry
+    }
+
+    fn first(&self) -> Option<Ticket> {
+        self.cancels.first.or(self.bulk.first)
     }
 
     /// The length of the next message.
     pub(crate) fn next_len(&self) -> Option<usize> {
-        self.entries.first_key_value().map(|(_, entry)| entry.len)
+        self.first().map(|ticket| self.entries[ticket.0.get()].len)
     }
 
     /// Hands the next message to `take`.
     pub(crate) fn pop<T>(&mut self, take: impl FnOnce(Departure<'_>) -> T) -> Option<T> {
-        let (ticket, entry) = self.entries.pop_first()?;
-        let Entry { start, len, kind, call } = entry;
+        let ticket = self.first()?;
+        let entry = self.remove(ticket);
+        let Entry { start, len, kind, call, .. } = entry;
         let taken =
             take(Departure { ticket, message: &self.arena[start..start + len], kind, call });
         self.release(entry);
@@ -153,14 +191,19 @@ impl Outbox {
 
     /// Takes every message back.
     pub(crate) fn clear(&mut self) {
-        *self = Self { next: self.next, ..Self::default() };
+        *self = Self::default();
     }
 
     fn release(&mut self, entry: Entry) {
         self.live -= entry.len;
         if self.entries.is_empty() {
+            // Whoever sends long messages sends more of them, and fresh memory is slow.
+            let kept = self.arena.len().clamp(Self::KEPT, Self::KEPT_AT_MOST);
             self.arena.clear();
-            self.arena.shrink_to(Self::KEPT);
+            self.arena.shrink_to(kept);
+            if self.entries.capacity() > Self::KEPT_ENTRIES {
+                self.entries.shrink_to_fit();
+            }
         } else if self.arena.len() > Self::KEPT && self.arena.len() - self.live > self.live {
             self.compact();
         }
@@ -169,7 +212,7 @@ impl Outbox {
     /// Closes the holes. Runs when they are more than half, so each byte is moved O(1) times.
     fn compact(&mut self) {
         let mut arena = Vec::with_capacity(self.live.max(Self::KEPT));
-        for entry in self.entries.values_mut() {
+        for (_, entry) in &mut self.entries {
             let start = arena.len();
             arena.extend_from_slice(&self.arena[entry.start..entry.start + entry.len]);
             entry.start = start;

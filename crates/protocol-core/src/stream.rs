@@ -52,7 +52,8 @@ impl<O, I: Default> StreamConnection<O, I> {
     ///
     /// Call it again with the rest until it uses nothing; then with the same bytes and more.
     pub fn receive<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> (usize, Received<'b, O>) {
-        if self.connection.machine().is_closed() {
+        // Every host asks once more when it has used all it read.
+        if unread.is_empty() || self.connection.machine().is_closed() {
             return (unread.len(), self.connection.receive_nothing());
         }
         let found = self.deframer.next(unread);

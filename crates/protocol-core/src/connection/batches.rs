@@ -5,9 +5,11 @@ use core::mem;
 
 use slab::Slab;
 
+use crate::slot::Slot;
+
 /// Names a batch in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BatchKey(usize);
+pub(super) struct BatchKey(Slot);
 
 /// The batches in flight: their answers are kept back until every member has settled.
 #[derive(Clone, Debug, Default)]
@@ -31,17 +33,17 @@ impl Batches {
     }
 
     pub(super) fn open(&mut self) -> BatchKey {
-        BatchKey(self.open.insert(Batch { pending: 1, answers: Vec::new() }))
+        BatchKey(Slot::new(self.open.insert(Batch { pending: 1, answers: Vec::new() })))
     }
 
     /// One more member is in flight.
     pub(super) fn add_member(&mut self, key: BatchKey) {
-        self.open[key.0].pending += 1;
+        self.open[key.0.get()].pending += 1;
     }
 
     /// Keeps an answer back.
     pub(super) fn add_answer(&mut self, key: BatchKey, answer: &[u8]) {
-        let answers = &mut self.open[key.0].answers;
+        let answers = &mut self.open[key.0.get()].answers;
         let before = answers.len();
         answers.push(if answers.is_empty() { b'[' } else { b',' });
         answers.extend_from_slice(answer);
@@ -59,19 +61,19 @@ impl Batches {
     /// One member, or the taking in, is settled. Gives the array of answers once all are, unless
     /// there is none.
     pub(super) fn settle_member(&mut self, key: BatchKey) -> Option<Vec<u8>> {
-        let batch = &mut self.open[key.0];
+        let batch = &mut self.open[key.0.get()];
         batch.pending -= 1;
         if batch.pending > 0 {
             return None;
         }
         let answers = self.take_answers(key);
-        self.open.remove(key.0);
+        self.open.remove(key.0.get());
         answers
     }
 
     /// Gives the array of the answers kept back so far, unless there is none.
     pub(super) fn take_answers(&mut self, key: BatchKey) -> Option<Vec<u8>> {
-        let mut answers = mem::take(&mut self.open[key.0].answers);
+        let mut answers = mem::take(&mut self.open[key.0.get()].answers);
         if answers.is_empty() {
             return None;
         }

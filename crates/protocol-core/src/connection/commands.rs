@@ -53,14 +53,14 @@ impl<O, I: Default> Connection<O, I> {
         };
         let call = self.machine.call(&options, now).expect("admit_call said so");
         let params = params.raw();
-        let dialect = self.machine.config().dialect;
         let asked = Asked::by(method);
-        if let Some(why) = uncancellable(&dialect, (asked, method), params) {
+        if let Some(why) = uncancellable(&self.config().dialect, (asked, method), params) {
             self.machine.refuse_cancels_of(call, why);
         }
         if options.idle_timeout.is_some() {
-            self.progress.watch(dialect.progress, call, params, usize::MAX);
-            if dialect.envelope == Envelope::Abp {
+            let rules = self.config().dialect.progress;
+            self.progress.watch(rules, call, params, usize::MAX);
+            if envelope == Envelope::Abp {
                 // Each call of a capability asks for progress under its own id.
                 self.progress.add(call, abp::token(number));
             }
@@ -68,7 +68,7 @@ impl<O, I: Default> Connection<O, I> {
         self.our_cancels.reissued(number);
         let declares = self.negotiation.client_declares(method, params);
         let server_ends = ServerEnds::of(self.config(), self.config().role, method);
-        let session = dialect.session.after(method);
+        let session = self.config().dialect.session.after(method);
         put(
             &mut self.outgoing,
             call.slot(),

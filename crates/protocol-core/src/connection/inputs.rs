@@ -1,7 +1,6 @@
 //! What comes in: messages, time, the end.
 
 use alloc::borrow::Cow;
-use core::mem;
 
 use serde_json::value::RawValue;
 
@@ -26,7 +25,7 @@ impl<O, I: Default> Connection<O, I> {
     /// returns, a cancelled request is marked (G3). Infallible: bad input is an event (G9).
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Received<'m, O> {
         self.pass(now);
-        let mut events = mem::take(&mut self.events);
+        let mut events = self.take_events();
         if !self.machine.is_closed() {
             if message.len() > self.config().limits.message_bytes {
                 self.refuse_too_large(&mut events);
@@ -54,12 +53,12 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The stream holds no message, but nothing is lost either.
     pub(crate) fn receive_nothing<'m>(&mut self) -> Received<'m, O> {
-        Received { message: None, events: mem::take(&mut self.events) }
+        Received { message: None, events: self.take_events() }
     }
 
     /// A message over the limit went by in the stream.
     pub(crate) fn receive_too_large<'m>(&mut self) -> Received<'m, O> {
-        let mut events = mem::take(&mut self.events);
+        let mut events = self.take_events();
         if !self.machine.is_closed() {
             self.refuse_too_large(&mut events);
         }
@@ -74,7 +73,7 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
     ) -> Received<'m, O> {
         self.pass(now);
-        let mut events = mem::take(&mut self.events);
+        let mut events = self.take_events();
         if !self.machine.is_closed() {
             self.report(violation, None, &mut events);
             self.machine.close(reason, now);
@@ -157,10 +156,11 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
         events: &mut EventQueue<'m, O>,
     ) {
-        let dialect = self.config().dialect;
         if self.lacks_session(&request.method) {
             return self.refuse_uninitialized(&request, batch, events);
         }
+        let dialect = &self.config().dialect;
+        let (ids, batches, overload_code) = (dialect.ids, dialect.batches, dialect.overload_code);
         if let CancelRule::Request { method, target, reason } = dialect.cancel {
             if method == request.method {
                 return self.take_cancel_request(request, (target, reason), batch, now, events);
@@ -168,29 +168,30 @@ impl<O, I: Default> Connection<O, I> {
         }
         let origin = request.origin.take();
         let asked = origin.as_ref().map_or(Asked::Other, |origin| origin.asked());
-        let Some(id) = self.readable(request.id).filter(|id| dialect.ids.allows(id.token())) else {
+        let Some(id) = self.readable(request.id).filter(|_| ids.allows(request.id)) else {
             let (id, problem) = (Some(request.id), EnvelopeProblem::Id);
             return self.refuse_invalid(id, origin.as_deref(), problem, batch, events);
         };
-        if let (Some(_), BatchRule::Accepted { except }) = (batch, dialect.batches) {
+        if let (Some(_), BatchRule::Accepted { except }) = (batch, batches) {
             if except.contains(&&*request.method) {
                 let problem = EnvelopeProblem::InBatch;
                 return self.refuse_invalid(Some(request.id), None, problem, batch, events);
             }
         }
-        let overload = (dialect.overload_code, "The request was refused: too much is in flight");
+        let overload = (overload_code, "The request was refused: too much is in flight");
         let (error, violation) = match self.machine.receive_request(id.clone()) {
             Ok(handle) => {
                 if let Some(batch) = batch {
                     self.batches.add_member(batch);
                 }
                 let (method, params) = (&*request.method, request.params);
-                if uncancellable(&dialect, (asked, method), params).is_some() {
+                if uncancellable(&self.config().dialect, (asked, method), params).is_some() {
                     self.machine.take_cancels_of(handle, PeerCancels::Ignored);
                 }
-                if dialect.answer == AnswerRule::SilentWithProgress {
+                if self.config().dialect.answer == AnswerRule::SilentWithProgress {
+                    let rules = self.config().dialect.progress;
                     let longest = self.config().limits.id_bytes;
-                    self.withheld.watch(dialect.progress, handle, params, longest);
+                    self.withheld.watch(rules, handle, params, longest);
                 }
                 let declares = self.negotiation.client_declares(method, params);
                 let server_ends = match self.config().role {
@@ -202,9 +203,9 @@ impl<O, I: Default> Connection<O, I> {
                     batch,
                     declares,
                     server_ends,
-                    session: dialect.session.after(method),
+                    session: self.config().dialect.session.after(method),
                     origin,
-                    starts: dialect.starts_operation(method),
+                    starts: self.config().dialect.starts_operation(method),
                     operation: None,
                 };
                 put(&mut self.incoming, handle.slot(), incoming);
@@ -214,7 +215,7 @@ impl<O, I: Default> Connection<O, I> {
             Err(RequestRefusal::DuplicateId) => (DUPLICATE_ID, Violation::DuplicateId),
             Err(RequestRefusal::TooManyRequests) => (overload, Violation::TooManyRequests),
             Err(RequestRefusal::ShuttingDown) => {
-                let error = (dialect.overload_code, "The request was refused: shutting down");
+                let error = (overload_code, "The request was refused: shutting down");
                 (error, Violation::RequestAfterShutdown)
             }
         };
@@ -232,11 +233,11 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
         events: &mut EventQueue<'m, O>,
     ) {
-        let dialect = self.config().dialect;
-        match dialect.cancel {
+        match self.config().dialect.cancel {
             CancelRule::Notification { method: cancel, id, reason } if cancel == method => {
-                let id = decode::param(params, id).and_then(|id| self.readable(id.get()));
-                match id.filter(|id| dialect.ids.allows(id.token())) {
+                let ids = self.config().dialect.ids;
+                let id = decode::param(params, id).map(RawValue::get).filter(|id| ids.allows(id));
+                match id.and_then(|id| self.readable(id)) {
                     Some(id) => match self.call_that_peer_ends(&id) {
                         Some(number) => self.machine.receive_end(number),
                         None => self.machine.receive_cancel(&id, now),
@@ -256,7 +257,8 @@ impl<O, I: Default> Connection<O, I> {
                 self.report(Violation::InvalidNotification { problem }, None, events);
             }
             _ => {
-                for call in self.progress.owners_of(dialect.progress, &method, params) {
+                let rules = self.config().dialect.progress;
+                for call in self.progress.owners_of(rules, &method, params) {
                     self.machine.progress(call, now);
                 }
                 self.tell(events, Event::Notification { method, params });

@@ -231,9 +231,11 @@ impl<O, I: Default> Connection<O, I> {
                 outgoing.unsent = None;
             }
         }
-        let mut events = mem::take(&mut self.events);
-        self.offer_room(&mut events);
-        self.events = events;
+        if self.wanted.is_some() {
+            let mut events = mem::take(&mut self.events);
+            self.offer_room(&mut events);
+            self.events = events;
+        }
         Some(transmit)
     }
 
@@ -308,9 +310,16 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Does everything the machine wants done, for a command or a timer.
     fn carry_out_command(&mut self, cargo: Cargo<'static>) {
-        let mut events = mem::take(&mut self.events);
+        // Most commands make nothing happen, and moving a queue takes time.
+        let mut events = self.take_events();
         self.carry_out(cargo, &mut events);
-        self.events = events;
+        if !events.is_empty() {
+            self.events = events;
+        }
+    }
+
+    fn take_events(&mut self) -> EventQueue<'static, O> {
+        if self.events.is_empty() { EventQueue::default() } else { mem::take(&mut self.events) }
     }
 
     /// Does everything the machine wants done.

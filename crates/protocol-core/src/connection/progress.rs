@@ -54,6 +54,9 @@ impl<K: Copy + Ord> ProgressTokens<K> {
 
     /// Forgets the tokens of a settled call or request.
     pub(super) fn forget(&mut self, owner: K) {
+        if self.is_empty() {
+            return;
+        }
         for token in self.by_owner.remove(&owner).into_iter().flatten() {
             if let Some(owners) = self.by_token.get_mut(&token) {
                 owners.remove(&owner);

@@ -42,11 +42,15 @@ pub(super) struct EventQueue<'m, O> {
 
 impl<'m, O> EventQueue<'m, O> {
     pub(super) fn push(&mut self, event: Event<'m, O>) {
-        if self.first.is_none() && self.rest.is_empty() {
+        if self.is_empty() {
             self.first = Some(event);
         } else {
             self.rest.push_back(event);
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none() && self.rest.is_empty()
     }
 
     pub(super) fn pop(&mut self) -> Option<Event<'m, O>> {

@@ -2,14 +2,16 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use super::action::Settlement;
 use super::consent::CancelRefusal;
-use super::requests::RequestHandle;
+use super::requests::{RequestHandle, RequestSlot};
 use super::slots::Slots;
 use super::table::CallPhase;
 use crate::cause::Cause;
 use crate::dialect::Grace;
+use crate::index::{Index, Key};
 
 /// Names one of our calls, for ever: a settled call's id never comes to mean another.
 ///
@@ -31,6 +33,11 @@ impl CallId {
         number_of(self.serial)
     }
 
+    /// Whether another call had its number before.
+    pub(super) const fn is_reissued(self) -> bool {
+        self.serial > LAST_NUMBER
+    }
+
     pub(crate) const fn slot(self) -> usize {
         self.slot as usize
     }
@@ -50,25 +57,26 @@ pub(super) struct Call {
     /// What a local settlement would report. Invariant: the first cancel sets it and no later one
     /// changes it (B22); only the loss of the connection does.
     pub(super) ending: Option<(Settlement, Cause)>,
-    pub(super) grace: Grace,
     /// Invariant: that request's entry exists and lists this call.
-    pub(super) parent: Option<RequestHandle>,
+    pub(super) parent: Option<RequestSlot>,
     /// Why it can't be cancelled on the wire, if it can't.
     pub(super) refusal: Option<CancelRefusal>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(super) struct Calls {
     entries: Slots<Call>,
     /// Invariant: holds each entry's number, and nothing else.
-    by_number: BTreeMap<u32, u32>,
+    by_number: Index<u32>,
+    /// The graces that are not the dialect's. Invariant: holds only calls in flight.
+    graces: BTreeMap<CallId, Grace>,
     /// The last serial that was given out.
     last: u64,
 }
 
 impl Calls {
     pub(super) const fn new() -> Self {
-        Self { entries: Slots::new(), by_number: BTreeMap::new(), last: 0 }
+        Self { entries: Slots::new(), by_number: Index::new(), graces: BTreeMap::new(), last: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -78,7 +86,7 @@ impl Calls {
     /// The id that the next call gets. Numbers still in flight after a wrap are skipped.
     pub(super) fn next_id(&self) -> CallId {
         let mut serial = self.last + 1;
-        while self.by_number.contains_key(&number_of(serial)) {
+        while serial > LAST_NUMBER && self.slot_of(number_of(serial)).is_some() {
             serial += 1;
         }
         CallId { serial, slot: self.entries.next_slot() }
@@ -91,16 +99,19 @@ impl Calls {
         id.number()
     }
 
-    pub(super) fn insert(&mut self, grace: Grace, parent: Option<RequestHandle>) -> CallId {
+    /// Makes an entry; `grace` is there if it is not the dialect's.
+    pub(super) fn insert(&mut self, grace: Option<Grace>, parent: Option<RequestHandle>) -> CallId {
         let call = self.next_id();
         self.last = call.serial;
-        self.by_number.insert(call.number(), call.slot);
+        self.by_number.insert(&call.number(), call.slot, numbers(&self.entries));
+        if let Some(grace) = grace {
+            self.graces.insert(call, grace);
+        }
         let slot = self.entries.insert(Call {
             serial: call.serial,
             phase: CallPhase::Queued,
             ending: None,
-            grace,
-            parent,
+            parent: parent.map(RequestHandle::in_its_slot),
             refusal: None,
         });
         debug_assert_eq!(slot, call.slot);
@@ -117,15 +128,27 @@ impl Calls {
 
     pub(super) fn remove(&mut self, call: CallId) -> Option<Call> {
         self.get(call)?;
-        self.by_number.remove(&call.number());
+        self.by_number.remove(&call.number(), call.slot, numbers(&self.entries));
+        if !self.graces.is_empty() {
+            self.graces.remove(&call);
+        }
         Some(self.entries.remove(call.slot))
+    }
+
+    /// The grace that a call has of its own.
+    pub(super) fn grace(&self, call: CallId) -> Option<Grace> {
+        self.graces.get(&call).copied()
     }
 
     /// The call in flight under this wire number.
     pub(super) fn by_number(&self, number: u32) -> Option<CallId> {
-        let &slot = self.by_number.get(&number)?;
+        let slot = self.slot_of(number)?;
         let serial = self.entries.get(slot)?.serial;
         Some(CallId { serial, slot })
+    }
+
+    fn slot_of(&self, number: u32) -> Option<u32> {
+        self.by_number.find(&number, numbers(&self.entries))
     }
 
     /// Whether a call ever had this wire number.
@@ -147,6 +170,33 @@ impl Calls {
     }
 }
 
+/// The wire number of the call in a slot.
+fn numbers(entries: &Slots<Call>) -> impl Fn(u32) -> u32 {
+    |slot| number_of(entries.get(slot).expect("the index holds no other slots").serial)
+}
+
+/// Wire numbers count: those in a row are near each other, each with a free place beside it.
+impl Key for u32 {
+    fn spread(&self) -> u64 {
+        u64::from(*self) * 2
+    }
+}
+
+impl PartialEq for Calls {
+    fn eq(&self, other: &Self) -> bool {
+        // The index follows from the entries.
+        (&self.entries, &self.graces, self.last) == (&other.entries, &other.graces, other.last)
+    }
+}
+
+impl Eq for Calls {}
+
+impl Hash for Calls {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.entries, &self.graces, self.last).hash(state);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,20 +204,20 @@ mod tests {
     #[test]
     fn numbers_wrap_at_31_bits_and_skip_those_in_flight() {
         let mut calls = Calls::new();
-        let first = calls.insert(Grace::Await, None);
+        let first = calls.insert(None, None);
         assert_eq!(first.number(), 1);
         calls.last = LAST_NUMBER - 1;
-        assert_eq!(calls.insert(Grace::Await, None).number(), 0x7fff_ffff);
-        assert_eq!(calls.insert(Grace::Await, None).number(), 2);
+        assert_eq!(calls.insert(None, None).number(), 0x7fff_ffff);
+        assert_eq!(calls.insert(None, None).number(), 2);
         assert!(calls.get(first).is_some());
     }
 
     #[test]
     fn a_reused_slot_does_not_answer_to_the_old_id() {
         let mut calls = Calls::new();
-        let old = calls.insert(Grace::Await, None);
+        let old = calls.insert(None, None);
         calls.remove(old);
-        let new = calls.insert(Grace::Await, None);
+        let new = calls.insert(None, None);
         assert_eq!(old.slot, new.slot);
         assert!(calls.get(old).is_none() && calls.get(new).is_some());
         assert!(calls.remove(old).is_none());

@@ -42,14 +42,18 @@ impl Machine {
     /// [`Refusal::UnknownParent`]; the machine is as it was.
     pub fn call(&mut self, options: &CallOptions, now: Timestamp) -> Result<CallId, Refusal> {
         let number = self.admit_call(options)?;
-        let grace = options.grace.unwrap_or(self.config.dialect.grace);
+        let grace = options.grace.filter(|grace| *grace != self.config.dialect.grace);
         let call = self.calls.insert(grace, options.parent);
-        self.abandoned.reissued(number);
-        self.timers.update(call, |timers| {
-            timers.deadline = options.timeout.map(|timeout| now + timeout);
-            timers.idle = options.idle_timeout.map(|after| Idle { after, due: now + after });
-            timers.hard_cap = options.hard_cap.map(|cap| now + cap);
-        });
+        if call.is_reissued() {
+            self.abandoned.reissued(number);
+        }
+        if options.has_timers() {
+            self.timers.update(call, |timers| {
+                timers.deadline = options.timeout.map(|timeout| now + timeout);
+                timers.idle = options.idle_timeout.map(|after| Idle { after, due: now + after });
+                timers.hard_cap = options.hard_cap.map(|cap| now + cap);
+            });
+        }
         self.actions.push_back(Action::SendRequest { call, number });
         if let Some(parent) = options.parent {
             self.requests.add_child(parent, call);
@@ -65,9 +69,10 @@ impl Machine {
     /// grace is bounded by [`Config::abandoned_grace`](crate::Config::abandoned_grace).
     pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
         let Some(entry) = self.calls.get(call) else { return CancelOutcome::AlreadySettled };
+        let grace = self.calls.grace(call).unwrap_or(self.config.dialect.grace);
         let grace = match cause {
-            Cause::Dropped | Cause::Shutdown => self.config.bounded(entry.grace),
-            _ => entry.grace,
+            Cause::Dropped | Cause::Shutdown => self.config.bounded(grace),
+            _ => grace,
         };
         match (entry.phase, self.call_refusal(call)) {
             // Its cancel can be withdrawn with it, or was sent while that was allowed.

@@ -38,7 +38,7 @@ use crate::time::Timestamp;
 use abandoned::{Abandoned, Fate};
 use calls::Calls;
 pub(crate) use consent::RecentIds;
-use requests::{Owes, Requests, Tree};
+use requests::{Owes, RequestSlot, Requests, Tree};
 use timers::Timers;
 
 /// Decides what every input means; see the [module](self).
@@ -328,8 +328,8 @@ impl Machine {
         self.leave_tree(call, entry.parent);
     }
 
-    fn leave_tree(&mut self, call: CallId, parent: Option<RequestHandle>) {
-        if let Some(parent) = parent {
+    fn leave_tree(&mut self, call: CallId, parent: Option<RequestSlot>) {
+        if let Some(parent) = parent.and_then(|slot| self.requests.in_slot(slot)) {
             self.requests.remove_child(parent, call);
             self.end_tree(parent);
         }

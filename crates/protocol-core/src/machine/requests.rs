@@ -1,7 +1,8 @@
 //! The table of the peer's requests in flight, and the calls made on their behalf.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use super::calls::CallId;
 use super::consent::PeerCancels;
@@ -9,6 +10,8 @@ use super::slots::Slots;
 use super::table::RequestPhase;
 use crate::cause::Cause;
 use crate::id::WireId;
+use crate::index::Index;
+use crate::slot::Slot;
 
 /// Names one of the peer's requests, for ever: an answered request's handle never comes to mean
 /// another.
@@ -31,7 +34,15 @@ impl RequestHandle {
     pub(crate) const fn slot(self) -> usize {
         self.slot as usize
     }
+
+    pub(super) fn in_its_slot(self) -> RequestSlot {
+        RequestSlot(Slot::new(self.slot()))
+    }
 }
+
+/// Names a request for whoever knows that its entry is still there. Smaller than a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RequestSlot(Slot);
 
 /// Whether calls were ever made on behalf of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,11 +71,11 @@ pub(super) struct Request {
     pub(super) cause: Option<Cause>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(super) struct Requests {
     entries: Slots<Request>,
     /// Invariant: holds the id of each entry that is not yet answered, and nothing else.
-    by_id: BTreeMap<WireId, u32>,
+    by_id: Index<WireId>,
     /// The calls in flight of each request.
     children: BTreeSet<(RequestHandle, CallId)>,
     /// The last serial that was given out.
@@ -73,7 +84,7 @@ pub(super) struct Requests {
 
 impl Requests {
     pub(super) const fn new() -> Self {
-        Self { entries: Slots::new(), by_id: BTreeMap::new(), children: BTreeSet::new(), last: 0 }
+        Self { entries: Slots::new(), by_id: Index::new(), children: BTreeSet::new(), last: 0 }
     }
 
     /// How many wait for their answer.
@@ -86,15 +97,21 @@ impl Requests {
         let serial = self.last;
         let slot = self.entries.insert(Request {
             serial,
-            id: id.clone(),
+            id,
             phase: RequestPhase::Running,
             tree: Tree::Leaf,
             cancels: PeerCancels::Obeyed,
             owes: Owes::Answer,
             cause: None,
         });
-        self.by_id.insert(id, slot);
+        let ids = ids(&self.entries);
+        self.by_id.insert(ids(slot), slot, &ids);
         RequestHandle { serial, slot }
+    }
+
+    pub(super) fn in_slot(&self, RequestSlot(slot): RequestSlot) -> Option<RequestHandle> {
+        let slot = slot.get() as u32;
+        self.entries.get(slot).map(|entry| RequestHandle { serial: entry.serial, slot })
     }
 
     pub(super) fn get(&self, request: RequestHandle) -> Option<&Request> {
@@ -107,7 +124,7 @@ impl Requests {
 
     /// The unanswered request with this id.
     pub(super) fn by_id(&self, id: &WireId) -> Option<RequestHandle> {
-        let &slot = self.by_id.get(id)?;
+        let slot = self.by_id.find(id, ids(&self.entries))?;
         let serial = self.entries.get(slot)?.serial;
         Some(RequestHandle { serial, slot })
     }
@@ -116,23 +133,26 @@ impl Requests {
     pub(super) fn begin_operation(&mut self, request: RequestHandle, token: WireId) {
         self.release_id(request);
         if let Some(entry) = self.get_mut(request) {
-            entry.id = token.clone();
+            entry.id = token;
             entry.owes = Owes::Nothing;
-            self.by_id.insert(token, request.slot);
+            let ids = ids(&self.entries);
+            self.by_id.insert(ids(request.slot), request.slot, &ids);
         }
     }
 
     /// The request is answered: its id is free again.
     pub(super) fn release_id(&mut self, request: RequestHandle) {
         if let Some(entry) = self.entries.get(request.slot) {
-            self.by_id.remove(&entry.id);
+            self.by_id.remove(&entry.id, request.slot, ids(&self.entries));
         }
     }
 
     /// Removes an answered request without calls in flight; says whether it ever had any.
     pub(super) fn remove_if_settled(&mut self, request: RequestHandle) -> Option<Tree> {
-        let settled = self.get(request)?.phase == RequestPhase::Answered;
-        if !settled || self.child_after(request, CallId::MIN).is_some() {
+        let entry = self.get(request)?;
+        let is_parent =
+            entry.tree == Tree::Parent && self.child_after(request, CallId::MIN).is_some();
+        if entry.phase != RequestPhase::Answered || is_parent {
             return None;
         }
         Some(self.entries.remove(request.slot).tree)
@@ -169,5 +189,25 @@ impl Requests {
 
     pub(super) fn assert_consistent(&self) {
         debug_assert!(self.by_id.len() <= self.entries.len(), "one entry an unanswered id");
+    }
+}
+
+/// The id of the request in a slot.
+fn ids<'t>(entries: &'t Slots<Request>) -> impl Fn(u32) -> &'t WireId {
+    |slot| &entries.get(slot).expect("the index holds no other slots").id
+}
+
+impl PartialEq for Requests {
+    fn eq(&self, other: &Self) -> bool {
+        // The index follows from the entries.
+        (&self.entries, &self.children, self.last) == (&other.entries, &other.children, other.last)
+    }
+}
+
+impl Eq for Requests {}
+
+impl Hash for Requests {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.entries, &self.children, self.last).hash(state);
     }
 }

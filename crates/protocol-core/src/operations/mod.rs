@@ -28,7 +28,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod index;
 mod metrics;
 mod token;
 
@@ -41,8 +40,8 @@ use core::time::Duration;
 
 use slab::Slab;
 
+use crate::index::Index;
 use crate::time::Timestamp;
-use index::TokenIndex;
 pub use metrics::{DURATION_BUCKETS_MS, KindMetrics, Metrics};
 pub use token::{InvalidToken, OperationToken};
 
@@ -54,7 +53,7 @@ pub use token::{InvalidToken, OperationToken};
 pub struct Operations<T> {
     limits: OperationLimits,
     entries: Slab<Entry<T>>,
-    by_token: TokenIndex,
+    by_token: Index<OperationToken>,
     kinds: Vec<Kind>,
     /// When a graceful cancel becomes a forced one.
     forced: BTreeSet<(Timestamp, OperationId)>,
@@ -282,7 +281,7 @@ impl<T> Operations<T> {
         Self {
             limits,
             entries: Slab::new(),
-            by_token: TokenIndex::default(),
+            by_token: Index::new(),
             kinds: Vec::new(),
             forced: BTreeSet::new(),
             events: VecDeque::new(),
@@ -334,7 +333,7 @@ impl<T> Operations<T> {
         let generation = self.last;
         let entry = Entry { token, generation, kind, state: State::Active, started: now, data };
         let slot = u32::try_from(self.entries.insert(entry)).expect("limits keep it under 2^32");
-        self.by_token.insert(token, slot, |slot| self.entries[slot as usize].token);
+        self.by_token.insert(&token, slot, |slot| self.entries[slot as usize].token);
         self.metrics.registered(kind);
         Ok(OperationId { generation, slot })
     }
@@ -395,7 +394,8 @@ impl<T> Operations<T> {
     pub fn finish(&mut self, operation: OperationId) -> Result<T, NotFound> {
         get_mut(&mut self.entries, operation).ok_or(NotFound)?;
         let entry = self.entries.remove(operation.slot as usize);
-        self.by_token.remove(entry.token, operation.slot, |slot| self.entries[slot as usize].token);
+        self.by_token
+            .remove(&entry.token, operation.slot, |slot| self.entries[slot as usize].token);
         match entry.state {
             State::Active => self.metrics.finished(entry.kind),
             State::Stopping { until, .. } => {
@@ -458,7 +458,7 @@ impl<T> Operations<T> {
     /// The live operation with this token.
     #[must_use]
     pub fn find(&self, token: OperationToken) -> Option<OperationId> {
-        let slot = self.by_token.find(token, |slot| self.entries[slot as usize].token)?;
+        let slot = self.by_token.find(&token, |slot| self.entries[slot as usize].token)?;
         Some(OperationId { generation: self.entries[slot as usize].generation, slot })
     }
 

@@ -3,6 +3,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::id::WireId;
+use crate::index::Key;
 
 /// Names an operation to whoever may cancel it: 128 random bits, so nobody can guess one.
 ///
@@ -32,9 +33,12 @@ impl OperationToken {
     pub(crate) fn write_json(self, out: &mut Vec<u8>) {
         out.extend_from_slice(alloc::format!("\"{self}\"").as_bytes());
     }
+}
 
-    pub(super) const fn bits(self) -> u128 {
-        self.0
+impl Key for OperationToken {
+    /// Its own bits: they are random and ours, so hashing them again would only take time.
+    fn spread(&self) -> u64 {
+        self.0 as u64
     }
 }
 

@@ -8,15 +8,12 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
-use serde::Deserializer as _;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::decode::{Message, Response, is_deeper, string, text};
-use super::encode;
+use super::decode::{Message, Response, string, text};
+use super::{encode, raw, scan};
 use crate::config::Limits;
 use crate::dialect::code;
 use crate::event::{ErrorObject, Params, Reply};
@@ -78,16 +75,23 @@ fn is_type(method: &str) -> bool {
     method == "initialize" || method.contains('/')
 }
 
-/// Reads an object of this envelope. What is longer than an id may be can't be echoed.
-pub(crate) fn message<'m>(object: &'m RawValue, limits: &Limits) -> Message<'m> {
-    let ([kind, id, payload], repeated) = members(object, ["type", "id", "payload"]);
+/// Reads an object of this envelope; `None` if the text is no object. What is longer than an id may be
+/// can't be echoed.
+pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>> {
+    let Found { members, repeated, depth } = members(text, ["type", "id", "payload"])?;
+    let too_deep = (depth > limits.depth).then_some(EnvelopeProblem::TooDeep);
+    Some(read(members, repeated.or(too_deep), limits.id_bytes))
+}
+
+fn read<'m>(
+    [kind, id, payload]: [Option<&'m RawValue>; 3],
+    problem: Option<EnvelopeProblem>,
+    longest: usize,
+) -> Message<'m> {
     let payload = payload.filter(|payload| payload.get() != "null");
-    let longest = limits.id_bytes;
     let Some(kind) = kind.and_then(string).filter(|kind| kind.len() <= longest) else {
         return Message::InvalidNotification { problem: EnvelopeProblem::Type };
     };
-    let too_deep = is_deeper(object.get().as_bytes(), limits.depth);
-    let problem = repeated.or(too_deep.then_some(EnvelopeProblem::TooDeep));
     if let Some(asked) = kind.strip_suffix(RESULT) {
         return response(asked, id, payload, problem);
     }
@@ -178,7 +182,7 @@ pub(crate) fn number(id: &str) -> Option<u32> {
 
 /// Reads `{code, message, …}`, whose code is a string.
 fn failure(raw: &RawValue) -> Option<ErrorObject<'_>> {
-    let ([name, message, data], _) = members(raw, ["code", "message", "data"]);
+    let ([name, message, data], _) = optional(Some(raw), ["code", "message", "data"]);
     let name = string(name?)?;
     let code = Origin::CODES.iter().find(|(_, known)| *known == name);
     let code = code.map_or(code::REQUEST_FAILED, |&(code, _)| code);
@@ -284,7 +288,7 @@ fn outcome(out: &mut Vec<u8>, reply: Reply<'_>) {
             out.extend_from_slice(br#""success":false,"cancelled":true"#);
         }
         Reply::Error { code, message, data } => failed(out, code, message, data),
-        Reply::ErrorRaw(object) => match super::decode::error_object(object) {
+        Reply::ErrorRaw(object) => match super::decode::error_object(object.get()) {
             Some(error) if error.code == code::REQUEST_CANCELLED => outcome(out, Reply::Cancelled),
             Some(error) => failed(out, error.code, &error.message, error.data),
             // From a peer that speaks this envelope too.
@@ -347,47 +351,39 @@ fn quoted(number: u32) -> String {
     alloc::format!("\"{number}\"")
 }
 
-/// Finds members of an object in one pass, and none of another value. One that stands twice says
-/// nothing: nobody can tell which is meant.
-fn members<'m, const N: usize>(
-    object: &'m RawValue,
-    names: [&str; N],
-) -> ([Option<&'m RawValue>; N], Option<EnvelopeProblem>) {
-    struct Pick<'a, const N: usize>([&'a str; N]);
-
-    impl<'m, const N: usize> Visitor<'m> for Pick<'_, N> {
-        type Value = [(usize, Option<&'m RawValue>); N];
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'m>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut found = [(0, None); N];
-            while let Some(key) = map.next_key::<&RawValue>()? {
-                let name = string(key);
-                match self.0.iter().position(|wanted| name.as_deref() == Some(*wanted)) {
-                    Some(at) => found[at] = (found[at].0 + 1, Some(map.next_value()?)),
-                    None => {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-            }
-            Ok(found)
-        }
-    }
-
-    let mut json = serde_json::Deserializer::from_str(object.get());
-    let found = json.deserialize_map(Pick(names)).unwrap_or([(0, None); N]);
-    let is_repeated = found.iter().any(|&(times, _)| times > 1);
-    let once = found.map(|(times, value)| value.filter(|_| times == 1));
-    (once, is_repeated.then_some(EnvelopeProblem::DuplicateMember))
+/// Members of an object.
+struct Found<'m, const N: usize> {
+    /// Those looked for. One that stands twice is not there.
+    members: [Option<&'m RawValue>; N],
+    /// Says so if one stands twice.
+    repeated: Option<EnvelopeProblem>,
+    /// The nesting of the object, itself counted.
+    depth: usize,
 }
 
-/// As [`members`], of an object that may be missing.
+/// Finds members of a text in one pass; `None` if it is no object.
+fn members<'m, const N: usize>(text: &'m str, names: [&str; N]) -> Option<Found<'m, N>> {
+    let (mut members, mut times) = ([None; N], [0; N]);
+    let depth = scan::object(text, |name, value| {
+        if let Some(at) = names.iter().position(|wanted| name.is(wanted)) {
+            members[at] = Some(value);
+            times[at] += 1;
+        }
+    })?;
+    let is_repeated = times.iter().any(|&times| times > 1);
+    let once = |at: usize| members[at].filter(|_| times[at] == 1).map(raw::of);
+    Some(Found {
+        members: core::array::from_fn(once),
+        repeated: is_repeated.then_some(EnvelopeProblem::DuplicateMember),
+        depth,
+    })
+}
+
+/// As [`members`], of a value that may be missing or no object.
 fn optional<'m, const N: usize>(
-    object: Option<&'m RawValue>,
+    value: Option<&'m RawValue>,
     names: [&str; N],
 ) -> ([Option<&'m RawValue>; N], Option<EnvelopeProblem>) {
-    object.map_or(([None; N], None), |object| members(object, names))
+    let found = value.and_then(|value| members(value.get(), names));
+    found.map_or(([None; N], None), |found| (found.members, found.repeated))
 }

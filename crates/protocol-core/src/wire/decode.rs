@@ -1,4 +1,4 @@
-//! Envelopes, read by hand-written visitors into borrowed parts.
+//! Envelopes, taken apart into borrowed parts; [`scan`] does the reading.
 //!
 //! Untagged, flattened and internally tagged serde types don't work with `RawValue`, and
 //! `Option<&RawValue>` loses `"result": null`; so each member is taken as the token it is.
@@ -7,14 +7,14 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
-use memchr::{memchr, memchr2_iter};
-use serde::Deserializer as _;
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use memchr::memchr;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
+use super::raw;
+use super::scan::{self, Name};
 use crate::config::Limits;
 use crate::dialect::{Envelope, code};
 use crate::event::ErrorObject;
@@ -97,25 +97,21 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits)
         }
     };
     let read = match text.trim_ascii_start().as_bytes().first() {
-        Some(b'{') if envelope == Envelope::Abp => {
-            serde_json::from_str(text).map(|object| Incoming::One(abp::message(object, limits)))
-        }
+        Some(b'{') if envelope == Envelope::Abp => abp::message(text, limits).map(Incoming::One),
         Some(b'{') => {
-            object(text).map(|members| Incoming::One(members.message(text, limits.depth)))
+            Members::read(text).map(|members| Incoming::One(members.message(limits.depth)))
         }
         Some(b'[') => array(text, limits.batch_members).map(Incoming::Batch),
-        _ => serde_json::from_str::<IgnoredAny>(text).map(|_| Incoming::One(NO_OBJECT)),
+        _ => scan::is_value(text).then_some(Incoming::One(NO_OBJECT)),
     };
-    read.unwrap_or_else(|error| {
-        Incoming::Unreadable(Violation::Parse { offset: offset(text, &error) })
-    })
+    read.unwrap_or_else(|| Incoming::Unreadable(Violation::Parse { offset: offset(text) }))
 }
 
 /// Reads one member of a batch.
 pub(crate) fn member(value: &RawValue, depth: usize) -> Message<'_> {
     let text = value.get();
     match text.as_bytes().first() {
-        Some(b'{') => object(text).expect("a RawValue is valid JSON").message(text, depth),
+        Some(b'{') => Members::read(text).expect("a RawValue is valid JSON").message(depth),
         _ => NO_OBJECT,
     }
 }
@@ -124,30 +120,13 @@ const NO_OBJECT: Message<'_> = Message::Invalid { id: None, problem: EnvelopePro
 
 /// Reads the member `name` of params that are an object: `None` if they are not, or it is missing.
 pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m RawValue> {
-    struct Pick<'a>(&'a str);
-
-    impl<'m> Visitor<'m> for Pick<'_> {
-        type Value = Option<&'m RawValue>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
+    let mut found = None;
+    scan::object(params?.get(), |key, value| {
+        if key.is(name) {
+            found = Some(value);
         }
-
-        fn visit_map<A: MapAccess<'m>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut found = None;
-            while let Some(key) = map.next_key::<&RawValue>()? {
-                if string(key).as_deref() == Some(self.0) {
-                    found = Some(map.next_value()?);
-                } else {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-            Ok(found)
-        }
-    }
-
-    let mut json = serde_json::Deserializer::from_str(params?.get());
-    json.deserialize_map(Pick(name)).ok()?
+    })?;
+    found.map(raw::of)
 }
 
 /// Follows members of nested objects.
@@ -158,13 +137,15 @@ pub(crate) fn path<'m>(value: Option<&'m RawValue>, path: &[&str]) -> Option<&'m
 /// The members of an envelope, each as the token it is.
 #[derive(Default)]
 struct Members<'m> {
-    jsonrpc: Option<&'m RawValue>,
-    id: Option<&'m RawValue>,
-    method: Option<&'m RawValue>,
-    params: Option<&'m RawValue>,
-    result: Option<&'m RawValue>,
-    error: Option<&'m RawValue>,
+    jsonrpc: Option<&'m str>,
+    id: Option<&'m str>,
+    method: Option<&'m str>,
+    params: Option<&'m str>,
+    result: Option<&'m str>,
+    error: Option<&'m str>,
     repeated: Repeated,
+    /// The nesting of the whole message.
+    depth: usize,
 }
 
 /// Which members stand twice.
@@ -179,87 +160,50 @@ enum Repeated {
 
 /// Reads the members of a batch, and of those over `limit` only the first: one tells that they are
 /// too many, and a hostile million costs nothing (G8).
-fn array(text: &str, limit: usize) -> serde_json::Result<Vec<&RawValue>> {
-    struct Batch(usize);
-
-    impl<'m> Visitor<'m> for Batch {
-        type Value = Vec<&'m RawValue>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an array")
+fn array(text: &str, limit: usize) -> Option<Vec<&RawValue>> {
+    let mut members = Vec::new();
+    scan::array(text, |member| {
+        if members.len() <= limit {
+            members.push(raw::of(member));
         }
-
-        fn visit_seq<A: SeqAccess<'m>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let mut members = Vec::new();
-            while members.len() <= self.0 {
-                match seq.next_element()? {
-                    Some(member) => members.push(member),
-                    None => return Ok(members),
-                }
-            }
-            while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(members)
-        }
-    }
-
-    let mut json = serde_json::Deserializer::from_str(text);
-    let members = json.deserialize_seq(Batch(limit))?;
-    json.end()?;
-    Ok(members)
-}
-
-fn object(text: &str) -> serde_json::Result<Members<'_>> {
-    struct Envelope;
-
-    impl<'m> Visitor<'m> for Envelope {
-        type Value = Members<'m>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'m>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut members = Members::default();
-            // As a token: a key that can't be decoded is only one more that nobody reads.
-            while let Some(key) = map.next_key::<&RawValue>()? {
-                let name = string(key);
-                let member = match name.as_deref() {
-                    Some("jsonrpc") => &mut members.jsonrpc,
-                    Some("id") => &mut members.id,
-                    Some("method") => &mut members.method,
-                    Some("params") => &mut members.params,
-                    Some("result") => &mut members.result,
-                    Some("error") => &mut members.error,
-                    _ => {
-                        map.next_value::<IgnoredAny>()?;
-                        continue;
-                    }
-                };
-                if member.replace(map.next_value()?).is_some() {
-                    let is_id = name.as_deref() == Some("id");
-                    let repeated = if is_id { Repeated::Id } else { Repeated::Others };
-                    members.repeated = members.repeated.max(repeated);
-                }
-            }
-            Ok(members)
-        }
-    }
-
-    let mut json = serde_json::Deserializer::from_str(text);
-    let members = json.deserialize_map(Envelope)?;
-    json.end()?;
-    Ok(members)
+    })?;
+    Some(members)
 }
 
 impl<'m> Members<'m> {
-    fn message(self, text: &str, depth: usize) -> Message<'m> {
-        let too_deep = is_deeper(text.as_bytes(), depth).then_some(EnvelopeProblem::TooDeep);
+    /// Takes a text apart that is one object.
+    fn read(text: &'m str) -> Option<Self> {
+        let mut members = Self::default();
+        members.depth = scan::object(text, |name, value| members.take(name, value))?;
+        Some(members)
+    }
+
+    #[inline]
+    fn take(&mut self, name: Name<'_>, value: &'m str) {
+        // A name that can't be decoded is only one more that nobody reads.
+        let Some(name) = name.decoded() else { return };
+        let (member, repeated) = match name.as_bytes() {
+            b"jsonrpc" => (&mut self.jsonrpc, Repeated::Others),
+            b"id" => (&mut self.id, Repeated::Id),
+            b"method" => (&mut self.method, Repeated::Others),
+            b"params" => (&mut self.params, Repeated::Others),
+            b"result" => (&mut self.result, Repeated::Others),
+            b"error" => (&mut self.error, Repeated::Others),
+            _ => return,
+        };
+        if member.replace(value).is_some() {
+            self.repeated = self.repeated.max(repeated);
+        }
+    }
+
+    fn message(&self, depth: usize) -> Message<'m> {
+        let too_deep = (self.depth > depth).then_some(EnvelopeProblem::TooDeep);
         // An id that stands twice can't be trusted; any other bad message is answered with it (B2).
-        let id = self.id.map(RawValue::get).filter(|_| self.repeated != Repeated::Id);
+        let id = self.id.filter(|_| self.repeated != Repeated::Id);
         let repeated =
             (self.repeated != Repeated::Nothing).then_some(EnvelopeProblem::DuplicateMember);
-        let version = (self.jsonrpc.map(RawValue::get) != Some(r#""2.0""#)
-            && self.jsonrpc.and_then(string).as_deref() != Some("2.0"))
+        let version = (self.jsonrpc != Some(r#""2.0""#)
+            && self.jsonrpc.and_then(text).as_deref() != Some("2.0"))
         .then_some(EnvelopeProblem::Version);
         let problem = repeated.or(too_deep).or(version);
 
@@ -271,16 +215,17 @@ impl<'m> Members<'m> {
             let answer = problem.map_or_else(|| self.response(), Err);
             return Message::Response { id, asked: None, answer };
         };
-        let Some(method) = string(method) else {
+        let Some(method) = text(method) else {
             let problem = problem.unwrap_or(EnvelopeProblem::Method);
             return Message::Invalid { id, problem };
         };
-        let params = self.params.filter(|params| params.get() != "null");
+        let params = self.params.filter(|&params| params != "null");
         let bad_params = params
-            .is_some_and(|params| !params.get().starts_with(['{', '[']))
+            .is_some_and(|params| !params.starts_with(['{', '[']))
             .then_some(EnvelopeProblem::Params);
+        let params = params.map(raw::of);
         match (problem.or(bad_params), self.id) {
-            (None, Some(id)) => Message::Request { id: id.get(), method, params },
+            (None, Some(id)) => Message::Request { id, method, params },
             (None, None) => Message::Notification { method, params },
             (Some(problem), Some(_)) => Message::Invalid { id, problem },
             (Some(problem), None) => Message::InvalidNotification { problem },
@@ -289,7 +234,7 @@ impl<'m> Members<'m> {
 
     fn response(&self) -> Result<Response<'m>, EnvelopeProblem> {
         match (self.result, self.error) {
-            (Some(result), None) => Ok(Response::Result(result)),
+            (Some(result), None) => Ok(Response::Result(raw::of(result))),
             (None, Some(error)) => {
                 error_object(error).map(Response::Error).ok_or(EnvelopeProblem::Error)
             }
@@ -299,13 +244,20 @@ impl<'m> Members<'m> {
     }
 }
 
-pub(super) fn error_object(raw: &RawValue) -> Option<ErrorObject<'_>> {
-    if !raw.get().starts_with('{') {
-        return None;
-    }
-    let code = param(Some(raw), "code")?.get().parse().ok()?;
-    let message = string(param(Some(raw), "message")?)?;
-    Some(ErrorObject { raw, code, message, data: param(Some(raw), "data") })
+pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
+    let (mut code, mut message, mut data) = (None, None, None);
+    scan::object(token, |name, value| match name.decoded().as_deref() {
+        Some("code") => code = Some(value),
+        Some("message") => message = Some(value),
+        Some("data") => data = Some(value),
+        _ => {}
+    })?;
+    Some(ErrorObject {
+        raw: raw::of(token),
+        code: code?.parse().ok()?,
+        message: text(message?)?,
+        data: data.map(raw::of),
+    })
 }
 
 /// Whether a response to one of our calls is the peer's word that it was cancelled.
@@ -328,41 +280,9 @@ pub(super) fn text(token: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Whether valid JSON nests arrays and objects deeper than `limit`.
-pub(super) fn is_deeper(json: &[u8], limit: usize) -> bool {
-    // No more brackets than levels allowed is the common case, and cheap to see.
-    if memchr2_iter(b'{', b'[', json).nth(limit).is_none() {
-        return false;
-    }
-    let (mut depth, mut bytes) = (0_usize, json.iter());
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b'"' => skip_string(&mut bytes),
-            _ => {}
-        }
-        if depth > limit {
-            return true;
-        }
-    }
-    false
-}
-
-fn skip_string(bytes: &mut core::slice::Iter<'_, u8>) {
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => return,
-            b'\\' => {
-                bytes.next();
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The byte that `serde_json`'s line and column mean.
-fn offset(text: &str, error: &serde_json::Error) -> usize {
+/// The byte where a text that is no JSON breaks.
+fn offset(text: &str) -> usize {
+    let Err(error) = serde_json::from_str::<IgnoredAny>(text) else { return text.len() };
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     let before: usize = lines.map(str::len).sum();
     (before + error.column().saturating_sub(1)).min(text.len())

@@ -3,3 +3,5 @@
 pub(crate) mod abp;
 pub(crate) mod decode;
 pub(crate) mod encode;
+mod raw;
+mod scan;

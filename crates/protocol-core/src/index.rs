@@ -1,0 +1,192 @@
+//! From keys to slots of a table that holds the keys itself.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::borrow::Borrow;
+use core::mem;
+
+/// What an [`Index`] finds slots by.
+pub(crate) trait Key: Ord + Clone {
+    /// A hash: tells honest keys apart by its low bits. Nothing depends on it but time.
+    fn spread(&self) -> u64;
+}
+
+/// A hash table of slots, four bytes each: the keys stay in the caller's table, and every method is
+/// told how to find those of the slots that it holds.
+///
+/// Hashing has no secret, for the same inputs give the same outputs (G10); so a peer that picks its
+/// ids can make them collide. But no key is further than [`REACH`] places from where it
+/// points: one that finds no free place there goes into a tree. So the worst that such a peer gets is
+/// the tree's logarithm.
+///
+/// Never iterated: its order means nothing. So it is no part of its table's equality either.
+#[derive(Clone, Debug)]
+pub(crate) struct Index<K> {
+    /// A power of two long, or empty. Invariant: at least half of it is free, and no free place is
+    /// between a slot and the place that its key points to.
+    places: Vec<u32>,
+    /// How many places are taken.
+    used: usize,
+    /// The keys that found no free place within reach.
+    crowded: BTreeMap<K, u32>,
+}
+
+const FREE: u32 = u32::MAX;
+const REACH: usize = 32;
+
+impl<K: Key> Index<K> {
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), used: 0, crowded: BTreeMap::new() }
+    }
+
+    /// How many keys it holds.
+    pub(crate) fn len(&self) -> usize {
+        self.used + self.crowded.len()
+    }
+
+    /// The slot of a key.
+    pub(crate) fn find<B: Borrow<K>>(&self, key: &K, key_of: impl Fn(u32) -> B) -> Option<u32> {
+        match self.place_of(key, |slot| key_of(slot).borrow() == key) {
+            Some(place) => Some(self.places[place]),
+            None if self.crowded.is_empty() => None,
+            None => self.crowded.get(key).copied(),
+        }
+    }
+
+    /// Adds a key that is not there yet.
+    pub(crate) fn insert<B: Borrow<K>>(&mut self, key: &K, slot: u32, key_of: impl Fn(u32) -> B) {
+        if (self.used + 1) * 2 > self.places.len() {
+            self.grow(key_of);
+        }
+        self.put(key, slot);
+    }
+
+    /// Removes a key; `key_of` is not asked for that of `slot`.
+    pub(crate) fn remove<B: Borrow<K>>(&mut self, key: &K, slot: u32, key_of: impl Fn(u32) -> B) {
+        let Some(mut hole) = self.place_of(key, |other| other == slot) else {
+            self.crowded.remove(key);
+            return;
+        };
+        self.used -= 1;
+        // Move back what would be cut off from its home by the hole: nothing beyond reach of it.
+        let mut place = self.next(hole);
+        let mut from_hole = 1;
+        while self.places[place] != FREE && from_hole < REACH {
+            let home = self.home(key_of(self.places[place]).borrow());
+            let from_home = place.wrapping_sub(home) & (self.places.len() - 1);
+            if from_home >= from_hole {
+                self.places[hole] = self.places[place];
+                hole = place;
+                from_hole = 0;
+            }
+            place = self.next(place);
+            from_hole += 1;
+        }
+        self.places[hole] = FREE;
+    }
+
+    fn home(&self, key: &K) -> usize {
+        key.spread() as usize & (self.places.len() - 1)
+    }
+
+    fn next(&self, place: usize) -> usize {
+        (place + 1) & (self.places.len() - 1)
+    }
+
+    /// The place within reach of a key's home whose slot `is` the right one.
+    fn place_of(&self, key: &K, is: impl Fn(u32) -> bool) -> Option<usize> {
+        if self.used == 0 {
+            return None;
+        }
+        let mut place = self.home(key);
+        for _ in 0..REACH {
+            match self.places[place] {
+                FREE => return None,
+                slot if is(slot) => return Some(place),
+                _ => place = self.next(place),
+            }
+        }
+        None
+    }
+
+    fn put(&mut self, key: &K, slot: u32) {
+        let mut place = self.home(key);
+        for _ in 0..REACH {
+            if self.places[place] == FREE {
+                self.places[place] = slot;
+                self.used += 1;
+                return;
+            }
+            place = self.next(place);
+        }
+        self.crowded.insert(key.clone(), slot);
+    }
+
+    fn grow<B: Borrow<K>>(&mut self, key_of: impl Fn(u32) -> B) {
+        let larger = vec![FREE; (self.places.len() * 2).max(16)];
+        let places = mem::replace(&mut self.places, larger);
+        let crowded = mem::take(&mut self.crowded);
+        self.used = 0;
+        for slot in places.into_iter().filter(|&slot| slot != FREE) {
+            self.put(key_of(slot).borrow(), slot);
+        }
+        for (key, slot) in crowded {
+            self.put(&key, slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of few different homes, so that they collide all the time.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Colliding(u32);
+
+    impl Key for Colliding {
+        fn spread(&self) -> u64 {
+            u64::from(self.0 % 5)
+        }
+    }
+
+    /// Puts keys in and out at random, and compares with a map after each step.
+    fn agrees_with_a_map<K: Key>(keys: u32, key: impl Fn(u32) -> K) -> Index<K> {
+        let (mut index, mut model) = (Index::new(), BTreeMap::new());
+        let mut random = 1_u32;
+        for _ in 0..20_000 {
+            random ^= random << 13;
+            random ^= random >> 17;
+            random ^= random << 5;
+            let number = random % keys;
+            if model.remove(&number).is_some() {
+                index.remove(&key(number), number, |slot| {
+                    assert_ne!(slot, number, "a removed key may be gone");
+                    key(slot)
+                });
+            } else {
+                model.insert(number, ());
+                index.insert(&key(number), number, &key);
+            }
+            let number = random / 7 % keys;
+            let found = index.find(&key(number), &key);
+            assert_eq!(found, model.contains_key(&number).then_some(number));
+            assert_eq!(index.len(), model.len());
+        }
+        index
+    }
+
+    #[test]
+    fn it_agrees_with_a_map() {
+        assert!(agrees_with_a_map(200, |number| number).crowded.is_empty());
+        agrees_with_a_map(20, |number| number);
+    }
+
+    #[test]
+    fn g08_keys_that_collide_are_found_in_the_tree() {
+        let index = agrees_with_a_map(200, Colliding);
+        assert!(index.used <= 5 + REACH && !index.crowded.is_empty());
+        assert!(index.places.len() <= 128);
+    }
+}

@@ -1,0 +1,18 @@
+//! A place in a table.
+
+use core::num::NonZeroU32;
+
+/// The number of a place, in four bytes also where there may be none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Slot(NonZeroU32);
+
+impl Slot {
+    pub(crate) fn new(slot: usize) -> Self {
+        let number = u32::try_from(slot).ok().and_then(|slot| NonZeroU32::MIN.checked_add(slot));
+        Self(number.expect("limits keep every table under 2^32 entries"))
+    }
+
+    pub(crate) const fn get(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}

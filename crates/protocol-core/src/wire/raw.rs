@@ -1,0 +1,85 @@
+//! Checked text as `RawValue`s.
+
+use core::fmt;
+
+use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::value::RawValue;
+
+/// A token of a scanned text as a `RawValue`, which is only checked text, without a second check.
+pub(super) fn of(token: &str) -> &RawValue {
+    <&RawValue>::deserialize(Checked { token }).unwrap_or_else(|_| reparsed(token))
+}
+
+/// For a `serde_json` that one day hands its `RawValue`s over in another way.
+#[cold]
+fn reparsed(token: &str) -> &RawValue {
+    serde_json::from_str(token).expect("the scan accepts only JSON")
+}
+
+/// Hands text over as `serde_json`'s own deserializer does: a newtype of a name that only `RawValue`
+/// asks for, made of a map of that name to the text.
+struct Checked<'de> {
+    token: &'de str,
+}
+
+impl<'de> Deserializer<'de> for Checked<'de> {
+    type Error = Mismatch;
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Mismatch> {
+        visitor.visit_map(Entry { name: Some(name), token: self.token })
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Mismatch> {
+        Err(Mismatch)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+struct Entry<'de> {
+    name: Option<&'static str>,
+    token: &'de str,
+}
+
+impl<'de> MapAccess<'de> for Entry<'de> {
+    type Error = Mismatch;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Mismatch> {
+        let Some(name) = self.name.take() else { return Ok(None) };
+        seed.deserialize(StrDeserializer::new(name)).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Mismatch> {
+        seed.deserialize(BorrowedStrDeserializer::new(self.token))
+    }
+}
+
+/// `RawValue` asked for something else.
+#[derive(Debug)]
+struct Mismatch;
+
+impl de::Error for Mismatch {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self
+    }
+}
+
+impl core::error::Error for Mismatch {}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not what a RawValue is made of")
+    }
+}
