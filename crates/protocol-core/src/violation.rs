@@ -63,7 +63,7 @@ pub enum Violation {
     /// A cancel that names no id. Ignored; one that is a request is answered -32602.
     MalformedCancel,
     /// An answer that this connection gives by itself did not fit into the outbox: the peer sends
-    /// bad messages and does not read.
+    /// bad messages or cancels, and does not read.
     AnswerDropped,
     /// A header block that is longer than [`Limits::header_bytes`](crate::Limits::header_bytes).
     /// Ends the connection.
@@ -180,9 +180,9 @@ impl fmt::Display for Violation {
             Self::DuplicateResponse => f.write_str("a call was answered twice"),
             Self::UnknownResponse => f.write_str("a response to no request of ours"),
             Self::MalformedCancel => f.write_str("a cancel names no id"),
-            Self::AnswerDropped => {
-                f.write_str("an answer to a bad message did not fit (limits.unsent_bytes)")
-            }
+            Self::AnswerDropped => f.write_str(
+                "an answer to a bad message or a cancel did not fit (limits.unsent_bytes)",
+            ),
             Self::HeaderTooLong => f.write_str("a header block is too long (limits.header_bytes)"),
             Self::InvalidHeader => f.write_str("a header block has no usable Content-Length"),
             Self::Truncated => f.write_str("the input ended inside a message"),

@@ -241,3 +241,16 @@ fn g08_an_answer_that_only_its_own_batch_could_make_room_for_is_too_large() {
     host.respond_ok(host.request(2));
     assert_eq!(host.sent().len(), 1);
 }
+
+#[test]
+fn g07_a_drain_ends_after_the_batch_that_settles_the_last_call() {
+    let mut host = jsonrpc();
+    host.sent_call("m");
+    host.conn.shutdown(Shutdown::Drain, host.now);
+    let events =
+        host.receive(&batch(&[result("1", "1"), notification("note"), result("\"b\"", "1")]));
+    let call = "settled m result 1";
+    let expected =
+        [call, "notification note", "violation unknown_response \"b\"", "closed shutdown"];
+    assert_eq!(events, expected);
+}

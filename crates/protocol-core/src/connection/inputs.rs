@@ -100,11 +100,14 @@ impl<O, I: Default> Connection<O, I> {
                     Violation::BatchSize
                 } else {
                     let batch = self.batches.open();
+                    self.machine.begin_batch();
                     for member in members {
                         let message = decode::member(member, limits.depth);
                         self.take_message(message, Some(batch), now, events);
                     }
-                    return self.settle_member(batch);
+                    self.machine.end_batch();
+                    self.settle_member(batch);
+                    return self.carry_out(Cargo::Nothing, events);
                 };
                 let error = (code::INVALID_REQUEST, "Invalid request: no such batch is accepted");
                 self.refuse(None, None, error, violation, None, events);

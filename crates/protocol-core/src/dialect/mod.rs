@@ -97,7 +97,7 @@ pub enum Envelope {
     /// JSON-RPC 2.0.
     JsonRpc,
     /// `{type, id, timestamp, payload}`: the App-Browser Protocol. It has no batches; the ids of our
-    /// requests are strings.
+    /// requests are strings; its cancels are requests that name an id, or there are none.
     Abp,
 }
 
@@ -224,6 +224,15 @@ impl Dialect {
     #[must_use]
     pub const fn has_operations(&self) -> bool {
         matches!(self.cancel, CancelRule::Request { target: CancelTarget::Operation { .. }, .. })
+    }
+
+    /// Whether a notification of this method tells the client of a cancelled operation.
+    #[must_use]
+    pub fn tells_of_cancels(&self, method: &str) -> bool {
+        matches!(
+            self.cancel,
+            CancelRule::Request { target: CancelTarget::Operation { told, .. }, .. } if told == method
+        )
     }
 
     /// The type of the operation that a request of this method starts, if it starts one.

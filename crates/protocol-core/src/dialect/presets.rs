@@ -254,14 +254,18 @@ impl Dialect {
         Self::ERLMCP,
     ];
 
-    /// Whether messages of this method are cancels in this dialect, or notifications that are cancels
-    /// in any preset. The id in one means nothing on another connection, so a proxy must never pass
-    /// one on (B25).
+    /// Whether messages of this method are cancels that name an id, in this dialect, or as notifications
+    /// in any preset. That id means nothing on another connection, so a proxy must never pass one on
+    /// (B25). The token of an operation means the same everywhere.
     #[must_use]
     pub fn is_cancel(&self, method: &str) -> bool {
+        if self.tells_of_cancels(method) {
+            return false;
+        }
         let is_notification = |rule| matches!(rule, CancelRule::Notification { .. });
         let mut others = Self::PRESETS.iter().map(|preset| preset.cancel);
-        self.cancel.is(method) || others.any(|rule| is_notification(rule) && rule.is(method))
+        self.cancel.is(method) && !self.has_operations()
+            || others.any(|rule| is_notification(rule) && rule.is(method))
     }
 
     /// The preset of that name.

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::{
-    Action, Answer, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Life, Machine, Owes,
-    PeerCancels, RequestHandle, RequestPhase, RequestRefusal, Settlement, StrayResponse,
+    Action, Answer, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Input, Life, Machine,
+    Owes, PeerCancels, RequestHandle, RequestPhase, RequestRefusal, Settlement, StrayResponse,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::dialect::{CancelRule, ClosedStream, Grace, MessageOrder};
@@ -12,6 +12,17 @@ use crate::id::WireId;
 use crate::time::Timestamp;
 
 impl Machine {
+    /// A message of many parts begins: nothing of it is lost by closing in its middle (G7). To be ended
+    /// by [`end_batch`](Self::end_batch).
+    pub fn begin_batch(&mut self) {
+        self.input = Input::Unfinished;
+    }
+
+    /// Every part of the message is taken.
+    pub fn end_batch(&mut self) {
+        self.input = Input::Finished;
+    }
+
     /// The request of this call has left; it can't be withdrawn any more.
     pub fn transmitted(&mut self, call: CallId) {
         self.step_call(call, CallInput::Transmitted);

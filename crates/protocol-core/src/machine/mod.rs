@@ -56,6 +56,7 @@ use timers::Timers;
 pub struct Machine {
     config: Config,
     life: Life,
+    input: Input,
     calls: Calls,
     requests: Requests,
     timers: Timers,
@@ -69,6 +70,13 @@ pub struct Machine {
     /// Whether, as far as was declared, the peer's cancels are obeyed.
     cancels: PeerCancels,
     actions: VecDeque<Action>,
+}
+
+/// Whether the message that is being taken has more to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Input {
+    Finished,
+    Unfinished,
 }
 
 /// How far the connection has come.
@@ -95,6 +103,7 @@ impl Machine {
             undeclared: exchange_is_needed.then_some(CancelRefusal::BeforeExchange),
             cancels: if exchange_is_needed { PeerCancels::Ignored } else { PeerCancels::Obeyed },
             life: Life::Open,
+            input: Input::Finished,
             calls: Calls::new(),
             requests: Requests::new(),
             timers: Timers::default(),
@@ -112,7 +121,7 @@ impl Machine {
         }
         self.assert_consistent();
         let idle = self.calls.len() == 0 && self.requests.unanswered() == 0;
-        if self.life != Life::Draining || !idle {
+        if self.life != Life::Draining || !idle || self.input == Input::Unfinished {
             return None;
         }
         self.life = Life::Closed;

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Config, Shutdown};
 use crate::connection::Connection;
-use crate::dialect::code;
+use crate::dialect::{Envelope, code};
 use crate::error::Refusal;
 use crate::event::{Event, Outcome, Params, Reply, Transmit};
 use crate::machine::{CallId, RequestHandle, TimerReason};
@@ -304,7 +304,15 @@ impl Relay {
         let reply = match outcome {
             Outcome::Result(result) => Reply::Result(result),
             Outcome::Error(error) | Outcome::Cancelled { error: Some(error), .. } => {
-                Reply::ErrorRaw(error.raw)
+                let envelope = |side| self.connection(side).config().dialect.envelope;
+                match Side::BOTH.map(envelope) {
+                    [Envelope::JsonRpc, Envelope::JsonRpc] => Reply::ErrorRaw(error.raw),
+                    // An error of one envelope is none in another.
+                    _ => {
+                        let (message, data) = (&*error.message, error.data);
+                        Reply::Error { code: error.code, message, data }
+                    }
+                }
             }
             Outcome::Cancelled { error: None, .. } => {
                 return self.owe(side, request, Reply::Cancelled);
@@ -368,10 +376,12 @@ impl Relay {
         Reply::Error { code, message, data: None }
     }
 
-    /// Whether a message is a cancel, of either side's dialect or of any other: the id in it means
-    /// nothing on another connection.
+    /// Whether a message is a cancel, of either side's dialect or of any other, that names an id: that
+    /// means nothing on another connection.
     fn is_cancel(&self, method: &str) -> bool {
-        Side::BOTH.iter().any(|&side| self.connection(side).config().dialect.is_cancel(method))
+        let dialects = Side::BOTH.map(|side| &self.connection(side).config().dialect);
+        dialects.iter().any(|dialect| dialect.is_cancel(method))
+            && !dialects.iter().any(|dialect| dialect.tells_of_cancels(method))
     }
 
     fn id_of(&self, side: Side, request: RequestHandle) -> crate::WireId {

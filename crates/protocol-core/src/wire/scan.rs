@@ -35,172 +35,148 @@ impl<'m> Name<'m> {
 /// Hands every member of a text that is one object to `take`, its value as the token it is; gives
 /// the nesting of the text, itself counted. `None` if it is no object.
 pub(super) fn object<'m>(text: &'m str, mut take: impl FnMut(Name<'m>, &'m str)) -> Option<usize> {
-    let mut scan = Scan::new(text);
-    scan.space();
-    scan.expect(b'{')?;
-    scan.space();
-    if scan.peek() == Some(b'}') {
-        scan.at += 1;
+    let json = Json(text.as_bytes());
+    let mut deepest = 0;
+    let mut at = json.is(b'{', json.space(0))?;
+    at = json.space(at);
+    if json.0.get(at) == Some(&b'}') {
+        at += 1;
     } else {
         loop {
-            let begin = scan.at;
-            let is_escaped = scan.string()?;
-            let name = Name { token: &text[begin..scan.at], is_escaped };
-            scan.colon()?;
-            take(name, scan.value()?);
-            scan.space();
-            match scan.next()? {
-                b',' => scan.space(),
-                b'}' => break,
+            let begin = at;
+            let (end, is_escaped) = json.string(at)?;
+            let name = Name { token: &text[begin..end], is_escaped };
+            let begin = json.colon(end)?;
+            at = json.value(begin, &mut deepest)?;
+            take(name, &text[begin..at]);
+            at = json.space(at);
+            match json.0.get(at)? {
+                b',' => at = json.space(at + 1),
+                b'}' => break at += 1,
                 _ => return None,
             }
         }
     }
-    scan.end()?;
-    Some(scan.deepest + 1)
+    json.end(at)?;
+    Some(deepest + 1)
 }
 
 /// Hands every element of a text that is one array to `take`. `None` if it is no array.
 pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<()> {
-    let mut scan = Scan::new(text);
-    scan.space();
-    scan.expect(b'[')?;
-    scan.space();
-    if scan.peek() == Some(b']') {
-        scan.at += 1;
+    let json = Json(text.as_bytes());
+    let mut at = json.is(b'[', json.space(0))?;
+    at = json.space(at);
+    if json.0.get(at) == Some(&b']') {
+        at += 1;
     } else {
         loop {
-            take(scan.value()?);
-            scan.space();
-            match scan.next()? {
-                b',' => scan.space(),
-                b']' => break,
+            let begin = at;
+            at = json.value(at, &mut 0)?;
+            take(&text[begin..at]);
+            at = json.space(at);
+            match json.0.get(at)? {
+                b',' => at = json.space(at + 1),
+                b']' => break at += 1,
                 _ => return None,
             }
         }
     }
-    scan.end()
+    json.end(at)
 }
 
 /// Whether a text is one value.
 pub(super) fn is_value(text: &str) -> bool {
-    let mut scan = Scan::new(text);
-    scan.space();
-    scan.value().is_some() && scan.end().is_some()
+    let json = Json(text.as_bytes());
+    json.value(json.space(0), &mut 0).and_then(|at| json.end(at)).is_some()
 }
 
-/// A place in a text. Every method moves it behind what it is named for.
-struct Scan<'m> {
-    text: &'m str,
-    bytes: &'m [u8],
-    at: usize,
-    /// The deepest nesting so far of a value that was scanned.
-    deepest: usize,
-}
+/// The bytes of a text. Each method takes where what it is named for should begin, and gives where
+/// that ends.
+#[derive(Clone, Copy)]
+struct Json<'m>(&'m [u8]);
 
-impl<'m> Scan<'m> {
-    const fn new(text: &'m str) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0, deepest: 0 }
+impl Json<'_> {
+    #[inline]
+    fn is(self, byte: u8, at: usize) -> Option<usize> {
+        (*self.0.get(at)? == byte).then_some(at + 1)
     }
 
     #[inline]
-    fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
-    }
-
-    #[inline]
-    fn next(&mut self) -> Option<u8> {
-        let byte = self.peek()?;
-        self.at += 1;
-        Some(byte)
-    }
-
-    #[inline]
-    fn expect(&mut self, byte: u8) -> Option<()> {
-        (self.next()? == byte).then_some(())
-    }
-
-    #[inline]
-    fn space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
-            self.at += 1;
+    fn space(self, mut at: usize) -> usize {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.0.get(at) {
+            at += 1;
         }
+        at
     }
 
     /// The end of the text.
-    #[inline]
-    fn end(&mut self) -> Option<()> {
-        self.space();
-        (self.at == self.bytes.len()).then_some(())
+    fn end(self, at: usize) -> Option<()> {
+        (self.space(at) == self.0.len()).then_some(())
     }
 
+    /// A colon and the space around it.
     #[inline]
-    fn colon(&mut self) -> Option<()> {
-        self.space();
-        self.expect(b':')?;
-        self.space();
-        Some(())
+    fn colon(self, at: usize) -> Option<usize> {
+        Some(self.space(self.is(b':', self.space(at))?))
     }
 
-    /// A value, with no space before it.
+    /// A value, with no space before it; counts its nesting, if it is the deepest.
     #[inline]
-    fn value(&mut self) -> Option<&'m str> {
-        let begin = self.at;
-        match self.peek()? {
-            b'"' => self.string().map(|_| ())?,
-            b'{' | b'[' => self.nested()?,
-            _ => self.scalar()?,
+    fn value(self, at: usize, deepest: &mut usize) -> Option<usize> {
+        match self.0.get(at)? {
+            b'{' | b'[' => self.nested(at, deepest),
+            _ => self.scalar(at),
         }
-        Some(&self.text[begin..self.at])
     }
 
-    fn scalar(&mut self) -> Option<()> {
-        match self.peek()? {
-            b'"' => self.string().map(|_| ()),
-            b'-' | b'0'..=b'9' => self.number(),
-            b't' => self.word(b"true"),
-            b'f' => self.word(b"false"),
-            b'n' => self.word(b"null"),
+    #[inline]
+    fn scalar(self, at: usize) -> Option<usize> {
+        match self.0.get(at)? {
+            b'"' => self.string(at).map(|(at, _)| at),
+            b'-' => self.number(at + 1),
+            b'0'..=b'9' => self.number(at),
+            b't' => self.word(b"true", at),
+            b'f' => self.word(b"false", at),
+            b'n' => self.word(b"null", at),
             _ => None,
         }
     }
 
-    fn word(&mut self, word: &[u8]) -> Option<()> {
-        self.bytes[self.at..].starts_with(word).then(|| self.at += word.len())
+    fn word(self, word: &[u8], at: usize) -> Option<usize> {
+        self.0[at..].starts_with(word).then_some(at + word.len())
     }
 
     /// An array or an object, without recursion: its nesting is the peer's choice.
-    fn nested(&mut self) -> Option<()> {
+    fn nested(self, mut at: usize, deepest: &mut usize) -> Option<usize> {
         let mut open = Open::default();
         loop {
             // A value begins here.
-            match self.peek()? {
+            match *self.0.get(at)? {
                 bracket @ (b'{' | b'[') => {
-                    self.at += 1;
-                    self.space();
-                    if self.peek()? == closing(bracket) {
-                        self.at += 1;
-                        self.deepest = self.deepest.max(open.depth + 1);
+                    at = self.space(at + 1);
+                    *deepest = (*deepest).max(open.depth + 1);
+                    if *self.0.get(at)? == closing(bracket) {
+                        at += 1;
                     } else {
                         open.push(bracket);
-                        self.deepest = self.deepest.max(open.depth);
                         if bracket == b'{' {
-                            self.name()?;
+                            at = self.name(at)?;
                         }
                         continue;
                     }
                 }
-                _ => self.scalar()?,
+                _ => at = self.scalar(at)?,
             }
             // A value ended here.
             loop {
-                let Some(bracket) = open.last() else { return Some(()) };
-                self.space();
-                let byte = self.next()?;
+                let Some(bracket) = open.last() else { return Some(at) };
+                at = self.space(at);
+                let byte = *self.0.get(at)?;
+                at += 1;
                 if byte == b',' {
-                    self.space();
+                    at = self.space(at);
                     if bracket == b'{' {
-                        self.name()?;
+                        at = self.name(at)?;
                     }
                     break;
                 }
@@ -213,112 +189,103 @@ impl<'m> Scan<'m> {
     }
 
     /// The name of a member and its colon.
-    fn name(&mut self) -> Option<()> {
-        self.string()?;
-        self.colon()
+    #[inline]
+    fn name(self, at: usize) -> Option<usize> {
+        let (at, _) = self.string(at)?;
+        self.colon(at)
     }
 
-    /// A string; says whether it holds escapes.
+    /// A string, and whether it holds escapes.
     #[inline]
-    fn string(&mut self) -> Option<bool> {
-        self.expect(b'"')?;
-        self.plain();
-        if self.peek() == Some(b'"') {
-            self.at += 1;
-            return Some(false);
+    fn string(self, at: usize) -> Option<(usize, bool)> {
+        let at = self.plain(self.is(b'"', at)?);
+        match self.0.get(at)? {
+            b'"' => Some((at + 1, false)),
+            _ => Some((self.escaped(at)?, true)),
         }
-        self.escaped().map(|()| true)
     }
 
     /// What is left of a string from an escape on.
     #[cold]
-    fn escaped(&mut self) -> Option<()> {
+    fn escaped(self, mut at: usize) -> Option<usize> {
         loop {
-            match self.next()? {
-                b'"' => return Some(()),
-                b'\\' => self.escape()?,
+            match self.0.get(at)? {
+                b'"' => return Some(at + 1),
+                b'\\' => at = self.plain(self.escape(at + 1)?),
                 _ => return None,
             }
-            self.plain();
         }
     }
 
     /// Everything up to a quote, a backslash, a control character or the end.
     #[inline]
-    fn plain(&mut self) {
+    fn plain(self, mut at: usize) -> usize {
         // Most strings are short: by eight bytes first, and only then by all the machine can.
         for _ in 0..4 {
-            let Some(chunk) = self.bytes[self.at..].first_chunk() else { break };
+            let Some(chunk) = self.0.get(at..).and_then(<[u8]>::first_chunk) else { break };
             let special = special(u64::from_le_bytes(*chunk));
             if special != 0 {
-                self.at += special.trailing_zeros() as usize / 8;
-                return;
+                return at + special.trailing_zeros() as usize / 8;
             }
-            self.at += 8;
+            at += 8;
         }
-        self.long_plain();
+        self.long_plain(at)
     }
 
     #[inline(never)]
-    fn long_plain(&mut self) {
-        let rest = &self.bytes[self.at..];
+    fn long_plain(self, at: usize) -> usize {
+        let rest = &self.0[at..];
         if rest.len() >= 8 {
             let plain = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
             let least = rest[..plain].iter().fold(u8::MAX, |least, &byte| least.min(byte));
             if least >= 0x20 {
-                self.at += plain;
-                return;
+                return at + plain;
             }
         }
-        while self.peek().is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-            self.at += 1;
-        }
+        let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+        at + rest.iter().position(is_special).unwrap_or(rest.len())
     }
 
     /// What follows a backslash.
-    fn escape(&mut self) -> Option<()> {
-        match self.next()? {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
+    fn escape(self, at: usize) -> Option<usize> {
+        match self.0.get(at)? {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 1),
             b'u' => {
-                let digits = self.bytes.get(self.at..self.at + 4)?;
-                self.at += 4;
-                digits.iter().all(u8::is_ascii_hexdigit).then_some(())
+                let digits = self.0.get(at + 1..at + 5)?;
+                digits.iter().all(u8::is_ascii_hexdigit).then_some(at + 5)
             }
             _ => None,
         }
     }
 
-    fn number(&mut self) -> Option<()> {
-        if self.peek() == Some(b'-') {
-            self.at += 1;
+    /// A number behind its sign.
+    #[inline]
+    fn number(self, at: usize) -> Option<usize> {
+        let mut at = match self.0.get(at)? {
+            b'0' => at + 1,
+            _ => self.digits(at)?,
+        };
+        if self.0.get(at) == Some(&b'.') {
+            at = self.digits(at + 1)?;
         }
-        match self.next()? {
-            b'0' => {}
-            b'1'..=b'9' => self.digits(),
-            _ => return None,
-        }
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.some_digits()?;
-        }
-        if let Some(b'e' | b'E') = self.peek() {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.peek() {
-                self.at += 1;
+        if let Some(b'e' | b'E') = self.0.get(at) {
+            at += 1;
+            if let Some(b'+' | b'-') = self.0.get(at) {
+                at += 1;
             }
-            self.some_digits()?;
+            at = self.digits(at)?;
         }
-        Some(())
+        Some(at)
     }
 
-    fn some_digits(&mut self) -> Option<()> {
-        self.next()?.is_ascii_digit().then(|| self.digits())
-    }
-
-    fn digits(&mut self) {
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
+    /// One digit or more.
+    #[inline]
+    fn digits(self, begin: usize) -> Option<usize> {
+        let mut at = begin;
+        while self.0.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
         }
+        (at > begin).then_some(at)
     }
 }
 

@@ -90,6 +90,37 @@ fn b25_the_progress_of_a_server_is_passed_on_with_its_token_as_it_is() {
 }
 
 #[test]
+fn b25_the_token_of_an_operation_passes_every_hop_as_it_is() {
+    let mut bench = between(Dialect::ACP_V1, Dialect::ERLMCP);
+    bench.receive(Side::Up, &request("1", "tool/call"));
+    bench.sent(Side::Down);
+    let token = r#"{"cancellationToken":"AB"}"#;
+    bench.receive(Side::Down, &result("1", token));
+    assert_eq!(bench.sent(Side::Up), [result("1", token)]);
+    let cancel =
+        |id: u8| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"cancel","params":{token}}}"#);
+    bench.receive(Side::Up, &cancel(7));
+    assert_eq!(bench.sent(Side::Down), [cancel(2)]);
+    let told =
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"AB"}}"#;
+    bench.receive(Side::Down, told);
+    bench.receive(Side::Down, &result("2", r#"{"status":"cancelled"}"#));
+    assert_eq!(bench.sent(Side::Up), [told.into(), result("7", r#"{"status":"cancelled"}"#)]);
+}
+
+#[test]
+fn g02_errors_are_written_anew_for_another_envelope() {
+    let mut bench = between(Dialect::ACP_V1, Dialect::ABP);
+    bench.receive(Side::Up, &request("7", "export.pdf"));
+    bench.sent(Side::Down);
+    bench.receive(
+        Side::Down,
+        r#"{"type":"capabilities/call-result","id":"1","timestamp":0,"payload":{"callId":"1","success":false,"error":{"code":"OPERATION_FAILED","message":"no paper"}}}"#,
+    );
+    assert_eq!(bench.sent(Side::Up), [error("7", -32803, "no paper")]);
+}
+
+#[test]
 fn b12_an_abp_agent_in_front_is_acknowledged_and_answered() {
     let mut bench = between(Dialect::ABP, Dialect::MCP_2025_06_18);
     let abp = |kind: &str, id: u8, payload: &str| {
