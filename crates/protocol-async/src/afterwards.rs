@@ -22,18 +22,28 @@ pub(crate) struct Afterwards {
 }
 
 impl Afterwards {
-    pub(crate) fn run(self) {
+    #[inline]
+    pub(crate) fn run(&mut self) {
         let Self { wakers, told, settled, answered } = self;
-        for told in told {
+        // Most commands make nothing happen.
+        if wakers.len() + told.len() + settled.len() + answered.len() > 0 {
+            self.tell();
+        }
+    }
+
+    fn tell(&mut self) {
+        for told in self.told.drain(..) {
             told.tell();
         }
-        for (slot, outcome) in settled {
+        for (slot, outcome) in self.settled.drain(..) {
             slot.settle(outcome);
         }
-        for waker in wakers {
+        for waker in self.wakers.drain(..) {
             contain(|| waker.wake());
         }
-        contain(|| drop(answered));
+        for entry in self.answered.drain(..) {
+            contain(|| drop(entry));
+        }
     }
 }
 

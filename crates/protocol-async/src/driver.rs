@@ -125,18 +125,23 @@ where
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        if !self.writer.output.is_empty() {
-            if self.writer.poll(cx).is_pending() {
-                // What is being written may have been given up.
-                return if self.hub.is_over() { Poll::Ready(Turn::Over) } else { Poll::Pending };
+        // Twice: what is taken is mostly written at once, and then mostly there is no more.
+        for _ in 0..2 {
+            if !self.writer.output.is_empty() {
+                if self.writer.poll(cx).is_pending() {
+                    // What is being written may have been given up.
+                    let is_over = self.hub.is_over();
+                    return if is_over { Poll::Ready(Turn::Over) } else { Poll::Pending };
+                }
+                self.hub.written();
             }
-            self.hub.written();
+            match self.hub.poll_output(cx.waker(), &mut self.writer.output) {
+                Output::Write => {}
+                Output::Over => return Poll::Ready(Turn::Over),
+                Output::Idle => return Poll::Pending,
+            }
         }
-        match self.hub.poll_output(cx.waker(), &mut self.writer.output) {
-            Output::Write => Poll::Ready(Turn::Made),
-            Output::Over => Poll::Ready(Turn::Over),
-            Output::Idle => Poll::Pending,
-        }
+        Poll::Ready(Turn::Made)
     }
 
     /// Ready when a timer was due.

@@ -137,7 +137,7 @@ impl Hub {
             }
             input.consume(used);
         }
-        self.shared.settle(state, after);
+        self.shared.settle(state, &mut after);
     }
 
     /// The input has ended, with these bytes unread.
@@ -153,7 +153,7 @@ impl Hub {
         for event in received {
             state.dispatch(event, &mut after);
         }
-        self.shared.settle(guard, after);
+        self.shared.settle(guard, &mut after);
     }
 
     /// Fires the timers that are due, and says when the next one is; the waker is woken when that
@@ -169,7 +169,7 @@ impl Hub {
             // The clock is read only when there is something to compare it with.
             if due.is_some_and(|due| due <= self.shared.now()) {
                 state.handle_timeout(self.shared.now());
-                self.shared.settle(state, Afterwards::default());
+                self.shared.settle(state, &mut Afterwards::default());
                 continue;
             }
             state.timers.armed = due;
@@ -192,11 +192,11 @@ impl Hub {
         if take(&mut state) {
             state.writing = Writing::Busy { settled: None };
             // Taking messages out makes room for others.
-            self.shared.settle(state, Afterwards::default());
+            self.shared.settle(state, &mut Afterwards::default());
             return Output::Write;
         }
         if state.is_over() {
-            self.shared.settle(state, Afterwards::default());
+            self.shared.settle(state, &mut Afterwards::default());
             return Output::Over;
         }
         let replaced = set(&mut state.driver, waker);

@@ -51,6 +51,6 @@ impl Drop for Taker {
                 state.refuse(request);
             }
         }
-        self.shared.settle(state, Afterwards::default());
+        self.shared.settle(state, &mut Afterwards::default());
     }
 }

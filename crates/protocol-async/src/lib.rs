@@ -34,6 +34,7 @@ mod driver;
 pub mod hub;
 mod inbox;
 mod incoming;
+mod json;
 mod lease;
 mod messages;
 mod operations;

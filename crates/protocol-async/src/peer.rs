@@ -14,6 +14,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::afterwards::Afterwards;
 use crate::hub::{Shared, State};
+use crate::json;
 use crate::lease::Lease;
 use crate::operations::{self, Operation};
 use crate::sent::{CallSlot, CancellationHandle, SentRequest};
@@ -43,10 +44,8 @@ impl Peer {
         params: impl Serialize,
         options: CallOptions,
     ) -> SentRequest<T> {
-        match raw(&params) {
-            Ok(params) => self.call_raw(method, Some(&params), options),
-            Err(refusal) => SentRequest::refused(refusal.into()),
-        }
+        json::written(&params, |params| self.call_raw(method, Some(params), options))
+            .unwrap_or_else(|_| SentRequest::refused(Refusal::InvalidParams.into()))
     }
 
     /// As [`call_with`](Self::call_with), with params as they are to be on the wire.
@@ -74,7 +73,7 @@ impl Peer {
         PreparedRequest {
             peer: self.clone(),
             method: method.into(),
-            params: raw(&params),
+            params: to_raw_value(&params).map_err(|_| Refusal::InvalidParams),
             options,
             preparation: Arc::new(Preparation(Mutex::new(Prepared::Waiting))),
             result: PhantomData,
@@ -88,7 +87,8 @@ impl Peer {
     /// As [`Connection::notify`](protocol_core::Connection::notify). After
     /// [`Refusal::OutboxFull`], [`ready`](Self::ready) waits for room.
     pub fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
-        self.notify_raw(method, Some(&*raw(&params)?))
+        json::written(&params, |params| self.notify_raw(method, Some(params)))
+            .unwrap_or(Err(Refusal::InvalidParams))
     }
 
     /// As [`notify`](Self::notify), with params as they are to be on the wire.
@@ -128,7 +128,7 @@ impl Peer {
     pub fn cork(&self) -> Cork {
         let mut state = self.lease.shared().lock();
         state.corks += 1;
-        self.lease.shared().settle(state, Afterwards::default());
+        self.lease.shared().settle(state, &mut Afterwards::default());
         Cork { lease: self.lease.clone() }
     }
 
@@ -165,10 +165,6 @@ fn holds<'a>(
     move |state| if there(&state) { Ok(()) } else { Err(state) }
 }
 
-fn raw(params: &impl Serialize) -> Result<Box<RawValue>, Refusal> {
-    to_raw_value(params).map_err(|_| Refusal::InvalidParams)
-}
-
 /// Holds writing back; see [`Peer::cork`].
 #[derive(Debug)]
 pub struct Cork {
@@ -179,7 +175,7 @@ impl Drop for Cork {
     fn drop(&mut self) {
         let mut state = self.lease.shared().lock();
         state.corks -= 1;
-        self.lease.shared().settle(state, Afterwards::default());
+        self.lease.shared().settle(state, &mut Afterwards::default());
     }
 }
 

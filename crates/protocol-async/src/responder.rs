@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 
 use protocol_core::{CallError, Cause, Refusal, Reply, RequestHandle, RpcError, code};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use crate::cancellation::{Cancellation, Cancelled};
 use crate::incoming::clip;
+use crate::json;
 use crate::lease::Lease;
 use crate::peer::Peer;
 use crate::sync::Arc;
@@ -175,8 +176,13 @@ impl<T> Responder<T> {
 
 impl<T: Serialize> Responder<T> {
     /// Answers with a result.
-    pub fn respond(self, result: T) {
-        self.answer(to_raw_value(&result).map_err(Failure::from));
+    pub fn respond(mut self, result: T) {
+        let Some(Debt { lease, request }) = self.debt.take() else { return };
+        let written =
+            json::written(&result, |result| lease.shared().respond_with_result(request, result));
+        if let Err(error) = written {
+            lease.shared().respond(request, Err(error.into()));
+        }
     }
 
     /// Answers with a result or a failure.

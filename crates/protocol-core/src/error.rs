@@ -30,7 +30,7 @@ pub enum Refusal {
     Uncancellable(CancelRefusal),
     /// The dialect does not let our side end this request.
     NotOursToEnd,
-    /// Params must be a JSON array or object.
+    /// Params must be a JSON object; an array will do where they are not ABP's whole payload.
     InvalidParams,
     /// The parent request is answered, or of another connection.
     UnknownParent,
@@ -77,7 +77,9 @@ impl fmt::Display for Refusal {
             Self::NoCancel => "the dialect has no cancel on the wire",
             Self::Uncancellable(why) => return why.fmt(f),
             Self::NotOursToEnd => "our side may not end such a request",
-            Self::InvalidParams => "params must be a JSON array or object",
+            Self::InvalidParams => {
+                "params must be a JSON object, or an array where the envelope has room for one"
+            }
             Self::UnknownParent => "the parent request is answered",
             Self::AlreadyAnswered => "the request is answered",
             Self::NoOperation => "such a request starts no operation",

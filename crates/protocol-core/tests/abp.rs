@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Dialect, Event, Params, Refusal, Reply, Role, TransmitKind, WireId,
+    CallOptions, Cause, Config, Dialect, Event, Params, Refusal, Reply, Role, Timestamp,
+    TransmitKind, WireId,
 };
 use support::{Host, millis, raw};
 
@@ -183,4 +184,36 @@ fn events_borrow_from_the_message() {
         _ => None,
     });
     assert!(matches!(reason, Some(Cow::Borrowed("why"))));
+}
+
+#[test]
+fn g02_a_whole_error_is_written_in_the_words_of_the_envelope() {
+    for (error, said) in [
+        (r#"{"code":-32800,"message":"stop"}"#, r#""cancelled":true"#),
+        (
+            r#"{"code":-32803,"message":"no paper"}"#,
+            r#""error":{"code":"OPERATION_FAILED","message":"no paper","retryable":false}"#,
+        ),
+        (r#"{"code":"OUT_OF_INK"}"#, r#""error":{"code":"OUT_OF_INK"}"#),
+    ] {
+        let mut app = app(|_| {});
+        app.receive(&call("a"));
+        app.respond(app.request(2), Reply::ErrorRaw(raw(error))).unwrap();
+        let sent = app.sent().pop().expect("an answer");
+        assert!(sent.contains(&format!(r#""success":false,{said}}}"#)), "{sent}");
+    }
+}
+
+#[test]
+fn g09_no_payload_is_sent_that_a_peer_would_refuse() {
+    let mut agent = agent(|_| {}).conn;
+    let array = Params::Raw(raw("[1]"));
+    let mut call = |method| {
+        let options = CallOptions::default();
+        let now = Timestamp::ZERO;
+        agent.call(method, array, Default::default(), options, now).map_err(|error| error.reason)
+    };
+    assert_eq!(call("x/y"), Err(Refusal::InvalidParams));
+    assert!(call("capability").is_ok(), "its params stand inside the payload");
+    assert_eq!(agent.notify("x", array), Err(Refusal::InvalidParams));
 }

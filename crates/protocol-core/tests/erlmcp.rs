@@ -244,3 +244,27 @@ fn an_operation_is_cancelled_by_its_token_after_its_call_settled() {
     assert_eq!(client.sent()[0], cancel("2", TOKEN));
     assert_eq!(client.receive(&result("2", r#"{"status":"cancelled"}"#)), ["ready"]);
 }
+
+#[test]
+fn g07_nothing_leaves_after_the_connection_was_abandoned() {
+    let mut server = server(|_| {});
+    server.receive(&request("1", "tool/call"));
+    let request = server.request(1);
+    server.conn.shutdown(protocol_core::Shutdown::Abandon, server.now);
+    server.conn.begin_operation(request, [1; 16]).expect("it is unanswered");
+    assert_eq!(server.sent(), [""; 0]);
+    server.respond_ok(request);
+    assert_eq!(server.sent(), [""; 0]);
+}
+
+#[test]
+fn b01_a_broken_acknowledgement_settles_the_call_that_waits_for_it() {
+    let mut client = client(|_| {});
+    let call = client.sent_call("tool/call");
+    client.cancel(call);
+    client.receive(&answer("1", TOKEN));
+    assert!(client.sent()[0].contains(r#""id":2"#));
+    let events = client.receive(r#"{"jsonrpc":"2.0","id":2}"#);
+    assert_eq!(events, ["violation malformed_response 2", "settled tool/call malformed"]);
+    assert_eq!(client.sent(), [""; 0], "a response is never answered");
+}

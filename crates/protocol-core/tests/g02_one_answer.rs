@@ -212,3 +212,17 @@ fn g10_a_refused_answer_leaves_the_request_as_it_was() {
     assert_eq!(host.events(), ["ready"]);
     assert_eq!(host.respond(work, Reply::Result(raw(&long))), Ok(5));
 }
+
+#[test]
+fn g02_who_still_waits_for_an_answer_is_listed_in_the_order_they_came() {
+    let mut host = acp();
+    let [first, second, third] = ["9", "\"a\"", "1"].map(|id| host.peer_requests(id));
+    let waiting =
+        |host: &Host| host.conn.requests().map(|(request, _)| request).collect::<Vec<_>>();
+    assert_eq!(waiting(&host), [first, second, third]);
+    host.receive(&cancel("1"));
+    host.respond_ok(first);
+    assert_eq!(waiting(&host), [second, third]);
+    let fourth = host.peer_requests("9");
+    assert_eq!(waiting(&host), [second, third, fourth]);
+}

@@ -29,7 +29,9 @@ fn each_input_gives_its_actions() {
     let call = machine.call(&options, NOW).unwrap();
     assert_eq!(actions(&mut machine), [Action::SendRequest { call, number: 1 }]);
     machine.transmitted(call);
+    assert_eq!(machine.call_cause(call), None);
     assert_eq!(machine.cancel(call, Cause::Caller, NOW), CancelOutcome::Sent);
+    assert_eq!(machine.call_cause(call), Some(Cause::Caller));
     assert_eq!(actions(&mut machine), [Action::SendCancel { call, number: 1 }]);
     assert_eq!(machine.receive_response(1, Answer::CancelError), Ok(call));
     let (settlement, cause) = (Settlement::Cancelled, Some(Cause::Caller));
@@ -63,6 +65,15 @@ fn equal_machines_hash_equally_and_a_clone_goes_its_own_way() {
     assert_ne!(one, other);
     actions(&mut one);
     assert_eq!((&one, hash(&one)), (&other, hash(&other)));
+    // A call alone makes a difference, and so does a request.
+    let [mut calls, mut serves] = [one.clone(), one.clone()];
+    calls.call(&CallOptions::default(), NOW).unwrap();
+    serves.receive_request(WireId::from_token("7").unwrap()).unwrap();
+    for changed in [&mut calls, &mut serves] {
+        actions(changed);
+        assert_ne!(*changed, one);
+        assert_ne!(hash(changed), hash(&one));
+    }
 }
 
 #[test]

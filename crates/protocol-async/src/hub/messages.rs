@@ -78,7 +78,7 @@ impl Hub {
         for event in received {
             state.dispatch(event, &mut after);
         }
-        self.shared.settle(guard, after);
+        self.shared.settle(guard, &mut after);
     }
 
     /// As [`poll_output`](Self::poll_output), but what is added to `out`, which the caller has

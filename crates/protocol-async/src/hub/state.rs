@@ -113,7 +113,7 @@ impl Shared {
         state.now = self.now();
         let now = state.now;
         let done = command(state.stream.connection_mut(), now);
-        self.settle(state, Afterwards::default());
+        self.settle(state, &mut Afterwards::default());
         done
     }
 
@@ -143,7 +143,7 @@ impl Shared {
         let sent = command(state.stream.connection_mut(), now);
         // The core promises `Ready` now, and keeps it as soon as there is room.
         state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
-        self.settle(state, Afterwards::default());
+        self.settle(state, &mut Afterwards::default());
         sent
     }
 
@@ -155,7 +155,7 @@ impl Shared {
             Shutdown::Abandon => state.abandon(now),
             _ => state.stream.connection_mut().shutdown(how, now),
         }
-        self.settle(state, Afterwards::default());
+        self.settle(state, &mut Afterwards::default());
     }
 
     /// The method of an unanswered request.
@@ -169,17 +169,36 @@ impl Shared {
     pub(crate) fn respond(&self, request: RequestHandle, answer: Answer) {
         let mut state = self.lock();
         state.deferred.push_back((request, answer));
-        self.settle(state, Afterwards::default());
+        self.settle(state, &mut Afterwards::default());
+    }
+
+    /// As [`respond`](Self::respond), with a result that is copied only if it has to wait.
+    pub(crate) fn respond_with_result(&self, request: RequestHandle, result: &RawValue) {
+        let mut state = self.lock();
+        let mut after = Afterwards::default();
+        // Not ahead of others that wait for room.
+        let now = if state.deferred.is_empty() {
+            state.stream.connection_mut().respond(request, Reply::Result(result))
+        } else {
+            Err(Refusal::OutboxFull)
+        };
+        match now {
+            Ok(entry) => after.answered.push(entry),
+            Err(Refusal::AlreadyAnswered) => {}
+            // Says what to do about the others.
+            Err(_) => state.deferred.push_back((request, Ok(result.to_owned()))),
+        }
+        self.settle(state, &mut after);
     }
 
     /// To be called after every command and input: passes events on, releases the lock, and wakes
     /// whoever waits.
-    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, mut after: Afterwards) {
+    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) {
         let state = &mut *guard;
-        state.respond_deferred(&mut after);
+        state.respond_deferred(after);
         loop {
             while let Some(event) = state.stream.connection_mut().poll_event() {
-                state.dispatch(event, &mut after);
+                state.dispatch(event, after);
             }
             // Staging makes room, which is an event.
             if !(state.is_corked() && state.stage_transmit()) {

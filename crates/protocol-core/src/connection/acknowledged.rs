@@ -52,6 +52,11 @@ impl OurCancels {
         self.unacknowledged.remove(&number);
         self.tokenless.remove(&number);
     }
+
+    /// Whether a call waits for the answer to the cancel with this number.
+    pub(super) fn is_awaited(&self, number: u32) -> bool {
+        self.unacknowledged.get(&number).is_some_and(Option::is_some)
+    }
 }
 
 /// What a response turned out to be.

@@ -34,7 +34,10 @@ impl<O, I: Default> Connection<O, I> {
         options: CallOptions,
         now: Timestamp,
     ) -> Result<CallId, SendError<O>> {
-        let params = match structured(params) {
+        let envelope = self.config().dialect.envelope;
+        let asked = Asked::by(method);
+        let is_payload = envelope == Envelope::Abp && asked == Asked::Other;
+        let params = match structured(params, is_payload) {
             Ok(params) => params,
             Err(reason) => return Err(SendError { reason, data }),
         };
@@ -43,7 +46,7 @@ impl<O, I: Default> Connection<O, I> {
             Ok(number) => number,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        let (envelope, stamp) = (self.config().dialect.envelope, self.stamp());
+        let stamp = self.stamp();
         let staged = match self.stage(|out| match envelope {
             Envelope::JsonRpc => encode::request(out, number, method, params),
             Envelope::Abp => abp::request(out, number, method, params, options.timeout, stamp),
@@ -53,7 +56,6 @@ impl<O, I: Default> Connection<O, I> {
         };
         let call = self.machine.call(&options, now).expect("admit_call said so");
         let params = params.raw();
-        let asked = Asked::by(method);
         if let Some(why) = uncancellable(&self.config().dialect, (asked, method), params) {
             self.machine.refuse_cancels_of(call, why);
         }
@@ -85,14 +87,15 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Refusal::Closed`], [`Refusal::InvalidParams`], [`Refusal::OutboxFull`] or
     /// [`Refusal::TooLarge`].
     pub fn notify(&mut self, method: &str, params: Params<'_>) -> Result<(), Refusal> {
-        let params = structured(params)?;
+        let envelope = self.config().dialect.envelope;
+        let params = structured(params, envelope == Envelope::Abp)?;
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
         if self.withholds(method, params.raw()) {
             return Err(Refusal::Withheld);
         }
-        let (envelope, stamp) = (self.config().dialect.envelope, self.stamp());
+        let stamp = self.stamp();
         let staged = self.stage(|out| match envelope {
             Envelope::JsonRpc => encode::notification(out, method, params),
             Envelope::Abp => abp::notification(out, method, params, stamp),
@@ -363,11 +366,14 @@ impl SessionRule {
     }
 }
 
-/// Params as JSON-RPC wants them: absent, an array or an object.
-fn structured(params: Params<'_>) -> Result<Params<'_>, Refusal> {
-    match params {
-        Params::Raw(raw) if raw.get() == "null" => Ok(Params::Absent),
-        Params::Raw(raw) if !raw.get().starts_with(['{', '[']) => Err(Refusal::InvalidParams),
-        params => Ok(params),
+/// Params as JSON-RPC wants them: absent, an array or an object. Where they are the payload of ABP's
+/// envelope, they are no array.
+fn structured(params: Params<'_>, is_payload: bool) -> Result<Params<'_>, Refusal> {
+    let Params::Raw(raw) = params else { return Ok(params) };
+    match raw.get().as_bytes().first() {
+        Some(b'n') => Ok(Params::Absent),
+        Some(b'{') => Ok(params),
+        Some(b'[') if !is_payload => Ok(params),
+        _ => Err(Refusal::InvalidParams),
     }
 }

@@ -324,7 +324,9 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Whether a message without method, result and error can only be a response.
     fn is_in_flight(&self, id: Option<&str>) -> bool {
-        id.and_then(number_of).is_some_and(|number| self.machine.expects_response(number))
+        id.and_then(number_of).is_some_and(|number| {
+            self.machine.expects_response(number) || self.our_cancels.is_awaited(number)
+        })
     }
 
     /// The id of a message, if it is one that can be compared and echoed.

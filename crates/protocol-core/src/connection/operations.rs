@@ -43,6 +43,7 @@ impl<O, I: Default> Connection<O, I> {
             return Err(Refusal::AlreadyAnswered);
         }
         let token = OperationToken::from_bytes(entropy);
+        let is_withheld = self.machine.withholds_answer(request);
         let batch = incoming.batch;
         let id = self.machine.request_id(request).expect("it has a phase").clone();
         let staged = self.stage(|out| {
@@ -60,13 +61,15 @@ impl<O, I: Default> Connection<O, I> {
         incoming.operation = operation.ok();
         incoming.batch = None;
         match batch {
+            // Nothing is sent once the connection is abandoned (G7).
+            _ if is_withheld => self.outbox.discard(staged),
             None => {
                 self.outbox.commit(staged, TransmitKind::Response, None);
             }
-            Some(batch) => {
-                self.keep_back(batch, staged);
-                self.settle_member(batch);
-            }
+            Some(batch) => self.keep_back(batch, staged),
+        }
+        if let Some(batch) = batch {
+            self.settle_member(batch);
         }
         if phase == Some(crate::RequestPhase::Cancelled) {
             let cause = self.machine.request_cause(request).unwrap_or(Cause::Internal);

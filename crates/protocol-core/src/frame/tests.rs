@@ -105,6 +105,15 @@ fn input_that_ends_inside_a_block_is_reported() {
 }
 
 #[test]
+fn b30_a_whole_message_is_what_arrives_at_once_up_to_the_limit() {
+    let mut whole = Deframer::new(Framing::Whole, &limits());
+    let mut next = |len| whole.next(&[b'1'; 50][..len]).frame;
+    assert!(matches!(next(0), Frame::Partial), "nothing is no message");
+    assert!(matches!(next(40), Frame::Message(message) if message.len() == 40));
+    assert!(matches!(next(41), Frame::TooLarge));
+}
+
+#[test]
 fn what_is_written_is_exactly_what_every_server_reads() {
     for (framing, expected) in [
         (Framing::ContentLength, "Content-Length: 2\r\n\r\n{}"),

@@ -85,13 +85,16 @@ mod tests {
     }
 
     #[test]
-    fn a_reissued_number_is_forgotten() {
+    fn a_reissued_number_is_forgotten_and_no_other() {
         let mut abandoned = Abandoned::new(2);
         abandoned.insert(1, Fate::Withdrawn);
+        abandoned.insert(2, Fate::Left);
         assert_eq!(abandoned.classify(1), StrayResponse::Unknown);
         abandoned.reissued(1);
-        abandoned.insert(2, Fate::Left);
+        assert_eq!(abandoned.classify(1), StrayResponse::Duplicate);
         abandoned.insert(3, Fate::Left);
-        assert_eq!(abandoned.classify(2), StrayResponse::Late);
+        abandoned.insert(4, Fate::Left);
+        assert_eq!(abandoned.classify(2), StrayResponse::Duplicate, "the oldest of three");
+        assert_eq!(abandoned.classify(3), StrayResponse::Late);
     }
 }

@@ -199,7 +199,11 @@ impl Hash for Calls {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
+    use crate::machine::{Answer, Machine, StrayResponse};
+    use crate::{CallOptions, Config, Dialect, Timestamp};
 
     #[test]
     fn numbers_wrap_at_31_bits_and_skip_those_in_flight() {
@@ -210,6 +214,24 @@ mod tests {
         assert_eq!(calls.insert(None, None).number(), 0x7fff_ffff);
         assert_eq!(calls.insert(None, None).number(), 2);
         assert!(calls.get(first).is_some());
+    }
+
+    #[test]
+    fn g12_a_number_that_is_issued_anew_is_no_longer_abandoned() {
+        let mut machine = Machine::new(Config::new(Dialect::ACP_V1));
+        let options = CallOptions::default().grace(Grace::Settle(Duration::ZERO));
+        let first = machine.call(&options, Timestamp::ZERO).unwrap();
+        while machine.poll_action().is_some() {}
+        machine.transmitted(first);
+        machine.cancel(first, Cause::Caller, Timestamp::ZERO);
+        assert_eq!(machine.call_phase(first), None, "it is settled here");
+        machine.calls.last = LAST_NUMBER;
+        let second = machine.call(&CallOptions::default(), Timestamp::ZERO).unwrap();
+        assert_eq!((first.number(), second.number()), (1, 1));
+        while machine.poll_action().is_some() {}
+        machine.transmitted(second);
+        assert_eq!(machine.receive_response(1, Answer::Result), Ok(second));
+        assert_eq!(machine.receive_response(1, Answer::Result), Err(StrayResponse::Duplicate));
     }
 
     #[test]

@@ -172,8 +172,6 @@ impl Relay {
     /// Appends the next message for one side to `out`, framed.
     pub fn poll_transmit(&mut self, side: Side, out: &mut Vec<u8>) -> Option<Transmit> {
         let transmit = self.hop_mut(side).stream.poll_transmit(out)?;
-        // There is room now.
-        self.pay(side);
         self.settle();
         Some(transmit)
     }
@@ -213,14 +211,18 @@ impl Relay {
 
     // What happens on one side and means something for the other
 
-    /// Passes on what commands made happen, until nothing happens any more.
+    /// Passes on what commands made happen, until nothing happens any more. What is owed is paid as
+    /// soon as there is room, however it came: something left, was withdrawn or was given up.
     fn settle(&mut self) {
         loop {
             let found = Side::BOTH
                 .into_iter()
                 .find_map(|side| self.connection_mut(side).poll_event().map(|event| (side, event)));
-            let Some((side, event)) = found else { break };
-            self.dispatch(side, event);
+            if let Some((side, event)) = found {
+                self.dispatch(side, event);
+            } else if !Side::BOTH.map(|side| self.pay(side)).contains(&true) {
+                break;
+            }
         }
         self.assert_consistent();
     }
@@ -277,7 +279,7 @@ impl Relay {
             // Obeyed already; shown by `RawCancels::Shown`.
             return;
         }
-        let event = if self.is_cancel(method) {
+        let event = if self.is_cancel(method) && !self.tells_of_cancels(side, method) {
             RelayEvent::CancelDropped { side, method: method.into() }
         } else {
             match self.connection_mut(side.other()).notify(method, Params::from(params)) {
@@ -355,8 +357,10 @@ impl Relay {
         self.pay(side);
     }
 
-    fn pay(&mut self, side: Side) {
+    /// Gives the answers that are owed, as far as there is room; says whether there was any.
+    fn pay(&mut self, side: Side) -> bool {
         let mut owed = mem::take(&mut self.hop_mut(side).owed);
+        let before = owed.len();
         while let Some((request, reply)) = owed.front() {
             match self.connection_mut(side).respond(*request, *reply) {
                 Ok(_) | Err(Refusal::AlreadyAnswered) => {}
@@ -368,7 +372,9 @@ impl Relay {
             }
             owed.pop_front();
         }
+        let is_paid = owed.len() < before;
         self.hop_mut(side).owed = owed;
+        is_paid
     }
 
     fn overload(&self, side: Side, message: &'static str) -> Reply<'static> {
@@ -377,11 +383,17 @@ impl Relay {
     }
 
     /// Whether a message is a cancel, of either side's dialect or of any other, that names an id: that
-    /// means nothing on another connection.
+    /// means nothing on another connection. Or it looks like one.
     fn is_cancel(&self, method: &str) -> bool {
         let dialects = Side::BOTH.map(|side| &self.connection(side).config().dialect);
-        dialects.iter().any(|dialect| dialect.is_cancel(method))
-            && !dialects.iter().any(|dialect| dialect.tells_of_cancels(method))
+        dialects.iter().any(|dialect| dialect.is_cancel(method) || dialect.tells_of_cancels(method))
+    }
+
+    /// Whether a notification tells the client that an operation was cancelled, which is named by a token
+    /// that passes every hop; unless the client would take it for a cancel.
+    fn tells_of_cancels(&self, side: Side, method: &str) -> bool {
+        let [up, down] = Side::BOTH.map(|side| &self.connection(side).config().dialect);
+        side == Side::Down && down.tells_of_cancels(method) && !up.cancel.is(method)
     }
 
     fn id_of(&self, side: Side, request: RequestHandle) -> crate::WireId {

@@ -134,6 +134,9 @@ pub(crate) fn path<'m>(value: Option<&'m RawValue>, path: &[&str]) -> Option<&'m
     path.iter().try_fold(value?, |value, name| param(Some(value), name))
 }
 
+/// The token of the only version there is.
+const VERSION: &str = r#""2.0""#;
+
 /// The members of an envelope, each as the token it is.
 #[derive(Default)]
 struct Members<'m> {
@@ -174,7 +177,14 @@ impl<'m> Members<'m> {
     /// Takes a text apart that is one object.
     fn read(text: &'m str) -> Option<Self> {
         let mut members = Self::default();
-        members.depth = scan::object(text, |name, value| members.take(name, value))?;
+        // So nearly every message begins.
+        members.depth = if text.starts_with(r#"{"jsonrpc":"2.0","#) {
+            members.jsonrpc = Some(VERSION);
+            let begin = r#"{"jsonrpc":"2.0","#.len();
+            scan::members(text, begin, |name, value| members.take(name, value))?
+        } else {
+            scan::object(text, |name, value| members.take(name, value))?
+        };
         Some(members)
     }
 
@@ -202,7 +212,7 @@ impl<'m> Members<'m> {
         let id = self.id.filter(|_| self.repeated != Repeated::Id);
         let repeated =
             (self.repeated != Repeated::Nothing).then_some(EnvelopeProblem::DuplicateMember);
-        let version = (self.jsonrpc != Some(r#""2.0""#)
+        let version = (self.jsonrpc != Some(VERSION)
             && self.jsonrpc.and_then(text).as_deref() != Some("2.0"))
         .then_some(EnvelopeProblem::Version);
         let problem = repeated.or(too_deep).or(version);

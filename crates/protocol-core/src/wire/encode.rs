@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use memchr::memchr2;
 use serde_json::value::RawValue;
 
+use super::scan;
 use crate::dialect::{Dialect, code};
 use crate::event::{Params, Reply};
 
@@ -162,26 +163,30 @@ pub(crate) fn raw(value: &RawValue, out: &mut Vec<u8>) {
 
 /// Writes a JSON string.
 pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len() + 2);
     out.push(b'"');
-    let mut plain = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&text.as_bytes()[plain..at]);
-        plain = at + 1;
+    if scan::is_plain(text) {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        escaped(text, out);
+    }
+    out.push(b'"');
+}
+
+#[cold]
+fn escaped(text: &str, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for byte in text.bytes() {
         match byte {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            _ => {
-                const HEX: &[u8; 16] = b"0123456789abcdef";
+            0..0x20 => {
                 out.extend_from_slice(b"\\u00");
                 out.push(HEX[usize::from(byte >> 4)]);
                 out.push(HEX[usize::from(byte & 15)]);
             }
+            _ => out.push(byte),
         }
     }
-    out.extend_from_slice(&text.as_bytes()[plain..]);
-    out.push(b'"');
 }
 
 pub(crate) fn decimal(mut number: u64, out: &mut Vec<u8>) {

@@ -5,3 +5,5 @@ pub(crate) mod decode;
 pub(crate) mod encode;
 mod raw;
 mod scan;
+
+pub use raw::{raw_value, trusted_raw_value};

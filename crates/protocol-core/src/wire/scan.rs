@@ -34,31 +34,37 @@ impl<'m> Name<'m> {
 
 /// Hands every member of a text that is one object to `take`, its value as the token it is; gives
 /// the nesting of the text, itself counted. `None` if it is no object.
-pub(super) fn object<'m>(text: &'m str, mut take: impl FnMut(Name<'m>, &'m str)) -> Option<usize> {
+pub(super) fn object<'m>(text: &'m str, take: impl FnMut(Name<'m>, &'m str)) -> Option<usize> {
     let json = Json(text.as_bytes());
-    let mut deepest = 0;
-    let mut at = json.is(b'{', json.space(0))?;
-    at = json.space(at);
-    if json.0.get(at) == Some(&b'}') {
-        at += 1;
-    } else {
-        loop {
-            let begin = at;
-            let (end, is_escaped) = json.string(at)?;
-            let name = Name { token: &text[begin..end], is_escaped };
-            let begin = json.colon(end)?;
-            at = json.value(begin, &mut deepest)?;
-            take(name, &text[begin..at]);
-            at = json.space(at);
-            match json.0.get(at)? {
-                b',' => at = json.space(at + 1),
-                b'}' => break at += 1,
-                _ => return None,
-            }
+    let at = json.is(b'{', json.space(0))?;
+    match json.is(b'}', json.space(at)) {
+        Some(at) => json.end(at).map(|()| 1),
+        None => members(text, at, take),
+    }
+}
+
+/// As [`object`], where the member that is to be read first begins at `at`, or behind space there.
+#[inline]
+pub(super) fn members<'m>(
+    text: &'m str,
+    at: usize,
+    mut take: impl FnMut(Name<'m>, &'m str),
+) -> Option<usize> {
+    let json = Json(text.as_bytes());
+    let (mut at, mut deepest) = (json.space(at), 0);
+    loop {
+        let (end, is_escaped) = json.string(at)?;
+        let name = Name { token: &text[at..end], is_escaped };
+        let begin = json.colon(end)?;
+        at = json.value(begin, &mut deepest)?;
+        take(name, &text[begin..at]);
+        at = json.space(at);
+        match json.0.get(at)? {
+            b',' => at = json.space(at + 1),
+            b'}' => return json.end(at + 1).map(|()| deepest + 1),
+            _ => return None,
         }
     }
-    json.end(at)?;
-    Some(deepest + 1)
 }
 
 /// Hands every element of a text that is one array to `take`. `None` if it is no array.
@@ -90,6 +96,24 @@ pub(super) fn is_value(text: &str) -> bool {
     json.value(json.space(0), &mut 0).and_then(|at| json.end(at)).is_some()
 }
 
+/// Whether a text can stand in a string as it is.
+pub(super) fn is_plain(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_plain = |chunk: &[u8; 8]| special(u64::from_le_bytes(*chunk)) == 0;
+    match bytes.last_chunk() {
+        // It overlaps the one before, so that none is short.
+        Some(last) => {
+            is_plain(last)
+                && bytes.chunks_exact(8).all(|chunk| chunk.first_chunk().is_some_and(is_plain))
+        }
+        None => !bytes.iter().any(is_special),
+    }
+}
+
+const fn is_special(byte: &u8) -> bool {
+    *byte < 0x20 || *byte == b'"' || *byte == b'\\'
+}
+
 /// The bytes of a text. Each method takes where what it is named for should begin, and gives where
 /// that ends.
 #[derive(Clone, Copy)]
@@ -101,8 +125,14 @@ impl Json<'_> {
         (*self.0.get(at)? == byte).then_some(at + 1)
     }
 
+    /// Most peers write none.
     #[inline]
-    fn space(self, mut at: usize) -> usize {
+    fn space(self, at: usize) -> usize {
+        if self.0.get(at).is_some_and(|&byte| byte <= b' ') { self.some_space(at) } else { at }
+    }
+
+    #[inline(never)]
+    fn some_space(self, mut at: usize) -> usize {
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.0.get(at) {
             at += 1;
         }
@@ -198,7 +228,12 @@ impl Json<'_> {
     /// A string, and whether it holds escapes.
     #[inline]
     fn string(self, at: usize) -> Option<(usize, bool)> {
-        let at = self.plain(self.is(b'"', at)?);
+        let begin = self.is(b'"', at)?;
+        // Most strings are short: first by eight bytes, and only then by all the machine can.
+        let at = match self.special_in_eight(begin) {
+            Some(8) | None => self.plain(begin),
+            Some(plain) => begin + plain,
+        };
         match self.0.get(at)? {
             b'"' => Some((at + 1, false)),
             _ => Some((self.escaped(at)?, true)),
@@ -217,23 +252,24 @@ impl Json<'_> {
         }
     }
 
-    /// Everything up to a quote, a backslash, a control character or the end.
+    /// How many of the next eight bytes are neither quote nor backslash nor control character;
+    /// `None` if there are not so many bytes.
     #[inline]
-    fn plain(self, mut at: usize) -> usize {
-        // Most strings are short: by eight bytes first, and only then by all the machine can.
-        for _ in 0..4 {
-            let Some(chunk) = self.0.get(at..).and_then(<[u8]>::first_chunk) else { break };
-            let special = special(u64::from_le_bytes(*chunk));
-            if special != 0 {
-                return at + special.trailing_zeros() as usize / 8;
-            }
-            at += 8;
-        }
-        self.long_plain(at)
+    fn special_in_eight(self, at: usize) -> Option<usize> {
+        let chunk = self.0.get(at..)?.first_chunk()?;
+        Some(special(u64::from_le_bytes(*chunk)).trailing_zeros() as usize / 8)
     }
 
+    /// Everything up to a quote, a backslash, a control character or the end.
     #[inline(never)]
-    fn long_plain(self, at: usize) -> usize {
+    fn plain(self, mut at: usize) -> usize {
+        for _ in 0..4 {
+            match self.special_in_eight(at) {
+                Some(8) => at += 8,
+                Some(plain) => return at + plain,
+                None => break,
+            }
+        }
         let rest = &self.0[at..];
         if rest.len() >= 8 {
             let plain = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
@@ -242,7 +278,6 @@ impl Json<'_> {
                 return at + plain;
             }
         }
-        let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
         at + rest.iter().position(is_special).unwrap_or(rest.len())
     }
 

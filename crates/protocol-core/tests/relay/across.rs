@@ -108,6 +108,34 @@ fn b25_the_token_of_an_operation_passes_every_hop_as_it_is() {
     assert_eq!(bench.sent(Side::Up), [told.into(), result("7", r#"{"status":"cancelled"}"#)]);
 }
 
+/// It names an operation; as a request, from the client, or to a client that has cancels of this name,
+/// it would be a cancel that is passed on as it is.
+#[test]
+fn b25_only_a_client_that_knows_of_operations_is_told_of_a_cancelled_one() {
+    let method = "notifications/cancelled";
+    let told = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"requestId":"AB"}}}}"#);
+    let dropped = |dialects: [Dialect; 2], side: Side, message: &str| {
+        let mut bench = between(dialects[0], dialects[1]);
+        bench.receive(side, message);
+        assert_eq!(bench.sent(side.other()), [""; 0]);
+        let reason = "was not passed on: it is no cancel of this dialect";
+        assert_eq!(bench.events(), [format!("{side}: {method} {reason}")]);
+    };
+    for side in Side::BOTH {
+        for dialects in [
+            [Dialect::ACP_V1, Dialect::ERLMCP],
+            [Dialect::ERLMCP, Dialect::ACP_V1],
+            [Dialect::ERLMCP, Dialect::ERLMCP],
+        ] {
+            dropped(dialects, side, &request("1", method));
+        }
+    }
+    dropped([Dialect::ACP_V1, Dialect::ERLMCP], Side::Up, &told);
+    dropped([Dialect::ERLMCP, Dialect::ERLMCP], Side::Up, &told);
+    dropped([Dialect::ERLMCP, Dialect::ACP_V1], Side::Down, &told);
+    dropped([Dialect::MCP_2025_06_18, Dialect::ERLMCP], Side::Down, &told);
+}
+
 #[test]
 fn g02_errors_are_written_anew_for_another_envelope() {
     let mut bench = between(Dialect::ACP_V1, Dialect::ABP);

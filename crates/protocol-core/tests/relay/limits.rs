@@ -1,6 +1,6 @@
 //! G8: what does not fit is an answer or an event.
 
-use protocol_core::{CancelRule, Config};
+use protocol_core::{CancelRule, Config, Shutdown};
 
 use crate::bench::{between, cancel, notification, request, result};
 
@@ -90,6 +90,35 @@ fn g08_an_answer_that_does_not_fit_is_replaced_and_the_replacement_waits_for_roo
         }
         assert_eq!((answers.len(), bench.in_flight()), (3, [0; 4]));
         assert_eq!(bench.over(), [true, true]);
+    });
+}
+
+/// The only thing unsent is taken back, so nothing leaves that would make room.
+#[test]
+fn g02_an_answer_that_waits_for_room_is_given_when_the_room_is_made_by_a_withdrawal() {
+    between(small, |bench, near, far| {
+        bench.receive(far, &request("9", "work"));
+        bench.sent(near);
+        bench.receive(near, &request("1", &"x".repeat(ROOM - 60)));
+        bench.receive(near, r#"{"jsonrpc":"2.0","id":1,"error":1}"#);
+        assert_eq!(bench.relay.connection(far).machine().requests_in_flight(), 1, "it waits");
+        bench.hang_up(near);
+        let answers = bench.sent(far);
+        assert!(answers.len() == 1 && answers[0].contains(r#""id":9,"error""#), "{answers:?}");
+        assert_eq!(bench.relay.connection(far).machine().requests_in_flight(), 0);
+    });
+}
+
+#[test]
+fn g02_an_answer_that_waits_for_room_is_given_up_with_its_connection() {
+    between(small, |bench, near, far| {
+        bench.receive(near, &request("1", "work"));
+        bench.sent(far);
+        bench.receive(far, &request("1", &"x".repeat(ROOM - 60)));
+        bench.receive(far, r#"{"jsonrpc":"2.0","id":1,"error":1}"#);
+        assert_eq!(bench.relay.connection(near).machine().requests_in_flight(), 1, "it waits");
+        bench.shutdown(Shutdown::Abandon);
+        assert_eq!(bench.in_flight(), [0; 4]);
     });
 }
 
