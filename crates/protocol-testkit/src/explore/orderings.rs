@@ -1,0 +1,258 @@
+//! Two real connections, in every order.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol_core::machine::CallPhase;
+use protocol_core::{AnswerRule, CancelRule, Config, Role};
+
+use super::System;
+use crate::chart::Mark;
+use crate::guarantee::{Broken, Guarantee};
+use crate::hostile::Hostile;
+use crate::operation::{Answering, ENDS, Method, Operation};
+use crate::world::World;
+
+/// Messages are read in pieces of so many bytes; the reference model reads them whole (G11).
+const PIECE: u8 = 40;
+
+/// What may happen in a search, beside delivery and answers, and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// What may happen so many times each, at any moment where it does something.
+    pub budget: &'static [(Operation, u8)],
+    /// How hosts may answer.
+    pub answers: &'static [Answering],
+    /// Whether time may go by until the next timer fires.
+    pub timers: bool,
+}
+
+impl Scenario {
+    /// Whether it calls `initialize`. Else there is a session from its beginning, where the dialect
+    /// has sessions.
+    pub(crate) fn opens_session(&self) -> bool {
+        let mut operations = self.budget.iter().map(|(operation, _)| operation);
+        operations.any(|operation| match operation {
+            Operation::Call { asked, .. } => {
+                matches!(asked.method, Method::Declare | Method::Initialize)
+            }
+            _ => false,
+        })
+    }
+}
+
+/// Every ordering of a [`Scenario`] between two hosts that are judged by their reference models.
+///
+/// Delivery is fair, and so are answers: what was sent arrives or the line is cut, and each request
+/// is answered some time. Time need not go by.
+#[derive(Clone, Debug)]
+pub struct Orderings {
+    world: World,
+    rules: Arc<Rules>,
+    /// Of each operation of the budget.
+    left: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Rules {
+    scenario: Scenario,
+    /// Whether a cancelled call is not answered.
+    is_silent: bool,
+    /// Whether a call may legally wait for ever: the dialect wants silence and somebody other than
+    /// its caller may cancel, or its stream is closed, which is up to HTTP.
+    may_fall_silent: bool,
+    /// Of each operation of the budget, the same one at the other end; none if the two ends differ.
+    mirror: Option<Vec<usize>>,
+}
+
+impl Orderings {
+    /// The beginning of a scenario between two such hosts, in a session if the scenario opens none.
+    ///
+    /// # Panics
+    ///
+    /// If no session can be opened.
+    #[must_use]
+    pub fn new(configs: [Config; 2], scenario: Scenario) -> Self {
+        let is_silent = configs.iter().any(|config| config.dialect.answer != AnswerRule::Answered);
+        let closes_streams =
+            configs.iter().any(|config| config.dialect.cancel == CancelRule::ClosedStream);
+        let falls_silent = |(operation, _): &(Operation, u8)| match operation {
+            Operation::GiveUp { .. }
+            | Operation::Hostile { message: Hostile::Cancel | Hostile::Batch, .. } => is_silent,
+            Operation::End { .. } => closes_streams,
+            _ => false,
+        };
+        let may_fall_silent = scenario.budget.iter().any(falls_silent);
+        let other_end = |(operation, times): &(Operation, u8)| {
+            let mirrored = (operation.at_the_other_end(), *times);
+            scenario.budget.iter().position(|other| *other == mirrored)
+        };
+        let mirror = scenario.budget.iter().map(other_end).collect::<Option<Vec<_>>>();
+        let rules = Rules {
+            scenario,
+            is_silent,
+            may_fall_silent,
+            mirror: mirror.filter(|_| configs[0] == configs[1]),
+        };
+        let left = scenario.budget.iter().map(|&(_, times)| times).collect();
+        let world = World::new(configs);
+        let world = if scenario.opens_session() { Ok(world) } else { world.in_session() };
+        let world = world.unwrap_or_else(|broken| panic!("no session can be opened: {broken}"));
+        Self { world, rules: Arc::new(rules), left }
+    }
+
+    /// The same with a bug in both connections that breaks this guarantee: whoever trusts a search
+    /// wants to see it fail.
+    #[must_use]
+    pub fn with_a_bug(mut self, breaks: Guarantee) -> Self {
+        self.world.plant(breaks);
+        self
+    }
+
+    /// Whether this operation of the budget would do something now.
+    fn is_of_use(&self, operation: &Operation) -> bool {
+        match *operation {
+            Operation::Call { at, asked } => asked
+                .parent
+                .is_none_or(|parent| self.world.host(at).unanswered().contains(&parent.into())),
+            Operation::Cancel { at, call, .. }
+            | Operation::Detach { at, call }
+            | Operation::SendCancel { at, call } => self.world.host(at).calls() > call.into(),
+            Operation::GiveUp { at, request }
+            | Operation::End { at, request }
+            | Operation::Begin { at, request } => {
+                self.world.host(at).unanswered().contains(&request.into())
+            }
+            Operation::Hostile { to, .. } => !self.world.link_to(to).is_ended(),
+            Operation::HangUp { at } => {
+                !self.world.link_from(at).is_ended() && !self.world.host(at).is_over()
+            }
+            Operation::Cut => ENDS.iter().any(|&to| !self.world.link_to(to).is_ended()),
+            _ => true,
+        }
+    }
+
+    /// Whether a call waits for an answer that a dialect that wants silence does not bring: its caller
+    /// chose a grace, and only time ends that.
+    fn is_any_cancelling(&self) -> bool {
+        let mut calls = ENDS.into_iter().flat_map(|at| self.world.host(at).model().calls());
+        calls.any(|(_, phase)| phase == CallPhase::Cancelling)
+    }
+
+    /// What fairness makes happen: everything leaves, arrives and is answered, and who is done hangs
+    /// up.
+    fn fair_choices(&self, choices: &mut Vec<Operation>) {
+        for at in ENDS {
+            let host = self.world.host(at);
+            if host.model().has_transmit() {
+                choices.push(Operation::Drain { at, messages: 1 });
+            }
+            if self.world.host(at).is_over() && !self.world.link_from(at).is_ended() {
+                choices.push(Operation::HangUp { at });
+            }
+            for place in self.world.link_to(at).arrivals() {
+                choices.push(Operation::Arrive { at, place, piece: PIECE });
+            }
+            for request in host.unanswered() {
+                // Answers that are withheld are all the same.
+                let is_withheld = host.withholds(request);
+                let request = u8::try_from(request).unwrap_or(u8::MAX);
+                let answers = self.rules.scenario.answers;
+                for &answer in if is_withheld { &answers[..1] } else { answers } {
+                    choices.push(Operation::Respond { at, request, answer });
+                }
+            }
+        }
+    }
+
+    fn print(&self, first: Role, order: &dyn Fn(usize) -> usize) -> u64 {
+        let mut state = DefaultHasher::new();
+        self.world.hash_from(first, &mut state);
+        for place in 0..self.left.len() {
+            self.left[order(place)].hash(&mut state);
+        }
+        state.finish()
+    }
+}
+
+impl System for Orderings {
+    type Choice = Operation;
+
+    const LANES: &'static [&'static str] = &["client", "server"];
+
+    fn choices(&self) -> Vec<Operation> {
+        let mut choices = Vec::new();
+        self.fair_choices(&mut choices);
+        for (&left, (operation, _)) in self.left.iter().zip(self.rules.scenario.budget) {
+            if left > 0 && self.is_of_use(operation) {
+                choices.push(*operation);
+            }
+        }
+        if let Some(wait) = self.world.next_timer().filter(|_| self.rules.scenario.timers) {
+            let millis = u16::try_from(wait.as_millis()).unwrap_or(u16::MAX);
+            choices.push(Operation::Wait { millis });
+        }
+        choices
+    }
+
+    fn is_fair(&self, choice: &Operation) -> bool {
+        match *choice {
+            Operation::Drain { .. } | Operation::Arrive { .. } | Operation::Respond { .. } => true,
+            Operation::HangUp { at } => self.world.host(at).is_over(),
+            Operation::Wait { .. } => self.rules.is_silent && self.is_any_cancelling(),
+            _ => false,
+        }
+    }
+
+    fn take(&mut self, choice: &Operation) -> Result<(), Broken> {
+        if !self.is_fair(choice) {
+            let mut budget = self.rules.scenario.budget.iter();
+            if let Some(place) = budget.position(|(operation, _)| operation == choice) {
+                self.left[place] -= 1;
+            }
+        }
+        self.world.apply(choice)
+    }
+
+    fn unsettled(&self) -> Option<Broken> {
+        if self.rules.may_fall_silent {
+            return None;
+        }
+        ENDS.into_iter().find_map(|at| {
+            let (call, phase) = self.world.host(at).model().calls().next()?;
+            let what =
+                format!("call {call} of the {} never settles: {phase:?}", Self::LANES[at as usize]);
+            Some(Broken::new(Guarantee::G1, what))
+        })
+    }
+
+    /// Where the two ends are alike, a state and its mirror image are one.
+    fn fingerprint(&self) -> u64 {
+        let print = self.print(Role::Client, &|place| place);
+        match &self.rules.mirror {
+            Some(mirror) => print.min(self.print(Role::Server, &|place| mirror[place])),
+            None => print,
+        }
+    }
+
+    fn record(&mut self) {
+        self.world.record();
+    }
+
+    fn take_marks(&mut self) -> Vec<Mark> {
+        self.world.take_marks()
+    }
+}
+
+/// How long until the next timer of either host.
+impl World {
+    fn next_timer(&self) -> Option<Duration> {
+        let timers = ENDS.map(|at| self.host(at).model().next_timer());
+        let due = timers.into_iter().flatten().min()?;
+        // Whole milliseconds, so that the phrase of the choice says it all.
+        Some(due.since(self.now()).max(Duration::from_millis(1)))
+    }
+}

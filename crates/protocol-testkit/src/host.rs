@@ -1,0 +1,439 @@
+//! A host with its connection, judged by the reference model.
+
+mod commands;
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+use protocol_core::{
+    CallId, Config, Event, Outcome, Refusal, RequestHandle, StreamConnection, Timestamp,
+    TransmitKind, WireId,
+};
+use serde_json::{Value, from_str};
+
+use crate::guarantee::{Broken, Guarantee};
+use crate::hostile::unframed;
+use crate::model::{Model, Sent, Told, token_member};
+
+/// A host with its end of the line. Whatever it does is done by the reference model too, and what
+/// they make of it is compared.
+#[derive(Clone, Debug)]
+pub struct Host {
+    stream: StreamConnection<u32>,
+    model: Model,
+    /// In the order they were made, settled ones included.
+    calls: Vec<CallId>,
+    /// In the order they came, answered ones included.
+    requests: Vec<RequestHandle>,
+    /// By the place of the call, the tokens that answered some.
+    tokens: BTreeMap<u32, WireId>,
+    /// The beginning of a message.
+    unread: Vec<u8>,
+    /// Whether a send was refused and a `Ready` promised.
+    awaits_room: bool,
+    /// A bug that breaks this guarantee, for tests of the oracle itself.
+    planted: Option<Guarantee>,
+}
+
+/// No message but a long notification is longer.
+const LONGEST: usize = 1_024;
+
+type Judged = Result<(), Broken>;
+
+impl Host {
+    /// A host with nothing in flight.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            stream: StreamConnection::new(config),
+            model: Model::new(config),
+            calls: Vec::new(),
+            requests: Vec::new(),
+            tokens: BTreeMap::new(),
+            unread: Vec::new(),
+            awaits_room: false,
+            planted: None,
+        }
+    }
+
+    /// From now on its connection is wrong: what its host should be told by this guarantee is lost,
+    /// and so are answers (G2), cancels (G4), refused commands that change nothing (G10) and the
+    /// beginnings of messages (G11).
+    pub(crate) const fn plant(&mut self, breaks: Guarantee) {
+        self.planted = Some(breaks);
+    }
+
+    /// Its connection.
+    #[must_use]
+    pub const fn stream(&self) -> &StreamConnection<u32> {
+        &self.stream
+    }
+
+    /// What its connection must do.
+    #[must_use]
+    pub const fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// How many calls it ever made.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// How many requests ever reached it.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// The requests that wait for its answer, by their place among all that came.
+    #[must_use]
+    pub fn unanswered(&self) -> Vec<usize> {
+        let requests = self.requests.iter().enumerate();
+        let unanswered = requests.filter(|(_, request)| self.model.is_unanswered(request.number()));
+        unanswered.map(|(place, _)| place).collect()
+    }
+
+    /// Whether what it answers to the `request`-th request is not sent.
+    #[must_use]
+    pub fn withholds(&self, request: usize) -> bool {
+        let request = self.requests.get(request);
+        request.is_some_and(|request| self.model.withholds(request.number()))
+    }
+
+    /// From now on calls and requests are counted anew. All that there were must be over.
+    pub(crate) fn forget_past(&mut self) {
+        self.calls.clear();
+        self.requests.clear();
+    }
+
+    /// Whether the `call`-th call is in flight.
+    #[must_use]
+    pub fn is_in_flight(&self, call: usize) -> bool {
+        let call = self.calls.get(call);
+        call.is_some_and(|call| self.stream.connection().machine().call_phase(*call).is_some())
+    }
+
+    /// Whether it has nothing left to do: it closes its writing end.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let model = &self.model;
+        model.is_closed() && model.unanswered() == 0 && !model.has_transmit()
+    }
+
+    // Inputs
+
+    /// Framed bytes arrive, in pieces of this size; 0 means whole.
+    pub(crate) fn receive(&mut self, framed: &[u8], piece: u8, now: Timestamp) -> Judged {
+        let framing = self.stream.connection().config().dialect.framing;
+        let is_whole = framing == protocol_core::Framing::Whole || piece == 0;
+        let piece = if is_whole { framed.len().max(1) } else { piece.into() };
+        let whole = unframed(framed, framing);
+        if piece < framed.len() {
+            self.judge_pieces(framed, piece, now)?;
+        }
+        let mut is_to_be_skipped = whole.len() > self.longest();
+        for piece in framed.chunks(piece) {
+            self.unread.extend_from_slice(piece);
+            let unread = std::mem::take(&mut self.unread);
+            let mut used = 0;
+            loop {
+                let cramped = self.is_cramped();
+                let (more, received) = self.stream.receive(&unread[used..], now);
+                used += more;
+                let message = received.message();
+                let batch = message.and_then(|message| self.model.receive(message, now));
+                for event in received {
+                    if self.model.next_told().is_none() && std::mem::take(&mut is_to_be_skipped) {
+                        self.model.receive(whole, now);
+                    }
+                    self.hear(&event, cramped, batch)?;
+                }
+                self.judge()?;
+                if more == 0 || used == unread.len() {
+                    break;
+                }
+            }
+            self.unread = unread[used..].to_vec();
+        }
+        let is_told = !is_to_be_skipped || self.model.is_closed();
+        Broken::unless(is_told, Guarantee::G8, || "a message was skipped in silence".into())
+    }
+
+    /// What is read in pieces does what it does whole (G11).
+    fn judge_pieces(&self, framed: &[u8], piece: usize, now: Timestamp) -> Judged {
+        let read = |pieces: &mut dyn Iterator<Item = &[u8]>, forgets: bool| {
+            let (mut stream, mut unread) = (self.stream.clone(), self.unread.clone());
+            let mut told = Vec::new();
+            for piece in pieces {
+                unread.extend_from_slice(piece);
+                loop {
+                    let (used, received) = stream.receive(&unread, now);
+                    told.extend(received.map(|event| Told::of(&event)));
+                    unread.drain(..used);
+                    if used == 0 || unread.is_empty() {
+                        break;
+                    }
+                }
+                if forgets {
+                    unread.clear();
+                }
+            }
+            (told, stream.connection().machine().clone(), stream.connection().unsent_bytes())
+        };
+        let forgets = self.planted == Some(Guarantee::G11);
+        let in_pieces = read(&mut framed.chunks(piece), forgets);
+        Broken::unless(
+            in_pieces == read(&mut std::iter::once(framed), false),
+            Guarantee::G11,
+            || format!("a message does something else in pieces of {piece} bytes"),
+        )
+    }
+
+    fn longest(&self) -> usize {
+        self.stream.connection().config().limits.message_bytes
+    }
+
+    pub(crate) fn wait(&mut self, now: Timestamp) -> Judged {
+        self.stream.connection_mut().handle_timeout(now);
+        self.model.wait(now);
+        self.judge()
+    }
+
+    pub(crate) fn finish(&mut self, now: Timestamp) -> Judged {
+        let unread = std::mem::take(&mut self.unread);
+        for event in self.stream.finish(&unread, now) {
+            self.hear(&event, false, None)?;
+        }
+        self.model.finish(now);
+        self.judge()
+    }
+
+    // Outputs
+
+    /// The next message leaves, framed.
+    pub(crate) fn transmit(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+        let mut framed = Vec::new();
+        let lost = match self.planted {
+            Some(Guarantee::G2) => Some(TransmitKind::Response),
+            Some(Guarantee::G4) => Some(TransmitKind::Cancel),
+            _ => None,
+        };
+        let sent = self.stream.poll_transmit(&mut framed);
+        let sent = sent.filter(|transmit| Some(transmit.kind) != lost).map(|transmit| {
+            let message = transmit.message(&framed);
+            let dialect = &self.stream.connection().config().dialect;
+            (transmit.kind, Sent::of(transmit.kind, message, dialect), message.to_vec())
+        });
+        let must = self.model.transmit();
+        match (sent, must) {
+            (None, None) => return Ok(None),
+            (Some((_, Some(sent), _)), Some(must)) if sent == must => {}
+            (sent, must) => {
+                let kind = sent.as_ref().map(|(kind, ..)| *kind);
+                let guarantee = match (kind, &must) {
+                    (Some(TransmitKind::Response | TransmitKind::Acknowledgement), _) => {
+                        Guarantee::G2
+                    }
+                    (None, Some(must)) if must.is_answer() => Guarantee::G2,
+                    _ => Guarantee::G4,
+                };
+                let sent = sent.map(|(.., message)| String::from_utf8_lossy(&message).into_owned());
+                return Err(Broken::new(guarantee, format!("{sent:?} left, it must be {must:?}")));
+            }
+        }
+        self.judge()?;
+        Ok(Some(framed))
+    }
+
+    // Judging
+
+    /// Whether a message might not fit.
+    fn is_cramped(&self) -> bool {
+        let connection = self.stream.connection();
+        connection.unsent_bytes() + LONGEST > connection.config().limits.unsent_bytes
+    }
+
+    fn judge_refusal(
+        &mut self,
+        command: &str,
+        refusal: Option<Refusal>,
+        refusals: &[Refusal],
+        cramped: bool,
+    ) -> Judged {
+        let is_for_room = matches!(refusal, Some(Refusal::OutboxFull | Refusal::TooLarge));
+        self.awaits_room |= refusal == Some(Refusal::OutboxFull);
+        let is_due = match refusal {
+            None => refusals.is_empty(),
+            Some(_) if is_for_room => cramped,
+            Some(reason) => refusals.contains(&reason),
+        };
+        let guarantee = if is_for_room || refusals.contains(&Refusal::TooManyCalls) {
+            Guarantee::G8
+        } else if refusals.contains(&Refusal::AlreadyAnswered) {
+            Guarantee::G2
+        } else {
+            Guarantee::G10
+        };
+        Broken::unless(is_due, guarantee, || {
+            format!("{command} was refused: {refusal:?}, it must be one of {refusals:?}")
+        })
+    }
+
+    /// The host is told something, perhaps by this batch.
+    fn hear(&mut self, event: &Event<'_, u32>, cramped: bool, batch: Option<u64>) -> Judged {
+        let told = Told::of(event);
+        if self.planted.is_some() && self.planted == told.as_ref().map(broken_by) {
+            return Ok(());
+        }
+        match (&told, event) {
+            (_, Event::Request { request, .. }) => self.requests.push(*request),
+            (_, Event::Settled { call, outcome, data }) => {
+                let is_its_own = self.calls.get(*data as usize).is_none_or(|other| other == call);
+                Broken::unless(is_its_own, Guarantee::G1, || {
+                    format!("call {} gave the data of another back", call.number())
+                })?;
+                if let Some(token) = self.token_in(outcome) {
+                    self.tokens.insert(*data, token);
+                }
+            }
+            (Some(Told::Ready), _) => {
+                let was_promised = std::mem::take(&mut self.awaits_room);
+                return Broken::unless(was_promised, Guarantee::G8, || "Ready, unasked".into());
+            }
+            (Some(Told::Violation { rule: "answer_dropped", id }), _) if cramped => {
+                self.model.drop_answer(id.as_ref(), batch);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let must = self.model.take_told();
+        Broken::unless(
+            told == must,
+            must.as_ref().or(told.as_ref()).map_or(Guarantee::G1, broken_by),
+            || format!("the host was told {told:?}, it must be {must:?}"),
+        )
+    }
+
+    /// The token of an operation that answered a call.
+    fn token_in(&self, outcome: &Outcome<'_>) -> Option<WireId> {
+        let member = token_member(&self.stream.connection().config().dialect)?;
+        let Outcome::Result(result) = outcome else { return None };
+        WireId::from_token(&value(result.get()).get(member)?.to_string())
+    }
+
+    /// Compares everything that can be seen.
+    fn judge(&mut self) -> Judged {
+        let cramped = self.is_cramped();
+        while let Some(event) = self.stream.connection_mut().poll_event() {
+            self.hear(&event, cramped, None)?;
+        }
+        if let Some(must) = self.model.next_told() {
+            return Err(Broken::new(broken_by(must), format!("the host was not told {must:?}")));
+        }
+        let connection = self.stream.connection();
+        let machine = connection.machine();
+        let mut in_flight = 0;
+        for (number, must) in self.model.calls() {
+            in_flight += 1;
+            let call = self.calls.iter().find(|call| call.number() == number);
+            let phase = call.and_then(|call| machine.call_phase(*call));
+            Broken::unless(phase == Some(must), Guarantee::G5, || {
+                format!("call {number} is {phase:?}, it must be {must:?}")
+            })?;
+        }
+        Broken::unless(in_flight == machine.calls_in_flight(), Guarantee::G1, || {
+            format!("{} calls are in flight, {in_flight} must be", machine.calls_in_flight())
+        })?;
+        for (number, must) in self.model.requests() {
+            let request = self.requests.iter().find(|request| request.number() == number);
+            let phase = request.and_then(|request| machine.request_phase(*request));
+            Broken::unless(phase == Some(must), Guarantee::G3, || {
+                format!("request {number} is {phase:?}, it must be {must:?}")
+            })?;
+        }
+        let unanswered = self.model.unanswered();
+        Broken::unless(unanswered == machine.requests_in_flight(), Guarantee::G2, || {
+            format!(
+                "{} requests are unanswered, {unanswered} must be",
+                machine.requests_in_flight()
+            )
+        })?;
+        let waits = connection.next_transmit_len().is_some();
+        Broken::unless(waits == self.model.has_transmit(), Guarantee::G4, || {
+            format!("that something waits to leave is {waits}, it must be {}", !waits)
+        })?;
+        let timer = connection.poll_timeout().map(|(due, _)| due);
+        Broken::unless(timer == self.model.next_timer(), Guarantee::G5, || {
+            format!("the next timer is {timer:?}, it must be {:?}", self.model.next_timer())
+        })?;
+        let is_closed = machine.is_closed();
+        Broken::unless(is_closed == self.model.is_closed(), Guarantee::G7, || {
+            format!("closed is {is_closed}, it must be {}", !is_closed)
+        })?;
+        let limits = connection.config().limits;
+        // Cancels, and what tells of cancelled operations.
+        let bound = limits.unsent_bytes
+            + 128 * (limits.calls + limits.abandoned_ids)
+            + 192 * limits.requests;
+        Broken::unless(connection.unsent_bytes() <= bound, Guarantee::G8, || {
+            format!("{} bytes are unsent", connection.unsent_bytes())
+        })
+    }
+
+    /// What is left when everything is over.
+    pub(crate) fn judge_end(&self) -> Judged {
+        let connection = self.stream.connection();
+        let machine = connection.machine();
+        let (calls, requests) = (machine.calls_in_flight(), machine.requests_in_flight());
+        Broken::unless(calls == 0, Guarantee::G1, || format!("{calls} calls never settled"))?;
+        Broken::unless(requests == 0, Guarantee::G2, || format!("{requests} requests unanswered"))?;
+        Broken::unless(machine.is_closed(), Guarantee::G7, || "the end did not close".into())?;
+        Broken::unless(connection.unsent_bytes() == 0, Guarantee::G8, || {
+            format!("{} bytes are left", connection.unsent_bytes())
+        })
+    }
+}
+
+/// Which guarantee a wrong or missing event breaks.
+fn broken_by(told: &Told) -> Guarantee {
+    match told {
+        Told::Cancelled { .. } => Guarantee::G3,
+        Told::Settled { cause: Some(_), .. } => Guarantee::G5,
+        Told::Settled { .. } => Guarantee::G1,
+        Told::TreeSettled { .. } => Guarantee::G6,
+        Told::Closed { .. } => Guarantee::G7,
+        Told::Ready => Guarantee::G8,
+        Told::Violation { rule, .. } => match *rule {
+            "late_response" | "duplicate_response" | "unknown_response" => Guarantee::G12,
+            "duplicate_id" => Guarantee::G2,
+            "too_many_requests" | "answer_dropped" => Guarantee::G8,
+            _ => Guarantee::G9,
+        },
+        Told::Request { .. } | Told::Notification { .. } => Guarantee::G9,
+    }
+}
+
+/// What tells two states of a host apart: what its connection decides from, what it has to send, and
+/// what it must do. What is over leaves no trace, but in the count of what there was.
+impl Hash for Host {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let connection = self.stream.connection();
+        connection.machine().hash(state);
+        connection.unsent_bytes().hash(state);
+        if connection.next_transmit_len().is_some() {
+            let (mut stream, mut unsent) = (self.stream.clone(), Vec::new());
+            while stream.poll_transmit(&mut unsent).is_some() {}
+            unsent.hash(state);
+        }
+        self.model.hash(state);
+        self.tokens.hash(state);
+        self.unread.hash(state);
+        self.awaits_room.hash(state);
+    }
+}
+
+fn value(json: &str) -> Value {
+    from_str(json).expect("it is written as JSON")
+}

@@ -1,0 +1,232 @@
+//! What a host does by itself, and what its model makes of it.
+
+use protocol_core::{
+    Cause, Envelope, Params, Refusal, Reply, RequestHandle, Shutdown, StreamConnection, Timestamp,
+    WireId, code,
+};
+use serde_json::from_str;
+use serde_json::value::RawValue;
+
+use super::{Host, Judged, value};
+use crate::guarantee::{Broken, Guarantee};
+use crate::model::Making;
+use crate::operation::{Answering, Asked, Operation};
+
+/// What answers `initialize` when the answer is a result.
+const RESULT: &str = r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#;
+
+impl Host {
+    /// Does what a host does by itself. What is about the line does nothing here.
+    pub(crate) fn act(&mut self, operation: &Operation, now: Timestamp) -> Judged {
+        match *operation {
+            Operation::Call { asked, .. } => self.call(asked, now),
+            Operation::Cancel { call, cause, .. } => self.cancel(call, cause, now),
+            Operation::Detach { call, .. } => self.detach(call, now),
+            Operation::Respond { request, answer, .. } => self.respond(request, answer),
+            Operation::Begin { request, .. } => self.begin(request),
+            Operation::SendCancel { call, .. } => self.send_cancel(call),
+            Operation::End { request, .. } => self.end(request),
+            Operation::GiveUp { request, .. } => self.give_up(request, now),
+            Operation::Notify { long, .. } => {
+                let text = if long { "x".repeat(600) } else { String::new() };
+                self.notify("note", &format!(r#"{{"text":"{text}"}}"#))
+            }
+            Operation::Progress { token, .. } => {
+                let dialect = self.stream.connection().config().dialect;
+                let Some(rule) = dialect.progress.first() else { return Ok(()) };
+                let token = self.progress_token(dialect.envelope, token);
+                self.notify(rule.method, &format!(r#"{{"{}":{token}}}"#, rule.token))
+            }
+            Operation::Shutdown { how, .. } => self.shutdown(how, now),
+            Operation::Drain { .. }
+            | Operation::Arrive { .. }
+            | Operation::Hostile { .. }
+            | Operation::Wait { .. }
+            | Operation::HangUp { .. }
+            | Operation::Cut => Ok(()),
+        }
+    }
+
+    fn call(&mut self, asked: Asked, now: Timestamp) -> Judged {
+        let text = asked.params();
+        let (raw, params) = (raw(&text), value(&text));
+        let parent = asked.parent.and_then(|parent| pick(&self.requests, parent));
+        let options = asked.options().parent(parent);
+        let parent = parent.map(RequestHandle::number);
+        let refusals = self.model.call_refusals(parent);
+        let (method, cramped) = (asked.method.name(), self.is_cramped());
+        let tag = u32::try_from(self.calls.len()).expect("few calls");
+        let result = self.command(|stream| {
+            stream.connection_mut().call(method, Params::Raw(raw), tag, options, now)
+        })?;
+        let reason = result.as_ref().err().map(|error| error.reason);
+        self.judge_refusal("call", reason, &refusals, cramped)?;
+        if let Ok(call) = result {
+            let making = Making { method, params: &params, options: asked.options(), parent };
+            let number = self.model.call(making, now);
+            Broken::unless(number == call.number(), Guarantee::G1, || {
+                format!("call {number} has the number {}", call.number())
+            })?;
+            self.calls.push(call);
+        }
+        self.judge()
+    }
+
+    fn cancel(&mut self, call: u8, cause: Cause, now: Timestamp) -> Judged {
+        let Some(call) = pick(&self.calls, call) else { return Ok(()) };
+        let did = self.stream.connection_mut().cancel(call, cause, now);
+        let must = self.model.cancel(call.number(), cause, now);
+        Broken::unless(did == must, Guarantee::G5, || {
+            format!("the cancel of call {} did {did:?}, it must do {must:?}", call.number())
+        })?;
+        self.judge()
+    }
+
+    fn detach(&mut self, call: u8, now: Timestamp) -> Judged {
+        let Some(call) = pick(&self.calls, call) else { return Ok(()) };
+        self.stream.connection_mut().detach(call, now);
+        self.model.detach(call.number(), now);
+        self.judge()
+    }
+
+    fn respond(&mut self, request: u8, answer: Answering) -> Judged {
+        let Some(request) = pick(&self.requests, request) else { return Ok(()) };
+        let (number, result) = (request.number(), value(RESULT));
+        let (reply, said) = match answer {
+            Answering::Result => (Reply::Result(raw(RESULT)), Ok(&result)),
+            Answering::Error => (Reply::Error { code: -1, message: "no", data: None }, Err(-1)),
+            Answering::Cancelled => (Reply::Cancelled, Err(code::REQUEST_CANCELLED)),
+        };
+        let is_unanswered = self.model.is_unanswered(number);
+        let refusals = if is_unanswered { vec![] } else { vec![Refusal::AlreadyAnswered] };
+        let cramped = self.is_cramped() && !self.model.withholds(number);
+        let done = self.command(|stream| stream.connection_mut().respond(request, reply))?;
+        self.judge_refusal("respond", done.err(), &refusals, cramped)?;
+        if done.is_ok() {
+            self.model.respond(number, said);
+        }
+        self.judge()
+    }
+
+    /// The token of an operation is the number of its request, many times.
+    fn begin(&mut self, request: u8) -> Judged {
+        let Some(request) = pick(&self.requests, request) else { return Ok(()) };
+        let number = request.number();
+        let byte = u8::try_from(number % 256).expect("it is below 256");
+        let token = format!("\"{}\"", format!("{byte:02X}").repeat(16));
+        let refusals: Vec<_> = self.model.begin_refusal(number, &token).into_iter().collect();
+        let cramped = self.is_cramped();
+        let done =
+            self.command(|stream| stream.connection_mut().begin_operation(request, [byte; 16]))?;
+        self.judge_refusal("begin_operation", done.err(), &refusals, cramped)?;
+        if done.is_ok() {
+            self.model.begin(number, token);
+        }
+        self.judge()
+    }
+
+    fn send_cancel(&mut self, call: u8) -> Judged {
+        let Some(call) = pick(&self.calls, call) else { return Ok(()) };
+        let place = self.calls.iter().position(|other| *other == call);
+        let place = place.and_then(|place| u32::try_from(place).ok()).expect("it was picked");
+        let dialect = self.stream.connection().config().dialect;
+        let id = match self.tokens.get(&place) {
+            Some(token) => token.clone(),
+            None if dialect.has_operations() => return Ok(()),
+            None => {
+                let number = call.number();
+                let id = match dialect.envelope {
+                    Envelope::JsonRpc => number.to_string(),
+                    Envelope::Abp => format!("\"{number}\""),
+                };
+                WireId::from_token(&id).expect("it is an id")
+            }
+        };
+        let names = value(id.token());
+        let refusal: Vec<_> = self.model.send_cancel_refusal(&names).into_iter().collect();
+        let cramped = self.is_cramped();
+        let done = self.command(|stream| stream.connection_mut().send_cancel_request(&id))?;
+        self.judge_refusal("send_cancel_request", done.err(), &refusal, cramped)?;
+        if done.is_ok() {
+            self.model.send_cancel(names.to_string());
+        }
+        self.judge()
+    }
+
+    /// In ABP, the progress token of the request of that number is its call id.
+    fn progress_token(&self, envelope: Envelope, token: u8) -> String {
+        let place = usize::from(token).saturating_sub(1);
+        let request = self.requests.get(place).filter(|_| envelope == Envelope::Abp);
+        let machine = self.stream.connection().machine();
+        let id = request.and_then(|request| machine.request_id(*request));
+        id.map_or_else(|| token.to_string(), |id| id.token().into())
+    }
+
+    fn end(&mut self, request: u8) -> Judged {
+        let Some(request) = pick(&self.requests, request) else { return Ok(()) };
+        let refusal: Vec<_> = self.model.end_refusal(request.number()).into_iter().collect();
+        let cramped = self.is_cramped();
+        let done = self.command(|stream| stream.connection_mut().end_request(request, None))?;
+        self.judge_refusal("end_request", done.err(), &refusal, cramped)?;
+        if done.is_ok() {
+            self.model.end(request.number());
+        }
+        self.judge()
+    }
+
+    fn give_up(&mut self, request: u8, now: Timestamp) -> Judged {
+        let Some(request) = pick(&self.requests, request) else { return Ok(()) };
+        self.stream.connection_mut().cancel_request(request, Cause::Internal, now);
+        self.model.cancel_request(request.number(), Cause::Internal, now);
+        self.judge()
+    }
+
+    fn notify(&mut self, method: &str, params: &str) -> Judged {
+        let refusals = self.model.notify_refusals(method, &value(params));
+        let (cramped, params) = (self.is_cramped(), Params::Raw(raw(params)));
+        let done = self.command(|stream| stream.connection_mut().notify(method, params))?;
+        self.judge_refusal("notify", done.err(), &refusals, cramped)?;
+        if done.is_ok() {
+            self.model.notify(method);
+        }
+        self.judge()
+    }
+
+    fn shutdown(&mut self, how: Shutdown, now: Timestamp) -> Judged {
+        self.stream.connection_mut().shutdown(how, now);
+        self.model.shutdown(how, now);
+        self.judge()
+    }
+
+    /// Does what may be refused; a refusal must have changed nothing (G10).
+    fn command<T, E>(
+        &mut self,
+        command: impl FnOnce(&mut StreamConnection<u32>) -> Result<T, E>,
+    ) -> Result<Result<T, E>, Broken> {
+        let before = self.stream.clone();
+        let done = command(&mut self.stream);
+        if done.is_err() {
+            if self.planted == Some(Guarantee::G10) {
+                self.stream.connection_mut().shutdown(Shutdown::Drain, Timestamp::ZERO);
+            }
+            let state = |stream: &StreamConnection<u32>| {
+                let connection = stream.connection();
+                (connection.unsent_bytes(), connection.next_transmit_len())
+            };
+            let machines = [&before, &self.stream].map(|stream| stream.connection().machine());
+            let is_same = machines[0] == machines[1] && state(&before) == state(&self.stream);
+            Broken::unless(is_same, Guarantee::G10, || {
+                "a refused command changed something".into()
+            })?;
+        }
+        Ok(done)
+    }
+}
+
+fn pick<T: Copy>(from: &[T], place: u8) -> Option<T> {
+    from.get(usize::from(place).checked_rem(from.len())?).copied()
+}
+
+fn raw(json: &str) -> &RawValue {
+    from_str(json).expect("it is written as JSON")
+}

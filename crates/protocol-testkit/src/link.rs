@@ -1,0 +1,116 @@
+//! One direction of a simulated line.
+
+use std::collections::VecDeque;
+
+use protocol_core::{MessageOrder, Timestamp};
+
+/// One direction of a line: whole framed messages on their way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Link {
+    /// What is on its way, in the order it was sent.
+    messages: VecDeque<(Timestamp, Vec<u8>)>,
+    order: MessageOrder,
+    capacity: usize,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Open,
+    /// Nothing more is taken; the end arrives after what is on its way.
+    Ended,
+    /// The end has arrived.
+    Over,
+}
+
+impl Link {
+    /// An empty line that takes messages while fewer than `capacity` bytes are on it. Each message
+    /// is a stream of its own, and overtakes others, where `order` says that they may.
+    #[must_use]
+    pub const fn new(order: MessageOrder, capacity: usize) -> Self {
+        Self { messages: VecDeque::new(), order, capacity, state: State::Open }
+    }
+
+    /// Whether the sender can write now: else it feels back-pressure.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let bytes: usize = self.messages.iter().map(|(_, message)| message.len()).sum();
+        self.state == State::Open && bytes < self.capacity
+    }
+
+    /// Puts a framed message on its way, to arrive at `due`. What is sent to an end that is gone is
+    /// lost.
+    pub fn send(&mut self, message: Vec<u8>, due: Timestamp) {
+        if self.state == State::Open {
+            self.messages.push_back((due, message));
+        }
+    }
+
+    /// When the message at `place` is due, if it is one of those that may arrive next: only the
+    /// first, where order is kept.
+    #[must_use]
+    pub fn due(&self, place: usize) -> Option<Timestamp> {
+        let is_next = place == 0 || self.order == MessageOrder::MayChange;
+        self.messages.get(place).filter(|_| is_next).map(|&(due, _)| due)
+    }
+
+    /// How many messages may arrive next.
+    #[must_use]
+    pub fn choices(&self) -> usize {
+        match self.order {
+            MessageOrder::Kept => self.messages.len().min(1),
+            MessageOrder::MayChange => self.messages.len(),
+        }
+    }
+
+    /// The places of what may arrive next: messages, or the end, which has the first place.
+    pub(crate) fn arrivals(&self) -> std::ops::Range<u8> {
+        let places = self.choices().max(usize::from(self.is_at_end()));
+        0..u8::try_from(places).unwrap_or(u8::MAX)
+    }
+
+    /// The message at `place` arrives.
+    pub fn arrive(&mut self, place: usize) -> Option<Vec<u8>> {
+        self.due(place)?;
+        self.messages.remove(place).map(|(_, message)| message)
+    }
+
+    /// The sender hangs up: the end arrives after what is on its way.
+    pub fn end(&mut self) {
+        if self.state == State::Open {
+            self.state = State::Ended;
+        }
+    }
+
+    /// The line is cut: what is on its way is lost, and the end arrives next.
+    pub fn cut(&mut self) {
+        self.messages.clear();
+        self.end();
+    }
+
+    /// Whether the end may arrive next.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.state == State::Ended && self.messages.is_empty()
+    }
+
+    /// The end arrives; says whether it does so now.
+    pub fn arrive_end(&mut self) -> bool {
+        let arrives = self.is_at_end();
+        if arrives {
+            self.state = State::Over;
+        }
+        arrives
+    }
+
+    /// Whether nothing more is taken.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.state != State::Open
+    }
+
+    /// What is on its way, in the order it was sent.
+    pub fn messages(&self) -> impl Iterator<Item = &[u8]> {
+        self.messages.iter().map(|(_, message)| &**message)
+    }
+}

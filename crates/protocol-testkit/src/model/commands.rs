@@ -1,0 +1,225 @@
+//! What the host asks of a connection.
+
+use protocol_core::machine::CallPhase;
+use protocol_core::{
+    CallOptions, CancelOutcome, CancelRule, Cause, CloseReason, Envelope, Grace, Refusal,
+    RequestPhase, Role, Shutdown, Timestamp,
+};
+use serde_json::Value;
+
+use super::{Asked, Call, Life, Model, Sent, Told, reading};
+
+/// A call that the host makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Making<'a> {
+    /// Its method.
+    pub method: &'a str,
+    /// Its params.
+    pub params: &'a Value,
+    /// What it asks for, but for its parent.
+    pub options: CallOptions,
+    /// The request that it is made for, counted from 1.
+    pub parent: Option<u64>,
+}
+
+impl Model {
+    /// Why this call must be refused, if it must. Any of these reasons may be given.
+    #[must_use]
+    pub fn call_refusals(&self, parent: Option<u64>) -> Vec<Refusal> {
+        let is_for_a_request = parent.is_some_and(|parent| self.is_unanswered(parent));
+        [
+            (parent.is_some() && !is_for_a_request, Refusal::UnknownParent),
+            (self.is_closed(), Refusal::Closed),
+            (self.life == Life::Draining && !is_for_a_request, Refusal::ShuttingDown),
+            (self.calls.len() >= self.config.limits.calls, Refusal::TooManyCalls),
+        ]
+        .into_iter()
+        .filter_map(|(applies, refusal)| applies.then_some(refusal))
+        .collect()
+    }
+
+    /// Whether a request waits for its answer.
+    #[must_use]
+    pub fn is_unanswered(&self, request: u64) -> bool {
+        let request = self.requests.get(&request);
+        request.is_some_and(|request| request.phase != RequestPhase::Answered)
+    }
+
+    /// The host made a call; gives its number.
+    pub fn call(&mut self, making: Making<'_>, now: Timestamp) -> u32 {
+        let Making { method, params, options, parent } = making;
+        let (number, dialect) = (self.issue(), self.config.dialect);
+        // Elsewhere it tells nothing apart, not even states.
+        let asked = match dialect.envelope {
+            Envelope::Abp => Asked::by(method),
+            Envelope::JsonRpc => Asked::Other,
+        };
+        let idle = options.idle_timeout;
+        let tokens = idle.map(|_| reading::tokens_of_call(&dialect, number, params));
+        let call = Call {
+            phase: CallPhase::Queued,
+            ending: None,
+            patience: match options.grace.unwrap_or(self.config.dialect.grace) {
+                Grace::Await => None,
+                Grace::Settle(patience) => Some(patience),
+            },
+            deadline: options.timeout.map(|timeout| now + timeout),
+            idle: idle.map(|idle| (idle, now + idle)),
+            hard_cap: options.hard_cap.map(|cap| now + cap),
+            grace: None,
+            tokens: tokens.unwrap_or_default(),
+            parent,
+            uncancellable: self.uncancellable(asked, method, params),
+            declares: self.client_declares(method, params),
+            peer_may_end: self.config.role == Role::Client && self.server_may_end(method),
+            asked,
+            opens_session: self.opens_session(method),
+        };
+        self.calls.insert(number, call);
+        self.queue(Sent::Request(number), false);
+        self.bulk.back_mut().expect("just queued").call = Some(number);
+        if let Some(request) = parent.and_then(|parent| self.requests.get_mut(&parent)) {
+            request.was_parent = true;
+            if request.phase == RequestPhase::Cancelled {
+                self.cancel_call(number, Cause::Parent, now);
+            }
+        }
+        self.finish_drain();
+        number
+    }
+
+    /// The host cancels a call; gives what that must be reported to have done.
+    pub fn cancel(&mut self, call: u32, cause: Cause, now: Timestamp) -> CancelOutcome {
+        let outcome = self.cancel_call(call, cause, now);
+        self.finish_drain();
+        outcome
+    }
+
+    /// The host gives up interest in a call (G12).
+    pub fn detach(&mut self, number: u32, now: Timestamp) {
+        if self.calls.contains_key(&number) {
+            self.wait_at_most(number, self.config.abandoned_grace, now);
+            if let Some(parent) = self.call_mut(number).parent.take() {
+                self.end_tree(parent);
+            }
+        }
+    }
+
+    /// Whether what the host answers to a request is not sent: it must be withheld, or the request
+    /// goes on as an operation, and its token was the answer.
+    #[must_use]
+    pub fn withholds(&self, request: u64) -> bool {
+        let request = self.requests.get(&request);
+        request.is_some_and(|request| request.token.is_some() || self.is_silenced(request))
+    }
+
+    /// The host answered a request that was unanswered: with a result, or an error of that code.
+    pub fn respond(&mut self, number: u64, answer: Result<&Value, i64>) {
+        let request = &self.requests[&number];
+        if self.withholds(number) {
+            self.settle_request(number, None, false);
+        } else {
+            self.has_session |= request.opens_session && answer.is_ok();
+            let said = Self::answer_to(request.origin.as_ref(), &request.id, answer.err());
+            let concluded = request
+                .declares
+                .zip(answer.ok())
+                .map(|(client, result)| (self.server_declares(result), client));
+            self.settle_request(number, Some(said), concluded.is_some());
+            if let Some((ours, peers)) = concluded {
+                self.conclude(ours, peers);
+            }
+        }
+        self.finish_drain();
+    }
+
+    /// Why this request can't be ended by us, if it can't.
+    #[must_use]
+    pub fn end_refusal(&self, request: u64) -> Option<Refusal> {
+        match self.requests.get(&request).filter(|_| self.is_unanswered(request)) {
+            None => Some(Refusal::AlreadyAnswered),
+            Some(request) if !request.we_may_end => Some(Refusal::NotOursToEnd),
+            Some(_) if self.config.dialect.cancel == CancelRule::Local => Some(Refusal::NoCancel),
+            Some(_) => None,
+        }
+    }
+
+    /// The host ended a request without an answer. The peer is told, unless it asked for it.
+    pub fn end(&mut self, number: u64) {
+        let request = &self.requests[&number];
+        if request.phase == RequestPhase::Running && self.has_cancel() {
+            let cancel = Sent::Cancel(request.id.clone());
+            self.queue(cancel, false);
+        }
+        self.settle_request(number, None, false);
+        self.finish_drain();
+    }
+
+    /// The host cancels a request for a reason of its own.
+    pub fn cancel_request(&mut self, request: u64, cause: Cause, now: Timestamp) {
+        self.mark(request, cause, now);
+        self.finish_drain();
+    }
+
+    /// Why this notification must be refused, if it must.
+    #[must_use]
+    pub fn notify_refusals(&self, method: &str, params: &Value) -> Vec<Refusal> {
+        let token = reading::token(&self.config.dialect, method, params);
+        [
+            (self.is_closed(), Refusal::Closed),
+            (token.is_some_and(|token| self.has_fallen_silent(&token)), Refusal::Withheld),
+        ]
+        .into_iter()
+        .filter_map(|(applies, refusal)| applies.then_some(refusal))
+        .collect()
+    }
+
+    /// Whether a progress token belongs to cancelled requests alone, or to one that ended in
+    /// silence.
+    fn has_fallen_silent(&self, token: &String) -> bool {
+        let mut owners = self
+            .requests
+            .values()
+            .filter(|request| request.tokens.contains(token))
+            .map(|request| request.phase)
+            .peekable();
+        match owners.peek() {
+            None => self.retired.contains(token),
+            Some(_) => owners.all(|phase| phase == RequestPhase::Cancelled),
+        }
+    }
+
+    /// The host sent a notification.
+    pub fn notify(&mut self, method: &str) {
+        self.queue(Sent::Notification(method.into()), false);
+    }
+
+    /// The host shuts down (G5).
+    pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
+        if self.is_closed() {
+            if how != Shutdown::Drain {
+                self.mark_all(Cause::Shutdown, now);
+            }
+        } else {
+            self.life = Life::Draining;
+            if how == Shutdown::Abandon {
+                self.lose_calls(Cause::Shutdown);
+            }
+            if how != Shutdown::Drain {
+                self.mark_all(Cause::Shutdown, now);
+                for call in self.calls.keys().copied().collect::<Vec<_>>() {
+                    self.cancel_call(call, Cause::Shutdown, now);
+                }
+            }
+        }
+        if how == Shutdown::Abandon {
+            self.life = Life::Abandoned;
+            self.tell(Told::Closed { reason: CloseReason::Shutdown });
+            // Nothing more is sent.
+            self.cancels.clear();
+            self.bulk.clear();
+            self.batches.values_mut().for_each(|batch| batch.answers.clear());
+        }
+        self.finish_drain();
+    }
+}

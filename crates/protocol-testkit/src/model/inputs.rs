@@ -1,0 +1,373 @@
+//! What comes in: messages, time, the end.
+
+use std::time::Duration;
+
+use protocol_core::machine::CallPhase;
+use protocol_core::{
+    AnswerRule, BatchRule, CancelRule, Cause, CloseReason, ClosedStream, Envelope, MessageOrder,
+    RequestPhase, Role, Settlement, Timestamp, code,
+};
+use serde_json::Value;
+
+use super::reading::{self, Answered, Message};
+use super::steps::remember;
+use super::{Asked, Batch, Fate, Id, Life, Model, Origin, Request, Told};
+
+impl Model {
+    /// One whole message arrives. Gives its number if it is a batch.
+    pub fn receive(&mut self, bytes: &[u8], now: Timestamp) -> Option<u64> {
+        if self.is_closed() {
+            return None;
+        }
+        if bytes.len() > self.config.limits.message_bytes {
+            self.refuse((None, None), code::INVALID_REQUEST, "message_too_large", None);
+            return None;
+        }
+        let before = self.opened;
+        let read = std::str::from_utf8(bytes).map_err(|_| "invalid_utf8");
+        let read = read.and_then(|text| serde_json::from_str(text).map_err(|_| "parse"));
+        match read {
+            Err(rule) => self.refuse((None, None), code::PARSE_ERROR, rule, None),
+            Ok(Value::Array(members)) => self.receive_batch(&members, now),
+            Ok(message) => self.receive_message(&message, None, now),
+        }
+        self.finish_drain();
+        (self.opened > before).then_some(self.opened)
+    }
+
+    fn receive_batch(&mut self, members: &[Value], now: Timestamp) {
+        if self.config.dialect.batches == BatchRule::Refused {
+            return self.refuse((None, None), code::INVALID_REQUEST, "batch_refused", None);
+        }
+        if members.is_empty() || members.len() > self.config.limits.batch_members {
+            return self.refuse((None, None), code::INVALID_REQUEST, "batch_size", None);
+        }
+        self.opened += 1;
+        let number = self.opened;
+        self.batches.insert(number, Batch::default());
+        for member in members {
+            self.receive_message(member, Some(number), now);
+        }
+        self.batch_mut(number).is_read = true;
+        self.end_batch(number);
+    }
+
+    fn receive_message(&mut self, message: &Value, batch: Option<u64>, now: Timestamp) {
+        match reading::message(message, self.config.dialect.envelope) {
+            Message::Request { id, method, params, origin } => {
+                self.receive_request((id, origin), (method, params), batch, now);
+            }
+            Message::Notification { method, params } => {
+                self.receive_notification(method, params, now);
+            }
+            Message::Response { id, asked, answer } => self.receive_response(id, asked, answer),
+            Message::Neither { id } if self.awaits(id) => self.receive_response(id, None, None),
+            Message::Neither { id } => {
+                let id = message.get("id").and(reading::readable(id));
+                self.refuse((id, None), code::INVALID_REQUEST, "invalid_request", batch);
+            }
+            Message::Invalid { id, origin } => {
+                let id = message.get("id").and(reading::readable(id));
+                let to = (id, origin.as_ref());
+                self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
+            }
+            Message::InvalidNotification => {
+                self.tell(Told::Violation { rule: "invalid_notification", id: None });
+            }
+        }
+    }
+
+    fn receive_request(
+        &mut self,
+        (id, origin): (&Value, Option<Origin>),
+        (method, params): (&str, &Value),
+        batch: Option<u64>,
+        now: Timestamp,
+    ) {
+        let (dialect, readable) = (self.config.dialect, reading::readable(id));
+        let opens_session = self.opens_session(method);
+        if !(self.has_session || opens_session) {
+            let to = (readable, origin.as_ref());
+            return self.refuse(to, code::SERVER_NOT_INITIALIZED, "not_initialized", batch);
+        }
+        let Some(id) = reading::request_id(id, dialect.ids) else {
+            let to = (readable, origin.as_ref());
+            return self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
+        };
+        if let CancelRule::Request { method: cancel, target, .. } = dialect.cancel {
+            if cancel == method {
+                return self.receive_cancel_request((id, origin), target, params, now);
+            }
+        }
+        let to = (Some(id.clone()), origin.as_ref());
+        let is_excepted = matches!(dialect.batches,
+            BatchRule::Accepted { except } if batch.is_some() && except.contains(&method));
+        if is_excepted {
+            return self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
+        }
+        if self.unanswered_with(&id).is_some() {
+            return self.refuse(to, code::INVALID_REQUEST, "duplicate_id", batch);
+        }
+        let came_early = self.early.contains(&id);
+        self.early.retain(|early| *early != id);
+        if self.life != Life::Open {
+            return self.refuse(to, dialect.overload_code, "request_after_shutdown", batch);
+        }
+        if self.unanswered() >= self.config.limits.requests {
+            return self.refuse(to, dialect.overload_code, "too_many_requests", batch);
+        }
+        // A call id that is used again starts anew.
+        self.finished.retain(|(finished, _)| *finished != id);
+        self.accepted += 1;
+        let number = self.accepted;
+        if let Some(batch) = batch {
+            self.batch_mut(batch).unanswered += 1;
+        }
+        let tokens = match dialect.answer {
+            AnswerRule::SilentWithProgress => reading::tokens(&dialect, params),
+            _ => Vec::new(),
+        };
+        self.retired.retain(|token| !tokens.contains(token));
+        let asked = origin.as_ref().map_or(Asked::Other, |origin| origin.asked);
+        let request = Request {
+            id: id.clone(),
+            origin,
+            may_begin: dialect.starts_operation(method).is_some(),
+            token: None,
+            opens_session,
+            phase: RequestPhase::Running,
+            cause: None,
+            is_cancellable: self.uncancellable(asked, method, params).is_none(),
+            was_parent: false,
+            batch,
+            declares: self.client_declares(method, params),
+            we_may_end: self.config.role == Role::Server && self.server_may_end(method),
+            tokens,
+        };
+        self.requests.insert(number, request);
+        self.tell(Told::Request { request: number, id: id.clone() });
+        if came_early {
+            self.receive_cancel(&id, now);
+        }
+    }
+
+    /// The request that waits for its answer under this id. An operation has had its answer.
+    pub(super) fn unanswered_with(&self, id: &Id) -> Option<u64> {
+        let is_it = |request: &Request| {
+            request.id == *id && request.token.is_none() && request.phase != RequestPhase::Answered
+        };
+        self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
+    }
+
+    fn receive_notification(&mut self, method: &str, params: &Value, now: Timestamp) {
+        match self.config.dialect.cancel {
+            CancelRule::Notification { method: cancel, id, .. } if cancel == method => {
+                let id = params.get(id);
+                let Some(named) =
+                    id.and_then(|id| reading::request_id(id, self.config.dialect.ids))
+                else {
+                    return self.tell(Told::Violation { rule: "malformed_cancel", id: None });
+                };
+                let ours = id.and_then(|id| reading::our_number(id, self.config.dialect.envelope));
+                match ours.filter(|number| self.peer_may_end(*number)) {
+                    Some(number) => self.receive_end(number),
+                    None => self.receive_cancel(&named, now),
+                }
+            }
+            // It could not be acknowledged.
+            CancelRule::Request { method: cancel, .. } if cancel == method => {
+                self.tell(Told::Violation { rule: "invalid_notification", id: None });
+            }
+            _ => {
+                if let Some(token) = reading::token(&self.config.dialect, method, params) {
+                    self.receive_progress(&token, now);
+                }
+                self.tell(Told::Notification { method: method.into() });
+            }
+        }
+    }
+
+    fn receive_progress(&mut self, token: &Id, now: Timestamp) {
+        for call in self.calls.values_mut().filter(|call| call.tokens.contains(token)) {
+            call.idle = call.idle.map(|(after, _)| (after, now + after));
+        }
+    }
+
+    fn receive_cancel(&mut self, id: &Id, now: Timestamp) {
+        if !self.obeys() {
+            return;
+        }
+        match self.unanswered_with(id) {
+            Some(number) if self.requests[&number].is_cancellable => {
+                self.mark(number, Cause::Peer, now);
+            }
+            Some(_) => {}
+            None if self.config.dialect.order == MessageOrder::MayChange => {
+                remember(&mut self.early, id.clone(), self.config.limits.early_cancels);
+            }
+            None => {}
+        }
+    }
+
+    fn peer_may_end(&self, number: u32) -> bool {
+        self.calls.get(&number).is_some_and(|call| call.peer_may_end)
+    }
+
+    fn receive_end(&mut self, number: u32) {
+        if self.calls[&number].phase != CallPhase::Queued {
+            self.record(number, Settlement::Cancelled, Cause::Peer);
+            self.settle_unanswered(number);
+        }
+    }
+
+    /// Whether a response of this id could settle a call.
+    fn awaits(&self, id: &Value) -> bool {
+        let number = reading::our_number(id, self.config.dialect.envelope);
+        number.is_some_and(|number| {
+            self.has_sent(number) || self.unacknowledged.get(&number).is_some_and(Option::is_some)
+        })
+    }
+
+    /// Whether a call of this number is in flight and has left.
+    pub(super) fn has_sent(&self, number: u32) -> bool {
+        self.calls.get(&number).is_some_and(|call| call.phase != CallPhase::Queued)
+    }
+
+    fn receive_response(&mut self, id: &Value, asked: Option<Asked>, answer: Option<Answered<'_>>) {
+        let number = reading::our_number(id, self.config.dialect.envelope);
+        // An answer to something else is none.
+        let number = number.filter(|number| match (asked, self.asked_by(*number)) {
+            (Some(answered), Some(asked)) => answered == asked,
+            _ => true,
+        });
+        let Some(number) = number else {
+            let id = reading::readable(id);
+            return self.tell(Told::Violation { rule: "unknown_response", id });
+        };
+        if let Some(waiting) = self.unacknowledged.remove(&number) {
+            return self.receive_acknowledgement(id, waiting, answer);
+        }
+        if !self.receive_token(id, number, answer) {
+            self.receive_answer(id, number, answer);
+        }
+    }
+
+    fn receive_answer(&mut self, id: &Value, number: u32, answer: Option<Answered<'_>>) {
+        if !self.has_sent(number) {
+            let rule = self.stray(number);
+            return self.tell(Told::Violation { rule, id: reading::readable(id) });
+        }
+        let call = &self.calls[&number];
+        let (declares, opens_session) = (call.declares, call.opens_session);
+        // A cancel that has not left has nothing to cancel any more.
+        self.cancels.retain(|leaving| leaving.call != Some(number));
+        self.bulk.retain(|leaving| leaving.call != Some(number));
+        if let Some(Answered::Result(result)) = answer {
+            self.has_session |= opens_session;
+            if let Some(ours) = declares {
+                let peers = self.server_declares(result);
+                self.conclude(ours, peers);
+            }
+        }
+        self.settle_answered(id, number, answer);
+    }
+
+    /// A call ends as the peer says.
+    pub(super) fn settle_answered(
+        &mut self,
+        id: &Value,
+        number: u32,
+        answer: Option<Answered<'_>>,
+    ) {
+        let call = &self.calls[&number];
+        let is_cancelled = call.phase == CallPhase::Cancelling;
+        let ending = call.ending;
+        let (settlement, cause) = match answer {
+            None => {
+                let id = reading::readable(id);
+                // Reported first; the call settles as malformed (B1).
+                self.tell(Told::Violation { rule: "malformed_response", id });
+                (Settlement::Malformed, None)
+            }
+            Some(Answered::Result(_)) => (Settlement::Result, None),
+            Some(Answered::Error(code::REQUEST_CANCELLED)) if is_cancelled => {
+                (Settlement::Cancelled, ending.map(|(_, cause)| cause))
+            }
+            Some(Answered::Error(_)) => (Settlement::Error, None),
+        };
+        self.settle(number, settlement, cause);
+    }
+
+    /// What a response to none of our calls in flight is (G12, B19).
+    fn stray(&mut self, number: u32) -> &'static str {
+        let is_queued = self.calls.contains_key(&number);
+        if number == 0 || number > self.issued || is_queued {
+            return "unknown_response";
+        }
+        let abandoned = self.abandoned.iter_mut().find(|(other, _)| *other == number);
+        match abandoned.map(|(_, fate)| fate) {
+            Some(Fate::Withdrawn) => "unknown_response",
+            Some(fate @ Fate::Unanswered) => {
+                *fate = Fate::AnsweredLate;
+                "late_response"
+            }
+            Some(Fate::AnsweredLate) | None => "duplicate_response",
+        }
+    }
+
+    /// A bad message is answered, with its id if that can be read, and reported (G9). ABP has no
+    /// answer to what is no request at all.
+    pub(super) fn refuse(
+        &mut self,
+        (id, origin): (Option<Id>, Option<&Origin>),
+        code: i64,
+        rule: &'static str,
+        batch: Option<u64>,
+    ) {
+        if origin.is_some() || self.config.dialect.envelope == Envelope::JsonRpc {
+            let known = id.clone().unwrap_or("null".into());
+            let answer = Self::answer_to(origin, &known, Some(code));
+            self.queue_answer(answer, batch, false);
+        }
+        self.tell(Told::Violation { rule, id });
+    }
+
+    /// Time goes by: every timer that is due fires (G5).
+    pub fn wait(&mut self, now: Timestamp) {
+        loop {
+            let due = self.calls.iter().filter_map(|(&number, call)| {
+                let (due, cause) = call.next_timer().filter(|&(due, _)| due <= now)?;
+                Some((due, number, cause))
+            });
+            let Some((_, number, cause)) = due.min_by_key(|&(due, number, _)| (due, number)) else {
+                break;
+            };
+            match cause {
+                Some(cause) if self.refusal_of(number).is_none() => {
+                    let nobody_waits = Some(Duration::ZERO);
+                    self.give_up(number, Settlement::TimedOut, cause, nobody_waits, now);
+                }
+                _ => {
+                    self.record(number, Settlement::TimedOut, cause.unwrap_or(Cause::Dropped));
+                    self.settle_unanswered(number);
+                }
+            }
+        }
+        self.finish_drain();
+    }
+
+    /// The end of input arrives (G7).
+    pub fn finish(&mut self, now: Timestamp) {
+        if self.is_closed() {
+            return;
+        }
+        self.life = Life::Closed;
+        self.lose_calls(Cause::PeerGone);
+        match self.config.dialect.closed_stream {
+            ClosedStream::PeerGone => self.mark_all(Cause::PeerGone, now),
+            ClosedStream::Cancel => self.mark_all(Cause::Peer, now),
+            ClosedStream::NoCancel => {}
+        }
+        self.tell(Told::Closed { reason: CloseReason::PeerGone });
+    }
+}

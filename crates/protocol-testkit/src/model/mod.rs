@@ -1,0 +1,308 @@
+//! The reference model: what a connection must do, as the simplest program that says so.
+//!
+//! Written from the rules of the protocols and from the guarantees. It keeps maps and lists, looks
+//! through all of them each time, and knows nothing of tables, slots or timer queues. After an
+//! operation it says what the host must have been told ([`Told`]) and what must leave, in which
+//! order ([`Sent`]); whatever else happens breaks a [`Guarantee`](crate::Guarantee).
+//!
+//! What it leaves open is how long messages are: whether one fits under a limit is judged by its
+//! caller.
+
+mod abp;
+mod acknowledged;
+mod commands;
+mod inputs;
+pub(crate) mod reading;
+mod seen;
+mod steps;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use protocol_core::machine::CallPhase;
+use protocol_core::{
+    CancelRefusal, CapabilityRule, Cause, Config, RequestPhase, SessionRule, Settlement, Timestamp,
+};
+
+pub(crate) use abp::{Asked, Origin};
+pub use commands::Making;
+pub(crate) use seen::token_member;
+pub use seen::{Acknowledged, Answer, Id, Sent, Told};
+
+/// What one connection must do. See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Model {
+    config: Rules,
+    life: Life,
+    /// Our calls in flight, by their number on the wire.
+    calls: BTreeMap<u32, Call>,
+    /// The numbers up to this one were issued, to calls and to cancels that are requests.
+    issued: u32,
+    /// The calls that ended without an answer, the oldest first; bounded.
+    abandoned: VecDeque<(u32, Fate)>,
+    /// The peer's requests, counted from 1, until they and the calls made for them are over.
+    requests: BTreeMap<u64, Request>,
+    accepted: u64,
+    /// Cancels that came before their requests, the oldest first; bounded.
+    early: VecDeque<Id>,
+    exchange: Exchange,
+    has_session: bool,
+    /// By number, our cancels that are requests, until they are answered, and the call that waits for
+    /// that, if one does; bounded.
+    unacknowledged: BTreeMap<u32, Option<u32>>,
+    /// Our calls, over ones among them, whose cancels wait for the tokens of their operations; bounded.
+    tokenless: BTreeSet<u32>,
+    /// The last requests that were answered, and whether they were cancelled, where an
+    /// acknowledgement says so; bounded.
+    finished: VecDeque<(Id, bool)>,
+    /// What has to leave: cancels first.
+    cancels: VecDeque<Leaving>,
+    bulk: VecDeque<Leaving>,
+    /// By number: the batches that are not answered yet.
+    batches: BTreeMap<u64, Batch>,
+    opened: u64,
+    /// Progress tokens of requests that ended in silence; bounded.
+    retired: VecDeque<Id>,
+    /// What the host must be told and has not been.
+    told: VecDeque<Told>,
+    is_told_closed: bool,
+}
+
+/// What the host chose. Never changes, so it tells no two states apart.
+#[derive(Clone, Copy, Debug)]
+struct Rules(Config);
+
+impl std::ops::Deref for Rules {
+    type Target = Config;
+
+    fn deref(&self) -> &Config {
+        &self.0
+    }
+}
+
+impl PartialEq for Rules {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Rules {}
+
+impl Hash for Rules {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Life {
+    Open,
+    Draining,
+    Closed,
+    Abandoned,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Call {
+    phase: CallPhase,
+    /// How it ends if nobody answers: the first cancel says.
+    ending: Option<(Settlement, Cause)>,
+    /// How long it waits for its answer after a cancel; `None`: until it comes.
+    patience: Option<Duration>,
+    deadline: Option<Timestamp>,
+    idle: Option<(Duration, Timestamp)>,
+    hard_cap: Option<Timestamp>,
+    grace: Option<Timestamp>,
+    /// The progress tokens that reset its idle time.
+    tokens: Vec<Id>,
+    parent: Option<u64>,
+    /// Why it can't be cancelled on the wire, if it can't.
+    uncancellable: Option<CancelRefusal>,
+    /// What it declares, if it is the exchange of capabilities.
+    declares: Option<bool>,
+    peer_may_end: bool,
+    asked: Asked,
+    opens_session: bool,
+}
+
+/// What became of a call that was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fate {
+    Withdrawn,
+    Unanswered,
+    AnsweredLate,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Request {
+    id: Id,
+    /// Where its answer goes, if the envelope says more than an id.
+    origin: Option<Origin>,
+    /// Whether it may go on as an operation.
+    may_begin: bool,
+    /// The token that was its answer: it goes on as an operation.
+    token: Option<Id>,
+    opens_session: bool,
+    phase: RequestPhase,
+    cause: Option<Cause>,
+    /// Whether the peer may cancel it at all.
+    is_cancellable: bool,
+    was_parent: bool,
+    batch: Option<u64>,
+    declares: Option<bool>,
+    we_may_end: bool,
+    /// The progress tokens that fall silent with it.
+    tokens: Vec<Id>,
+}
+
+/// Whether the sides said that they can be asked to cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Exchange {
+    NotNeeded,
+    Awaited,
+    Done { ours: bool, peers: bool },
+}
+
+/// A message that has to leave.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Leaving {
+    message: Sent,
+    /// Our call that it is the request or the cancel of.
+    call: Option<u32>,
+    /// Whether it tells the peer what we declare: no cancel may overtake it.
+    concludes: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Batch {
+    unanswered: usize,
+    answers: Vec<Answer>,
+    is_read: bool,
+}
+
+impl Model {
+    /// A connection with nothing in flight.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let exchange = match config.dialect.capability {
+            CapabilityRule::NotNeeded => Exchange::NotNeeded,
+            CapabilityRule::Declared { .. } => Exchange::Awaited,
+        };
+        Self {
+            config: Rules(config),
+            life: Life::Open,
+            calls: BTreeMap::new(),
+            issued: 0,
+            abandoned: VecDeque::new(),
+            requests: BTreeMap::new(),
+            accepted: 0,
+            early: VecDeque::new(),
+            exchange,
+            has_session: config.dialect.session == SessionRule::NotNeeded,
+            unacknowledged: BTreeMap::new(),
+            tokenless: BTreeSet::new(),
+            finished: VecDeque::new(),
+            cancels: VecDeque::new(),
+            bulk: VecDeque::new(),
+            batches: BTreeMap::new(),
+            opened: 0,
+            retired: VecDeque::new(),
+            told: VecDeque::new(),
+            is_told_closed: false,
+        }
+    }
+
+    /// What the host must be told next.
+    #[must_use]
+    pub fn next_told(&self) -> Option<&Told> {
+        self.told.front()
+    }
+
+    /// The host was told that.
+    pub fn take_told(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
+    /// What must leave next. Says so to the calls that it is about.
+    pub fn transmit(&mut self) -> Option<Sent> {
+        let leaving = self.cancels.pop_front().or_else(|| self.bulk.pop_front())?;
+        if let (Sent::Request(_), Some(call)) = (&leaving.message, leaving.call) {
+            if let Some(call) = self.calls.get_mut(&call) {
+                call.phase = CallPhase::Sent;
+            }
+        }
+        Some(leaving.message)
+    }
+
+    /// There was no room for an answer that the connection gives by itself, and it said so; if it is
+    /// one to a batch, to this.
+    pub fn drop_answer(&mut self, id: Option<&Id>, batch: Option<u64>) {
+        let id = id.map_or("null", |id| id);
+        let is_it = |answer: &Answer| answer.call.as_ref().unwrap_or(&answer.id) == id;
+        if let Some(batch) = batch.and_then(|batch| self.batches.get_mut(&batch)) {
+            return batch.answers.retain(|answer| !is_it(answer));
+        }
+        let is_last = self.bulk.back_mut().is_some_and(|last| match &mut last.message {
+            Sent::Answer(answer) => is_it(answer),
+            Sent::Answers(answers) => {
+                answers.retain(|answer| !is_it(answer));
+                answers.is_empty()
+            }
+            Sent::Acknowledgement { id: acknowledged, .. } => acknowledged == id,
+            _ => false,
+        });
+        if is_last {
+            self.bulk.pop_back();
+        }
+    }
+
+    /// Whether something must leave.
+    #[must_use]
+    pub fn has_transmit(&self) -> bool {
+        !(self.cancels.is_empty() && self.bulk.is_empty())
+    }
+
+    /// Our calls in flight by number, and how far they are.
+    pub fn calls(&self) -> impl Iterator<Item = (u32, CallPhase)> {
+        self.calls.iter().map(|(&number, call)| (number, call.phase))
+    }
+
+    /// The peer's requests that are not over, counted from 1, and how far they are.
+    pub fn requests(&self) -> impl Iterator<Item = (u64, RequestPhase)> {
+        self.requests.iter().map(|(&number, request)| (number, request.phase))
+    }
+
+    /// How many requests wait for an answer.
+    #[must_use]
+    pub fn unanswered(&self) -> usize {
+        self.requests().filter(|(_, phase)| *phase != RequestPhase::Answered).count()
+    }
+
+    /// Whether nothing comes in any more.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        matches!(self.life, Life::Closed | Life::Abandoned)
+    }
+
+    /// When the next timer is due.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Timestamp> {
+        self.calls.values().filter_map(Call::next_timer).map(|(due, _)| due).min()
+    }
+}
+
+impl Call {
+    /// The first of its timers, and what it makes of the call: `None` for its grace.
+    fn next_timer(&self) -> Option<(Timestamp, Option<Cause>)> {
+        let timers = [
+            (self.deadline, Some(Cause::Deadline)),
+            (self.idle.map(|(_, due)| due), Some(Cause::IdleTimeout)),
+            (self.hard_cap, Some(Cause::HardCap)),
+            (self.grace, None),
+        ];
+        // `min_by_key` takes the first of equals.
+        timers
+            .into_iter()
+            .filter_map(|(due, cause)| Some((due?, cause)))
+            .min_by_key(|&(due, _)| due)
+    }
+}

@@ -1,0 +1,282 @@
+//! What is seen of a connection from outside, without payloads.
+
+use protocol_core::{
+    CancelRule, CancelTarget, Cause, CloseReason, Dialect, Envelope, Event, Settlement,
+    TransmitKind, code,
+};
+use serde_json::Value;
+
+use super::abp::Asked;
+use super::reading::{self, Answered, Message};
+
+/// An id on the wire, as compact JSON: one spelling for what can be written in many.
+pub type Id = String;
+
+/// What a host is told: an event without its payload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// The peer asks. Requests are counted from 1.
+    Request {
+        /// Which.
+        request: u64,
+        /// Its id.
+        id: Id,
+    },
+    /// The peer notifies.
+    Notification {
+        /// Its method.
+        method: String,
+    },
+    /// A request is marked cancelled.
+    Cancelled {
+        /// Which.
+        request: u64,
+        /// Why.
+        cause: Cause,
+    },
+    /// A call is over.
+    Settled {
+        /// Its number on the wire.
+        call: u32,
+        /// How it ended.
+        settlement: Settlement,
+        /// Why, if nobody answered.
+        cause: Option<Cause>,
+    },
+    /// A request and all calls made for it are over.
+    TreeSettled {
+        /// Which.
+        request: u64,
+    },
+    /// The peer broke a rule.
+    Violation {
+        /// Which rule, as [`Violation::as_str`](protocol_core::Violation::as_str) names it.
+        rule: &'static str,
+        /// The id of the message.
+        id: Option<Id>,
+    },
+    /// There is room again.
+    Ready,
+    /// Nothing comes in any more.
+    Closed {
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+/// A message that leaves, without payloads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Sent {
+    /// The request of the call of that number.
+    Request(u32),
+    /// A notification of that method.
+    Notification(String),
+    /// A cancel that names this id.
+    Cancel(Id),
+    /// A cancel that is a request.
+    CancelRequest {
+        /// Its own number.
+        number: u32,
+        /// The id, or the token of the operation, that it names.
+        names: Id,
+    },
+    /// The answer to a cancel that is a request.
+    Acknowledgement {
+        /// The id of the cancel.
+        id: Id,
+        /// What it says.
+        says: Acknowledged,
+    },
+    /// The answer to a request that goes on as an operation.
+    Token {
+        /// The id that it answers.
+        id: Id,
+        /// The token.
+        token: Id,
+    },
+    /// The client is told that its operation was cancelled.
+    OperationCancelled {
+        /// Its token.
+        token: Id,
+        /// Why.
+        reason: String,
+    },
+    /// An answer.
+    Answer(Answer),
+    /// The answers of a batch.
+    Answers(Vec<Answer>),
+}
+
+/// What a cancel is told that it met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Acknowledged {
+    /// What it names is cancelled, or was before.
+    Cancelled,
+    /// That was answered already.
+    Completed,
+    /// There is no such thing.
+    NotFound,
+    /// That may not be cancelled, or not by that side.
+    NotAllowed,
+}
+
+/// An answer, without its payload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Answer {
+    /// The id of the message that it answers.
+    pub id: Id,
+    /// The call id, in an envelope where that is another.
+    pub call: Option<Id>,
+    /// The code of an error; `None` for a result.
+    pub code: Option<i64>,
+}
+
+impl Told {
+    /// What this event tells; `None` for kinds of events that no model knows.
+    #[must_use]
+    pub fn of<O>(event: &Event<'_, O>) -> Option<Self> {
+        Some(match event {
+            Event::Request { request, id, .. } => {
+                Self::Request { request: request.number(), id: spelled(id) }
+            }
+            Event::Notification { method, .. } => {
+                Self::Notification { method: method.clone().into_owned() }
+            }
+            Event::Cancelled { request, cause, .. } => {
+                Self::Cancelled { request: request.number(), cause: *cause }
+            }
+            Event::Settled { call, outcome, .. } => Self::Settled {
+                call: call.number(),
+                settlement: outcome.settlement(),
+                cause: outcome.cause(),
+            },
+            Event::TreeSettled { request } => Self::TreeSettled { request: request.number() },
+            Event::Violation { violation, id } => Self::Violation {
+                rule: violation.as_str(),
+                id: id.as_ref().map(|id| spelled(id.token())),
+            },
+            Event::Ready => Self::Ready,
+            Event::Closed { reason } => Self::Closed { reason: *reason },
+            _ => return None,
+        })
+    }
+}
+
+impl Sent {
+    /// Whether a request, or a cancel that is one, gets its answer with it.
+    #[must_use]
+    pub const fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Self::Answer(_) | Self::Answers(_) | Self::Token { .. } | Self::Acknowledgement { .. }
+        )
+    }
+
+    /// What this message is; `None` if it is nothing that a connection may send.
+    #[must_use]
+    pub fn of(kind: TransmitKind, message: &[u8], dialect: &Dialect) -> Option<Self> {
+        let message: Value = serde_json::from_slice(message).ok()?;
+        let envelope = dialect.envelope;
+        if kind == TransmitKind::Acknowledgement {
+            let id = message.get("id")?.to_string();
+            return Some(Self::Acknowledgement { id, says: Acknowledged::of(&message, envelope)? });
+        }
+        if let (TransmitKind::Response, Some(all)) = (kind, message.as_array()) {
+            let answers = all.iter().map(|answer| Answer::of(answer, envelope));
+            return Some(Self::Answers(answers.collect::<Option<_>>()?));
+        }
+        match (kind, reading::message(&message, envelope)) {
+            (TransmitKind::Request, Message::Request { .. }) => {
+                Some(Self::Request(reading::our_number(&message["id"], envelope)?))
+            }
+            (TransmitKind::Notification, Message::Notification { method, params }) => {
+                Some(match dialect.tells_of_cancels(method) {
+                    true => Self::OperationCancelled {
+                        token: params.get("requestId")?.to_string(),
+                        reason: params.get("reason")?.as_str()?.into(),
+                    },
+                    false => Self::Notification(method.into()),
+                })
+            }
+            (TransmitKind::Cancel, Message::Notification { params, .. }) => {
+                let CancelRule::Notification { id, .. } = dialect.cancel else { return None };
+                Some(Self::Cancel(params.get(id)?.to_string()))
+            }
+            (TransmitKind::Cancel, Message::Request { id, params, .. }) => {
+                let CancelRule::Request { target, .. } = dialect.cancel else { return None };
+                let number = reading::our_number(id, envelope)?;
+                Some(Self::CancelRequest { number, names: params.get(member(target))?.to_string() })
+            }
+            (TransmitKind::Response, Message::Response { id, answer, .. }) => {
+                match (token_member(dialect), answer) {
+                    (Some(member), Some(Answered::Result(result)))
+                        if result[member].is_string() =>
+                    {
+                        Some(Self::Token { id: id.to_string(), token: result[member].to_string() })
+                    }
+                    _ => Answer::of(&message, envelope).map(Self::Answer),
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The member of a cancel's params that names what to cancel.
+pub(super) const fn member(target: CancelTarget) -> &'static str {
+    match target {
+        CancelTarget::Id { member } | CancelTarget::Operation { token: member, .. } => member,
+    }
+}
+
+/// The member of an answer that holds the token of an operation, where there are any.
+pub(crate) const fn token_member(dialect: &Dialect) -> Option<&'static str> {
+    match dialect.cancel {
+        CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } => Some(token),
+        _ => None,
+    }
+}
+
+impl Acknowledged {
+    fn of(message: &Value, envelope: Envelope) -> Option<Self> {
+        let Message::Response { answer, .. } = reading::message(message, envelope) else {
+            return None;
+        };
+        match answer? {
+            Answered::Error(code::OPERATION_NOT_FOUND) => Some(Self::NotFound),
+            Answered::Error(_) => None,
+            Answered::Result(said)
+                if said["status"] == "cancelled" || said["cancelled"] == true =>
+            {
+                Some(Self::Cancelled)
+            }
+            Answered::Result(said) => match said["reason"].as_str()? {
+                "Operation already completed" => Some(Self::Completed),
+                "Operation not found" => Some(Self::NotFound),
+                "Operation can't be cancelled" => Some(Self::NotAllowed),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl Answer {
+    /// What this response says; `None` if it is none.
+    #[must_use]
+    pub fn of(message: &Value, envelope: Envelope) -> Option<Self> {
+        let Message::Response { id, asked, answer } = reading::message(message, envelope) else {
+            return None;
+        };
+        let code = match answer? {
+            Answered::Result(_) => None,
+            Answered::Error(code) => Some(code),
+        };
+        let call = (asked == Some(Asked::Capability)).then(|| id.to_string());
+        Some(Self { id: message.get("id")?.to_string(), call, code })
+    }
+}
+
+/// The one spelling of an id token.
+pub(crate) fn spelled(token: &str) -> Id {
+    serde_json::from_str::<Value>(token).map_or_else(|_| token.into(), |id| id.to_string())
+}

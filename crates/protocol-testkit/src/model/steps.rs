@@ -1,0 +1,358 @@
+//! What commands and inputs have in common.
+
+use std::time::Duration;
+
+use protocol_core::machine::CallPhase;
+use protocol_core::{
+    AnswerRule, CancelOutcome, CancelRefusal, CancelRule, Cancellers, CapabilityRule, Cause,
+    CloseReason, Envelope, RequestPhase, Role, SessionRule, Settlement, Timestamp,
+};
+use serde_json::Value;
+
+use super::{
+    Answer, Asked, Exchange, Fate, Id, Leaving, Life, Model, Origin, Sent, Told, abp, reading,
+};
+
+impl Model {
+    pub(super) fn tell(&mut self, told: Told) {
+        // `Closed` is the last event (G7).
+        if !self.is_told_closed {
+            self.is_told_closed = matches!(told, Told::Closed { .. });
+            self.told.push_back(told);
+        }
+    }
+
+    /// A shutdown is over when nothing is in flight any more (G5).
+    pub(super) fn finish_drain(&mut self) {
+        if self.life == Life::Draining && self.calls.is_empty() && self.unanswered() == 0 {
+            self.life = Life::Closed;
+            self.tell(Told::Closed { reason: CloseReason::Shutdown });
+        }
+    }
+
+    // Calls
+
+    /// The next number of the row.
+    pub(super) const fn issue(&mut self) -> u32 {
+        self.issued += 1;
+        self.issued
+    }
+
+    /// Whether there is a message that cancels.
+    pub(super) fn has_cancel(&self) -> bool {
+        !matches!(self.config.dialect.cancel, CancelRule::Local | CancelRule::ClosedStream)
+    }
+
+    /// Why no cancel of ours may be sent, if none may.
+    pub(super) fn refusal(&self) -> Option<CancelRefusal> {
+        let is_client_only = matches!(self.config.dialect.cancellers, Cancellers::Client { .. });
+        match self.exchange {
+            _ if is_client_only && self.config.role == Role::Server => Some(CancelRefusal::NotOurs),
+            Exchange::NotNeeded | Exchange::Done { peers: true, .. } => None,
+            Exchange::Awaited => Some(CancelRefusal::BeforeExchange),
+            Exchange::Done { peers: false, .. } => Some(CancelRefusal::Undeclared),
+        }
+    }
+
+    pub(super) fn refusal_of(&self, call: u32) -> Option<CancelRefusal> {
+        self.calls[&call].uncancellable.or_else(|| self.refusal())
+    }
+
+    /// Cancels a call for any cause but a timer (G5).
+    pub(super) fn cancel_call(
+        &mut self,
+        number: u32,
+        cause: Cause,
+        now: Timestamp,
+    ) -> CancelOutcome {
+        let Some(call) = self.calls.get(&number) else { return CancelOutcome::AlreadySettled };
+        // Nobody waits any more: the wait is bounded, whatever the call asked for (G12).
+        let is_left_alone = matches!(cause, Cause::Dropped | Cause::Shutdown);
+        let bound = self.config.abandoned_grace;
+        let patience = match call.patience {
+            patience if !is_left_alone => patience,
+            patience => Some(patience.map_or(bound, |patience| patience.min(bound))),
+        };
+        match self.refusal_of(number).filter(|_| call.phase == CallPhase::Sent) {
+            Some(why) => {
+                if is_left_alone {
+                    self.record(number, Settlement::Cancelled, cause);
+                    self.wait_at_most(number, bound, now);
+                }
+                CancelOutcome::Refused(why)
+            }
+            None => self.give_up(number, Settlement::Cancelled, cause, patience, now),
+        }
+    }
+
+    /// Gives a call up, and tells the peer if there is a way (G4, G5).
+    pub(super) fn give_up(
+        &mut self,
+        number: u32,
+        settlement: Settlement,
+        cause: Cause,
+        patience: Option<Duration>,
+        now: Timestamp,
+    ) -> CancelOutcome {
+        self.record(number, settlement, cause);
+        let waits = self.has_cancel() && patience != Some(Duration::ZERO);
+        let outcome = match self.calls[&number].phase {
+            CallPhase::Queued => CancelOutcome::Withdrawn,
+            CallPhase::Sent if self.has_cancel() => {
+                self.queue_cancel(number);
+                CancelOutcome::Sent
+            }
+            CallPhase::Cancelling if waits => CancelOutcome::AlreadySent,
+            _ => CancelOutcome::Settled,
+        };
+        match outcome {
+            CancelOutcome::Sent | CancelOutcome::AlreadySent if waits => {
+                self.call_mut(number).phase = CallPhase::Cancelling;
+                if let Some(patience) = patience {
+                    self.wait_at_most(number, patience, now);
+                }
+            }
+            _ => self.settle_unanswered(number),
+        }
+        self.forget_cancels();
+        outcome
+    }
+
+    fn queue_cancel(&mut self, number: u32) {
+        let Some(message) = self.cancel_of(number) else { return };
+        let leaving = Leaving { message, call: Some(number), concludes: false };
+        // The peer has to know that it may be asked.
+        let lane = match self.bulk.iter().any(|leaving| leaving.concludes) {
+            true => &mut self.bulk,
+            false => &mut self.cancels,
+        };
+        lane.push_back(leaving);
+    }
+
+    /// The first cause wins (B22).
+    pub(super) fn record(&mut self, number: u32, settlement: Settlement, cause: Cause) {
+        self.call_mut(number).ending.get_or_insert((settlement, cause));
+    }
+
+    pub(super) fn wait_at_most(&mut self, number: u32, patience: Duration, now: Timestamp) {
+        let call = self.call_mut(number);
+        let due = now + patience;
+        call.grace = Some(call.grace.map_or(due, |grace| grace.min(due)));
+    }
+
+    /// Settles a call as recorded; if it has not left, it never will (G4).
+    pub(super) fn settle_unanswered(&mut self, number: u32) {
+        let call = &self.calls[&number];
+        let (settlement, cause) = call.ending.expect("an ending is recorded first");
+        let fate = match call.phase {
+            CallPhase::Queued => {
+                self.bulk.retain(|leaving| leaving.call != Some(number));
+                Fate::Withdrawn
+            }
+            _ => Fate::Unanswered,
+        };
+        self.abandoned.push_back((number, fate));
+        if self.abandoned.len() > self.config.limits.abandoned_ids {
+            self.abandoned.pop_front();
+        }
+        self.settle(number, settlement, Some(cause));
+    }
+
+    /// A call is over (G1).
+    pub(super) fn settle(&mut self, number: u32, settlement: Settlement, cause: Option<Cause>) {
+        let call = self.calls.remove(&number).expect("it is in flight");
+        self.tell(Told::Settled { call: number, settlement, cause });
+        if let Some(parent) = call.parent {
+            self.end_tree(parent);
+        }
+    }
+
+    pub(super) fn call_mut(&mut self, number: u32) -> &mut super::Call {
+        self.calls.get_mut(&number).expect("it is in flight")
+    }
+
+    /// The loss of the connection overrides what was recorded.
+    pub(super) fn lose_calls(&mut self, cause: Cause) {
+        for number in self.calls.keys().copied().collect::<Vec<_>>() {
+            self.call_mut(number).ending = Some((Settlement::ConnectionLost, cause));
+            self.settle_unanswered(number);
+        }
+    }
+
+    // Requests
+
+    /// Marks a request cancelled, and cancels the calls made on its behalf (G3, G6).
+    pub(super) fn mark(&mut self, number: u64, cause: Cause, now: Timestamp) {
+        let Some(request) = self.requests.get_mut(&number) else { return };
+        if request.phase != RequestPhase::Running {
+            return;
+        }
+        request.phase = RequestPhase::Cancelled;
+        request.cause = Some(cause);
+        self.tell(Told::Cancelled { request: number, cause });
+        self.tell_client(number, cause);
+        for call in self.children(number) {
+            self.cancel_call(call, Cause::Parent, now);
+        }
+    }
+
+    pub(super) fn mark_all(&mut self, cause: Cause, now: Timestamp) {
+        for number in self.requests.keys().copied().collect::<Vec<_>>() {
+            self.mark(number, cause, now);
+        }
+    }
+
+    fn children(&self, request: u64) -> Vec<u32> {
+        let calls = self.calls.iter().filter(|(_, call)| call.parent == Some(request));
+        calls.map(|(&number, _)| number).collect()
+    }
+
+    /// A request is over when it is answered and has no calls in flight (G6).
+    pub(super) fn end_tree(&mut self, number: u64) {
+        let Some(request) = self.requests.get(&number) else { return };
+        let was_parent = request.was_parent;
+        if request.phase == RequestPhase::Answered && self.children(number).is_empty() {
+            self.requests.remove(&number);
+            if was_parent {
+                self.tell(Told::TreeSettled { request: number });
+            }
+        }
+    }
+
+    /// Whether the dialect wants silence about this request (G2).
+    pub(super) fn is_silenced(&self, request: &super::Request) -> bool {
+        let is_silent = self.config.dialect.answer != AnswerRule::Answered
+            && request.cause != Some(Cause::PeerGone);
+        request.phase == RequestPhase::Cancelled && (is_silent || self.life == Life::Abandoned)
+    }
+
+    /// Settles a request with its one answer, or with none.
+    pub(super) fn settle_request(&mut self, number: u64, answer: Option<Answer>, concludes: bool) {
+        let request = self.requests.get_mut(&number).expect("it is unanswered");
+        let was_cancelled = request.phase == RequestPhase::Cancelled;
+        request.phase = RequestPhase::Answered;
+        let id = request.id.clone();
+        let (batch, tokens) = (request.batch, std::mem::take(&mut request.tokens));
+        if answer.is_none() {
+            for token in tokens {
+                remember(&mut self.retired, token, self.config.limits.abandoned_ids);
+            }
+        }
+        self.remember_finished(id, was_cancelled);
+        if let Some(answer) = answer {
+            self.queue_answer(answer, batch, concludes);
+        }
+        self.end_tree(number);
+        if let Some(batch) = batch {
+            self.batch_mut(batch).unanswered -= 1;
+            self.end_batch(batch);
+        }
+    }
+
+    pub(super) fn queue_answer(&mut self, answer: Answer, batch: Option<u64>, concludes: bool) {
+        match batch {
+            Some(batch) => self.batch_mut(batch).answers.push(answer),
+            None => self.queue(Sent::Answer(answer), concludes),
+        }
+    }
+
+    /// The answer to a request that came from there. ABP has words for two codes only.
+    pub(super) fn answer_to(origin: Option<&Origin>, id: &Id, code: Option<i64>) -> Answer {
+        let Some(origin) = origin else { return Answer { id: id.clone(), call: None, code } };
+        let call = (origin.asked == Asked::Capability).then(|| id.clone());
+        Answer { id: origin.message.clone(), call, code: code.map(abp::as_written) }
+    }
+
+    pub(super) fn queue(&mut self, message: Sent, concludes: bool) {
+        self.bulk.push_back(Leaving { message, call: None, concludes });
+    }
+
+    /// The answers of a batch leave together, when all are there (B32).
+    pub(super) fn end_batch(&mut self, number: u64) {
+        let batch = &self.batches[&number];
+        if batch.is_read && batch.unanswered == 0 {
+            let batch = self.batches.remove(&number).expect("it was just there");
+            if !batch.answers.is_empty() {
+                self.queue(Sent::Answers(batch.answers), false);
+            }
+        }
+    }
+
+    pub(super) fn batch_mut(&mut self, number: u64) -> &mut super::Batch {
+        self.batches.get_mut(&number).expect("a batch lives as long as its members")
+    }
+
+    // Sessions and capabilities
+
+    /// Whether a request of this method opens the session.
+    pub(super) fn opens_session(&self, method: &str) -> bool {
+        matches!(self.config.dialect.session, SessionRule::Opened { by } if by == method)
+    }
+
+    /// What a request of ours or of the peer's declares about its client, if it is the exchange.
+    pub(super) fn client_declares(&self, method: &str, params: &Value) -> Option<bool> {
+        match self.config.dialect.capability {
+            CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
+                Some(reading::declared(params, client))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn server_declares(&self, result: &Value) -> bool {
+        match self.config.dialect.capability {
+            CapabilityRule::Declared { server, .. } => reading::declared(result, server),
+            CapabilityRule::NotNeeded => false,
+        }
+    }
+
+    pub(super) fn conclude(&mut self, ours: bool, peers: bool) {
+        self.exchange = Exchange::Done { ours, peers };
+    }
+
+    /// Why requests with this method and these params can't be cancelled, if they can't.
+    pub(super) fn uncancellable(
+        &self,
+        asked: Asked,
+        method: &str,
+        params: &Value,
+    ) -> Option<CancelRefusal> {
+        let dialect = self.config.dialect;
+        let rule = dialect.uncancellable;
+        let has_no_call_id = dialect.envelope == Envelope::Abp && asked == Asked::Other;
+        let has_no_token = dialect.has_operations() && dialect.starts_operation(method).is_none();
+        if has_no_call_id || has_no_token || rule.methods.contains(&method) {
+            return Some(CancelRefusal::Method);
+        }
+        let holds = |member: &&str| params.get(member).is_some_and(|value| !value.is_null());
+        rule.params.iter().any(holds).then_some(CancelRefusal::Params)
+    }
+
+    /// Whether a client's request of this method may be ended by the server.
+    pub(super) fn server_may_end(&self, method: &str) -> bool {
+        match self.config.dialect.cancellers {
+            Cancellers::Client { server_ends } => server_ends.contains(&method),
+            Cancellers::Both => false,
+        }
+    }
+
+    /// Whether the peer's cancels are obeyed.
+    pub(super) fn obeys(&self) -> bool {
+        let is_client_only = matches!(self.config.dialect.cancellers, Cancellers::Client { .. });
+        match self.exchange {
+            _ if is_client_only && self.config.role == Role::Client => false,
+            Exchange::NotNeeded | Exchange::Done { ours: true, .. } => true,
+            Exchange::Awaited | Exchange::Done { ours: false, .. } => false,
+        }
+    }
+}
+
+/// Adds to a bounded memory that forgets the oldest first.
+pub(super) fn remember(memory: &mut std::collections::VecDeque<Id>, id: Id, limit: usize) {
+    if !memory.contains(&id) {
+        memory.push_back(id);
+    }
+    if memory.len() > limit {
+        memory.pop_front();
+    }
+}

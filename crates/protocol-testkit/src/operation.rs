@@ -1,0 +1,380 @@
+//! What can happen to two connected hosts, as data.
+
+use std::fmt;
+use std::time::Duration;
+
+use protocol_core::{CallOptions, Cause, Grace, Role, Shutdown};
+
+use crate::chart::Mark;
+use crate::hostile::Hostile;
+
+/// One thing that happens to two connected hosts. `at` says to which. `call` counts the calls that
+/// this host made from 0, `request` the requests that reached it; a number that is too large wraps
+/// around, and without any the operation does nothing. So every sequence of operations is legal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// The host calls its peer.
+    Call {
+        /// Which host.
+        at: Role,
+        /// What it asks for.
+        asked: Asked,
+    },
+    /// The host cancels a call.
+    Cancel {
+        /// Which host.
+        at: Role,
+        /// Which call.
+        call: u8,
+        /// [`Cause::Caller`] or [`Cause::Dropped`].
+        cause: Cause,
+    },
+    /// The host gives up interest in a call.
+    Detach {
+        /// Which host.
+        at: Role,
+        /// Which call.
+        call: u8,
+    },
+    /// The host answers a request.
+    Respond {
+        /// Which host.
+        at: Role,
+        /// Which request.
+        request: u8,
+        /// With what.
+        answer: Answering,
+    },
+    /// The host answers a request with the token of an operation that goes on, where the dialect
+    /// knows such.
+    Begin {
+        /// Which host.
+        at: Role,
+        /// Which request.
+        request: u8,
+    },
+    /// The host sends a cancel of its own routing, that names the call's id on the wire, or the
+    /// token that answered it.
+    SendCancel {
+        /// Which host.
+        at: Role,
+        /// Which call.
+        call: u8,
+    },
+    /// The host ends a request without an answer, where the dialect lets it.
+    End {
+        /// Which host.
+        at: Role,
+        /// Which request.
+        request: u8,
+    },
+    /// The host cancels a request for a reason of its own.
+    GiveUp {
+        /// Which host.
+        at: Role,
+        /// Which request.
+        request: u8,
+    },
+    /// The host sends a notification.
+    Notify {
+        /// Which host.
+        at: Role,
+        /// A long one has 600 bytes, and fills outboxes.
+        long: bool,
+    },
+    /// The host sends progress, as its dialect knows it.
+    Progress {
+        /// Which host.
+        at: Role,
+        /// The progress token.
+        token: u8,
+    },
+    /// Up to so many messages leave the host's outbox, as far as the line has room.
+    Drain {
+        /// Which host.
+        at: Role,
+        /// How many.
+        messages: u8,
+    },
+    /// A message, or the end of input, arrives.
+    Arrive {
+        /// Which host reads it.
+        at: Role,
+        /// Which of those that may arrive next.
+        place: u8,
+        /// It is read in pieces of so many bytes; 0 means whole.
+        piece: u8,
+    },
+    /// Somebody on the line writes what no well-behaved peer would.
+    Hostile {
+        /// Which host will read it.
+        to: Role,
+        /// What.
+        message: Hostile,
+        /// Which of [`Hostile::IDS`] it holds.
+        id: u8,
+    },
+    /// Time goes by, and due timers fire.
+    Wait {
+        /// Milliseconds.
+        millis: u16,
+    },
+    /// The host closes its writing end; its peer reads that after what is on its way.
+    HangUp {
+        /// Which host.
+        at: Role,
+    },
+    /// The line is cut: what is on its way is lost, and both hosts read the end.
+    Cut,
+    /// The host shuts its connection down.
+    Shutdown {
+        /// Which host.
+        at: Role,
+        /// How.
+        how: Shutdown,
+    },
+}
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Asked {
+    /// Method and params.
+    pub method: Method,
+    /// Its progress token.
+    pub token: u8,
+    /// Deadline in milliseconds; 0 for none.
+    pub deadline: u8,
+    /// Idle timeout in milliseconds; 0 for none.
+    pub idle: u8,
+    /// Hard cap in milliseconds; 0 for none.
+    pub hard_cap: u8,
+    /// What to do after a cancel.
+    pub grace: Patience,
+    /// The request that it is made for.
+    pub parent: Option<u8>,
+}
+
+/// How long a call waits for its answer once it is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Patience {
+    /// As the dialect has it.
+    Dialect,
+    /// Until it comes.
+    Await,
+    /// So many milliseconds.
+    Millis(u8),
+}
+
+/// The methods that some dialect treats in a way of its own, and one that none does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Ordinary work.
+    Work,
+    /// `initialize`, declaring that we can be asked to cancel.
+    Declare,
+    /// `initialize`, not declaring it.
+    Initialize,
+    /// A request that holds a task.
+    Task,
+    /// `subscriptions/listen`, which a server may end.
+    Listen,
+    /// `tool/call`, which may go on as an operation.
+    Tool,
+}
+
+/// How a host answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answering {
+    /// With a result, which declares that we can be asked to cancel if it answers `initialize`.
+    Result,
+    /// With an error.
+    Error,
+    /// With the dialect's answer of a cancelled request.
+    Cancelled,
+}
+
+impl Asked {
+    /// Ordinary work without timers, whose progress token is `token`.
+    #[must_use]
+    pub const fn work(token: u8) -> Self {
+        Self {
+            method: Method::Work,
+            token,
+            deadline: 0,
+            idle: 0,
+            hard_cap: 0,
+            grace: Patience::Dialect,
+            parent: None,
+        }
+    }
+
+    /// The options of the call, without its parent.
+    #[must_use]
+    pub fn options(&self) -> CallOptions {
+        CallOptions::default()
+            .timeout(timer(self.deadline))
+            .idle_timeout(timer(self.idle))
+            .hard_cap(timer(self.hard_cap))
+            .grace(match self.grace {
+                Patience::Dialect => None,
+                Patience::Await => Some(Grace::Await),
+                Patience::Millis(millis) => {
+                    Some(Grace::Settle(Duration::from_millis(millis.into())))
+                }
+            })
+    }
+
+    /// Its params, as JSON.
+    #[must_use]
+    pub fn params(&self) -> String {
+        let token = self.token;
+        match self.method {
+            Method::Declare => r#"{"clientCapabilities":{"cancellation":{"request":true}}}"#.into(),
+            Method::Initialize => "{}".into(),
+            Method::Task => format!(r#"{{"task":{{}},"_meta":{{"progressToken":{token}}}}}"#),
+            Method::Work | Method::Listen | Method::Tool => format!(
+                r#"{{"sessionId":{token},"workDoneToken":{token},"_meta":{{"progressToken":{token}}}}}"#
+            ),
+        }
+    }
+}
+
+fn timer(millis: u8) -> Option<Duration> {
+    (millis > 0).then(|| Duration::from_millis(millis.into()))
+}
+
+impl Method {
+    /// Its name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Work => "work",
+            Self::Declare | Self::Initialize => "initialize",
+            Self::Task => "tools/call",
+            Self::Listen => "subscriptions/listen",
+            Self::Tool => "tool/call",
+        }
+    }
+}
+
+impl Operation {
+    /// The end of the line that it happens at, if it happens at one.
+    #[must_use]
+    pub const fn at(mut self) -> Option<Role> {
+        match self.at_mut() {
+            Some(at) => Some(*at),
+            None => None,
+        }
+    }
+
+    /// The same at the other end of the line.
+    #[must_use]
+    pub const fn at_the_other_end(mut self) -> Self {
+        if let Some(at) = self.at_mut() {
+            *at = across(*at);
+        }
+        self
+    }
+
+    const fn at_mut(&mut self) -> Option<&mut Role> {
+        match self {
+            Self::Call { at, .. }
+            | Self::Cancel { at, .. }
+            | Self::Detach { at, .. }
+            | Self::Respond { at, .. }
+            | Self::Begin { at, .. }
+            | Self::SendCancel { at, .. }
+            | Self::End { at, .. }
+            | Self::GiveUp { at, .. }
+            | Self::Notify { at, .. }
+            | Self::Progress { at, .. }
+            | Self::Drain { at, .. }
+            | Self::Arrive { at, .. }
+            | Self::Hostile { to: at, .. }
+            | Self::HangUp { at }
+            | Self::Shutdown { at, .. } => Some(at),
+            Self::Wait { .. } | Self::Cut => None,
+        }
+    }
+
+    /// What it is in a chart: nothing, if what leaves and arrives says it all.
+    pub(crate) fn mark(&self, lane: usize) -> Option<Mark> {
+        let text = self.to_string();
+        match self {
+            Self::Drain { .. } | Self::Arrive { .. } => None,
+            Self::Hostile { .. } => Some(Mark::at(lane, text)),
+            _ => {
+                let (_, what) = text.split_once(' ').unwrap_or(("", &text));
+                Some(Mark::at(lane, what.into()))
+            }
+        }
+    }
+}
+
+/// Both ends of a line.
+pub(crate) const ENDS: [Role; 2] = [Role::Client, Role::Server];
+
+/// The name of an end of the line.
+pub(crate) const fn end(role: Role) -> &'static str {
+    match role {
+        Role::Client => "client",
+        Role::Server => "server",
+    }
+}
+
+/// The end across.
+pub(crate) const fn across(role: Role) -> Role {
+    match role {
+        Role::Client => Role::Server,
+        Role::Server => Role::Client,
+    }
+}
+
+/// As one phrase, unlike that of any other operation.
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Call { at, asked } => write!(f, "{} call {asked}", end(at)),
+            Self::Cancel { at, call, cause } => write!(f, "{} cancel {call} {cause}", end(at)),
+            Self::Detach { at, call } => write!(f, "{} detach {call}", end(at)),
+            Self::Respond { at, request, answer } => {
+                write!(f, "{} respond {request} {answer:?}", end(at))
+            }
+            Self::Begin { at, request } => write!(f, "{} begin {request}", end(at)),
+            Self::SendCancel { at, call } => write!(f, "{} send cancel {call}", end(at)),
+            Self::End { at, request } => write!(f, "{} end {request}", end(at)),
+            Self::GiveUp { at, request } => write!(f, "{} give up {request}", end(at)),
+            Self::Notify { at, long: false } => write!(f, "{} notify", end(at)),
+            Self::Notify { at, long: true } => write!(f, "{} notify at length", end(at)),
+            Self::Progress { at, token } => write!(f, "{} progress {token}", end(at)),
+            Self::Drain { at, messages } => write!(f, "{} drain {messages}", end(at)),
+            Self::Arrive { at, place, piece: 0 } => write!(f, "{} read {place}", end(at)),
+            Self::Arrive { at, place, piece } => {
+                write!(f, "{} read {place} by {piece}", end(at))
+            }
+            Self::Hostile { to, message, id } => {
+                write!(f, "hostile to {} {message:?} {}", end(to), Hostile::id(id))
+            }
+            Self::Wait { millis } => write!(f, "wait {millis}"),
+            Self::HangUp { at } => write!(f, "{} hang up", end(at)),
+            Self::Cut => f.write_str("cut"),
+            Self::Shutdown { at, how } => write!(f, "{} shutdown {how:?}", end(at)),
+        }
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.method, self.token)?;
+        let timers = [("deadline", self.deadline), ("idle", self.idle), ("cap", self.hard_cap)];
+        for (name, millis) in timers.into_iter().filter(|&(_, millis)| millis > 0) {
+            write!(f, " {name} {millis}")?;
+        }
+        match self.grace {
+            Patience::Dialect => {}
+            Patience::Await => f.write_str(" await")?,
+            Patience::Millis(millis) => write!(f, " grace {millis}")?,
+        }
+        self.parent.map_or(Ok(()), |parent| write!(f, " parent {parent}"))
+    }
+}

@@ -1,0 +1,100 @@
+//! For each guarantee, a bug that breaks it is planted in real connections: the search finds it, names
+//! the guarantee, and its history is a shortest one.
+
+use protocol_core::{Cause, Config, Dialect, Role};
+use protocol_testkit::explore::{Failure, Orderings, Scenario, search};
+use protocol_testkit::{Answering, Asked, Guarantee, Hostile, Operation, Patience, both_roles};
+
+use Role::{Client, Server};
+
+const fn call(at: Role, asked: Asked) -> (Operation, u8) {
+    (Operation::Call { at, asked }, 2)
+}
+
+const fn cancel(cause: Cause) -> (Operation, u8) {
+    (Operation::Cancel { at: Client, call: 0, cause }, 1)
+}
+
+const WORK: Asked = Asked::work(1);
+const IMPATIENT: Asked = Asked { grace: Patience::Millis(1), ..WORK };
+const CHILD: Asked = Asked { parent: Some(0), ..WORK };
+
+/// Two calls, one of them cancelled; calls made for them; bad messages; time; an end.
+const SCENARIO: Scenario = Scenario {
+    name: "a little of everything",
+    budget: &[
+        call(Client, WORK),
+        call(Client, IMPATIENT),
+        call(Server, CHILD),
+        cancel(Cause::Caller),
+        (Operation::Hostile { to: Server, message: Hostile::NotJson, id: 0 }, 1),
+        (Operation::HangUp { at: Client }, 1),
+    ],
+    answers: &[Answering::Result],
+    timers: true,
+};
+
+fn start() -> Orderings {
+    let mut config = Config::new(Dialect::ACP_V1);
+    config.limits.calls = 2;
+    config.limits.requests = 1;
+    Orderings::new(both_roles(config), SCENARIO)
+}
+
+fn found(breaks: Guarantee) -> Failure {
+    let report = search(&start().with_a_bug(breaks), 200_000);
+    report.failure.unwrap_or_else(|| panic!("{breaks} is not missed in {} states", report.states))
+}
+
+/// As they were found, and nothing shorter leads there: the search is breadth first.
+const SHORTEST: [(Guarantee, &str); 12] = [
+    (
+        Guarantee::G1,
+        "client call Work 1; client drain 1; server read 0 by 40; server respond 0 Result; \
+         server drain 1; client read 0 by 40",
+    ),
+    (Guarantee::G2, "hostile to server NotJson 1; server read 0 by 40; server drain 1"),
+    (
+        Guarantee::G3,
+        "client call Work 1; client drain 1; server read 0 by 40; client hang up; \
+         server read 0 by 40",
+    ),
+    (Guarantee::G4, "client call Work 1; client drain 1; client cancel 0 caller; client drain 1"),
+    (Guarantee::G5, "client call Work 1; client cancel 0 caller"),
+    (
+        Guarantee::G6,
+        "client call Work 1; client drain 1; server read 0 by 40; \
+         server call Work 1 parent 0; server respond 0 Result; client hang up; \
+         server read 0 by 40",
+    ),
+    (Guarantee::G7, "client hang up; server read 0 by 40"),
+    (
+        Guarantee::G8,
+        "client call Work 1; client drain 1; server read 0 by 40; client call Work 1; \
+         client drain 1; server read 0 by 40",
+    ),
+    (Guarantee::G9, "hostile to server NotJson 1; server read 0 by 40"),
+    (Guarantee::G10, "client call Work 1; client call Work 1; client call Work 1 grace 1"),
+    (Guarantee::G11, "client call Work 1; client drain 1; server read 0 by 40"),
+    (
+        Guarantee::G12,
+        "hostile to server NotJson 1; server read 0 by 40; server drain 1; \
+         client read 0 by 40",
+    ),
+];
+
+#[test]
+fn a_planted_bug_is_found_for_every_guarantee_with_its_shortest_history() {
+    assert_eq!(SHORTEST.map(|(guarantee, _)| guarantee), Guarantee::ALL);
+    for (guarantee, line) in SHORTEST {
+        let failure = found(guarantee);
+        assert_eq!(failure.broken.guarantee, guarantee, "{failure}");
+        assert_eq!(failure.line(), line, "{failure}");
+    }
+}
+
+#[test]
+fn nothing_is_found_in_the_same_scenario_without_a_bug() {
+    let report = search(&start(), 3_000);
+    assert!(report.failure.is_none(), "{}", report.failure.expect("some"));
+}

@@ -1,0 +1,115 @@
+//! Every ordering of small worlds, in every preset: two real connections, and three peers with a
+//! real relay, each operation judged by the reference model of `protocol-testkit`.
+//!
+//! Each preset is a test. `tests/search/counts.txt` records how many states there are: a search that
+//! was cut short, or that reaches other states than it did, fails. `BLESS=1` rewrites it, in release
+//! mode. Debug builds search the small worlds only; `SEARCH=large` searches larger ones as well.
+
+#[path = "search/counts.rs"]
+mod counts;
+#[path = "search/scenarios.rs"]
+mod scenarios;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use protocol_core::{CancelRule, Cancellers, CapabilityRule, Config, Dialect};
+use protocol_testkit::both_roles;
+use protocol_testkit::explore::{Orderings, Relayed, Report, Scenario, search};
+
+use counts::{Count, Counts};
+use scenarios::{ACKNOWLEDGED, LARGE, OPERATIONS, RELAYED, RELAYED_OPERATIONS, SCENARIOS};
+
+/// Where a search is given up: nothing recorded comes near it.
+const MOST: usize = 20_000_000;
+
+/// In debug builds, searches with more states are left to release builds.
+const SMALL: usize = 600;
+
+fn main() -> ExitCode {
+    let is_large = std::env::var("SEARCH").is_ok_and(|size| size == "large");
+    let blesses = std::env::var_os("BLESS").is_some() && !cfg!(debug_assertions);
+    let recorded = Arc::new(Counts::read());
+    let found = Arc::new(Mutex::new(Counts::default()));
+    let mut trials = Vec::new();
+    for dialect in Dialect::PRESETS {
+        let (recorded, found) = (recorded.clone(), found.clone());
+        trials.push(Trial::test(dialect.name, move || {
+            search_all(dialect, is_large, &recorded, blesses, &mut |name, count| {
+                found.lock().expect("no test panics with it").insert(dialect.name, name, count);
+            })
+        }));
+    }
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    let found = found.lock().expect("no test panics with it");
+    println!("{found}");
+    if blesses {
+        found.merged_into(&recorded).write();
+    }
+    conclusion.exit_code()
+}
+
+fn search_all(
+    dialect: Dialect,
+    is_large: bool,
+    recorded: &Counts,
+    blesses: bool,
+    found: &mut dyn FnMut(&'static str, Count),
+) -> Result<(), Failed> {
+    for (searches, scenario) in scenarios_of(&dialect, is_large) {
+        let name = scenario.name;
+        let known = recorded.of(dialect.name, name);
+        if cfg!(debug_assertions) && known.is_none_or(|count| count.states > SMALL) {
+            continue;
+        }
+        let Report { states, transitions, exhausted, failure } = searches(dialect, scenario);
+        if let Some(failure) = failure {
+            return Err(format!("{name}\n{failure}").into());
+        }
+        if !exhausted {
+            return Err(format!("{name}: there are more than {MOST} states").into());
+        }
+        let count = Count { states, transitions };
+        if !blesses && known != Some(count) {
+            return Err(format!("{name}: {count}, recorded is {known:?}").into());
+        }
+        found(name, count);
+    }
+    Ok(())
+}
+
+type Search = fn(Dialect, &Scenario) -> Report;
+
+/// What is searched in a dialect, and how.
+fn scenarios_of(
+    dialect: &Dialect,
+    is_large: bool,
+) -> impl Iterator<Item = (Search, &'static Scenario)> {
+    let is_acknowledged = matches!(dialect.cancel, CancelRule::Request { .. });
+    let has_operations = dialect.has_operations();
+    let lists: [(bool, Search, &[Scenario]); 6] = [
+        (true, direct, SCENARIOS),
+        (is_acknowledged, direct, ACKNOWLEDGED),
+        (has_operations, direct, OPERATIONS),
+        (is_large, direct, LARGE),
+        (true, relayed, RELAYED),
+        (has_operations, relayed, RELAYED_OPERATIONS),
+    ];
+    let chosen = lists.into_iter().filter(|(is_chosen, ..)| *is_chosen);
+    chosen.flat_map(|(_, search, list)| list.iter().map(move |scenario| (search, scenario)))
+}
+
+fn direct(dialect: Dialect, scenario: &Scenario) -> Report {
+    let config = Config::new(dialect);
+    // Where nothing tells the sides apart, a state and its mirror image are one.
+    let are_alike =
+        dialect.cancellers == Cancellers::Both && dialect.capability == CapabilityRule::NotNeeded;
+    let configs = if are_alike { [config, config] } else { both_roles(config) };
+    search(&Orderings::new(configs, *scenario), MOST)
+}
+
+fn relayed(dialect: Dialect, scenario: &Scenario) -> Report {
+    let config = Config::new(dialect);
+    search(&Relayed::new(config, config, *scenario), MOST)
+}

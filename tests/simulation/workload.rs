@@ -1,0 +1,185 @@
+//! Callers that do everything one can do to a call, and handlers that answer in every way.
+
+use std::mem::forget;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use protocol_async::{Arrival, Context, Failure, Incoming, Peer, Router, SentRequest};
+use protocol_core::{CallError, CallOptions, Grace, Refusal, RpcError, Violation, code};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::executor::{below, one_of, sleep, spawn, time_below};
+use crate::history::{History, NEVER};
+
+/// What a handler can do without calling anyone.
+const SIMPLE: [&str; 7] = ["now", "later", "deaf", "never", "progress", "fails", "lost"];
+const METHODS: [&str; 9] =
+    ["now", "later", "deaf", "never", "progress", "fails", "lost", "nested", "passed"];
+
+/// Names the call, and is the token of its progress in every dialect.
+fn params(number: usize) -> Value {
+    let meta = json!({ "progressToken": number });
+    json!({ "number": number, "sessionId": number, "workDoneToken": number, "_meta": meta })
+}
+
+#[derive(Deserialize)]
+struct Params {
+    number: usize,
+}
+
+fn rarely(time: u64) -> Option<Duration> {
+    (below(6) == 0).then(|| time_below(time))
+}
+
+/// Makes one call, and does something to it.
+pub(crate) async fn call(peer: &Peer, history: &History) {
+    let method = one_of(&METHODS);
+    let options = CallOptions::default()
+        .timeout(rarely(500))
+        .idle_timeout(rarely(500))
+        .hard_cap(rarely(500))
+        .grace(rarely(500).map(Grace::Settle));
+    let fate = below(8);
+    if fate == 0 {
+        let prepared = peer.prepare::<usize>(method, params(0), options);
+        let handle = prepared.cancellation_handle();
+        handle.cancel();
+        drop(prepared.publish());
+    }
+    let number = history.begin(method, options, None);
+    let sent: SentRequest<usize> = peer.call_with(method, params(number), options);
+    match fate {
+        0 => {
+            let history = history.clone();
+            sent.on_result(move |outcome| history.settle(number, outcome));
+            return;
+        }
+        1 | 2 => return settle(peer, history, number, sent.await).await,
+        _ => {}
+    }
+    let sent = match select(sent, sleep(time_below(100))).await {
+        Either::Left((outcome, _)) => return settle(peer, history, number, outcome).await,
+        Either::Right((_, sent)) => sent,
+    };
+    let give_up = |outcome| history.give_up(number, outcome, peer.dialect().grace);
+    match fate {
+        3 => give_up(sent.cancel()),
+        4 => give_up(sent.cancel_with_reason("it is enough")),
+        5 => {
+            // What is sent meanwhile leaves together.
+            let cork = peer.cork();
+            spawn("a cork", async move { (sleep(time_below(50)).await, drop(cork)).0 });
+            give_up(sent.cancellation_handle().cancel());
+        }
+        6 => return drop((history.let_go(number, true), sent)),
+        _ => return (history.let_go(number, false), sent.detach()).1,
+    }
+    settle(peer, history, number, sent.await).await;
+}
+
+type Outcome = Result<usize, CallError>;
+
+/// If there was no room for it, waits until there is.
+async fn settle(peer: &Peer, history: &History, number: usize, outcome: Outcome) {
+    let is_full = matches!(outcome, Err(CallError::Refused(Refusal::OutboxFull)));
+    history.settle(number, outcome);
+    if is_full {
+        peer.ready().await;
+    }
+}
+
+/// Answers until the connection is closed.
+pub(crate) async fn serve(incoming: Incoming, history: &History) {
+    let router = Router::new()
+        .request("now", |params, cx| work(history, "now", params, cx))
+        .request("later", |params, cx| work(history, "later", params, cx))
+        .request("deaf", |params, cx| work(history, "deaf", params, cx))
+        .request("never", |params, cx| work(history, "never", params, cx))
+        .request("progress", |params, cx| work(history, "progress", params, cx))
+        .request("fails", |params, cx| work(history, "fails", params, cx))
+        .request("nested", |params, cx| work(history, "nested", params, cx))
+        .request("initialize", async |_: Value, _| Ok(json!({})))
+        .otherwise(|arrival, cx| answer_by_hand(history, arrival, cx));
+    router.serve(&incoming).await;
+}
+
+/// Answers with the number of the call.
+async fn work(
+    history: &History,
+    method: &str,
+    Params { number }: Params,
+    cx: Context,
+) -> Result<usize, Failure> {
+    let _serving = Serving::begin(history, number, &cx);
+    let until_cancelled = async |time| cx.cancellation().run_until_cancelled(sleep(time)).await;
+    match method {
+        "later" => until_cancelled(time_below(100)).await?,
+        "deaf" => sleep(time_below(100)).await,
+        "never" => until_cancelled(NEVER).await?,
+        "progress" => {
+            for _ in 0..below(4) {
+                if let Some(rule) = cx.peer().dialect().progress.first() {
+                    // Withheld if the request is cancelled.
+                    let _ = cx.notify(rule.method, json!({ rule.token: number }));
+                }
+                until_cancelled(time_below(100)).await?;
+            }
+        }
+        "fails" => return Err(RpcError::new(code::REQUEST_FAILED, number.to_string()).into()),
+        "nested" => {
+            let method = one_of(&SIMPLE);
+            let inner = history.begin(method, CallOptions::default(), Some(number));
+            let outcome = cx.call::<usize>(method, params(inner)).await;
+            history.settle(inner, outcome.clone());
+            outcome?;
+        }
+        _ => {}
+    }
+    Ok(number)
+}
+
+/// Answers what has no route: by dropping the responder, or by handing it on.
+async fn answer_by_hand(history: &History, arrival: Arrival, cx: Context) {
+    let (request, responder) = match arrival {
+        Arrival::Request(request, responder) => (request, responder),
+        Arrival::Violation { violation: Violation::AnswerDropped, .. } => {
+            return history.drop_answer();
+        }
+        _ => return,
+    };
+    let Params { number } = request.params().expect("a call of ours");
+    let serving = Serving::begin(history, number, &cx);
+    if request.method == "passed" {
+        let method = one_of(&SIMPLE);
+        let inner = history.begin(method, CallOptions::default(), Some(number));
+        history.let_go(inner, false);
+        let sent: SentRequest<usize> = cx.peer().call(method, params(inner));
+        sent.forward_response_to(responder);
+        // That answers it some time.
+        forget(serving);
+    } else {
+        sleep(time_below(100)).await;
+    }
+}
+
+/// Notes when a handler begins, when it is told of a cancel, and when it is about to answer.
+struct Serving<'a> {
+    history: &'a History,
+    number: usize,
+}
+
+impl<'a> Serving<'a> {
+    fn begin(history: &'a History, number: usize, cx: &Context) -> Self {
+        history.serve(number);
+        let told = history.clone();
+        cx.cancellation().on_cancel(move |cause| told.cancelled(number, cause)).forever();
+        Self { history, number }
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.history.answer(self.number);
+    }
+}

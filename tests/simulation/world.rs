@@ -1,0 +1,211 @@
+//! One world: two peers, perhaps with a relay between them, and how their connection ends.
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use protocol_async::hub::Options;
+use protocol_async::{Canceller, Peer, connect, relay};
+use protocol_core::{
+    CancelRule, Cancellers, Cause, Config, Dialect, Framing, RelayEvent, Role, Shutdown, Violation,
+};
+use serde_json::{Value, json};
+
+use crate::executor::{Clock, below, note, one_of, run, sleep, spawn, time_below};
+use crate::history::{Harshness, History};
+use crate::network::{Reader, Writer, line};
+use crate::wire::{self, Log};
+use crate::workload::{call, serve};
+
+const DIALECTS: [Dialect; 7] = [
+    Dialect::JSON_RPC,
+    Dialect::ACP_V1,
+    Dialect::LSP_3_17,
+    Dialect::MCP_2025_11_25,
+    Dialect::MCP_2026_07_28,
+    Dialect::ABP,
+    Dialect::ERLMCP,
+];
+
+/// When every call has settled.
+const AFTERWARDS: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// How one side ends the connection.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Shutdown(Shutdown),
+    /// Nobody serves any more; the last handle is gone too, unless a caller has one.
+    StopServing,
+    /// The driver is dropped.
+    StopDriving,
+}
+
+const ENDINGS: [Ending; 5] = [
+    Ending::Shutdown(Shutdown::Drain),
+    Ending::Shutdown(Shutdown::CancelAll),
+    Ending::Shutdown(Shutdown::Abandon),
+    Ending::StopServing,
+    Ending::StopDriving,
+];
+
+/// One side of the connection.
+struct Site {
+    dialect: Dialect,
+    /// The connection has it too, as long as it lives.
+    log: Arc<Mutex<Log>>,
+    serving: Canceller,
+    driving: Canceller,
+}
+
+/// Runs the world of a seed, and gives the hash of its trace.
+///
+/// # Errors
+///
+/// Every guarantee that did not hold.
+pub(crate) fn simulate(seed: u64) -> Result<u64, String> {
+    let mut world = None;
+    let hash = run(seed, || world = Some(begin()));
+    let (history, sites) = world.expect("it has begun");
+    if history.is_answer_dropped() {
+        return Ok(0);
+    }
+    let hash = hash?;
+    let mut problems = history.problems();
+    for site in sites {
+        let Site { dialect, log, .. } = &*site;
+        if Arc::strong_count(log) > 1 {
+            problems.push("G8: a connection outlives its handles".into());
+        }
+        problems.extend(wire::judge(
+            dialect,
+            &log.lock().unwrap(),
+            history.harshness.is_interrupted,
+        ));
+    }
+    if problems.is_empty() { Ok(hash) } else { Err(problems.join("\n")) }
+}
+
+/// Draws a world, and sets it going.
+fn begin() -> (History, [Rc<Site>; 2]) {
+    let near = one_of(&DIALECTS);
+    let far = if below(4) == 0 { Some(one_of(&DIALECTS)) } else { None };
+    let fuse = if below(4) == 0 { usize::try_from(below(8_000)).unwrap() } else { usize::MAX };
+    let interruption = (below(4) == 0).then(|| one_of(&ENDINGS));
+    let is_interrupted = fuse < usize::MAX || interruption.is_some();
+    // A connection's own refusals are dropped if they find no room, and without a server there is
+    // nobody to see that (`History::drop_answer`).
+    let is_tight = !is_interrupted && below(8) == 0;
+    let history = History::new(Harshness {
+        is_interrupted,
+        is_tight,
+        is_relayed: far.is_some(),
+        cancels_pass: [near, far.unwrap_or(near)].iter().all(|dialect| {
+            dialect.cancellers == Cancellers::Both
+                && dialect.cancel != CancelRule::Local
+                && !dialect.has_operations()
+        }),
+    });
+    let config = |dialect, role| config(dialect, role, is_tight);
+    let [client, mut server] = line(fuse);
+    if let Some(far) = far {
+        let (up, down) = (config(near, Role::Server), config(far, Role::Client));
+        let (mut options, seen) = (relay::Options::new(up, down), history.clone());
+        options.observer = Some(Box::new(move |event| {
+            note(&format!("Relay {event:?}"));
+            if let RelayEvent::Violation { violation: Violation::AnswerDropped, .. } = event {
+                seen.drop_answer();
+            }
+        }));
+        let [behind, last] = line(fuse);
+        let hop = relay(std::mem::replace(&mut server, last), behind, Clock, options);
+        spawn("a relay", async move { drop(hop.await) });
+    }
+    let client = open(client, config(near, Role::Client), &history);
+    let server = open(server, config(far.unwrap_or(near), Role::Server), &history);
+    let sites = [client.1.clone(), server.1.clone()];
+    if let Some(ending) = interruption {
+        let (peer, site) = if below(2) == 0 { client.clone() } else { server.clone() };
+        spawn("an interruption", async move {
+            sleep(time_below(400)).await;
+            site.end(&peer, ending);
+        });
+    }
+    spawn("the conductor", conduct([client, server], history.clone()));
+    (history, sites)
+}
+
+fn config(dialect: Dialect, role: Role, is_tight: bool) -> Config {
+    let mut config = Config::new(dialect);
+    config.role = role;
+    config.unix_time_at_zero = Duration::from_secs(1_000_000_000);
+    if dialect.framing == Framing::Whole {
+        // A line has no other way to keep messages apart.
+        config.dialect.framing = Framing::Newline;
+    }
+    if is_tight {
+        config.limits.calls = 4;
+        config.limits.requests = 4;
+        config.limits.unsent_bytes = 400;
+    }
+    config
+}
+
+/// Makes one side, its driver and its server.
+fn open((reader, writer): (Reader, Writer), config: Config, history: &History) -> (Peer, Rc<Site>) {
+    let site = Rc::new(Site {
+        dialect: config.dialect,
+        log: Arc::default(),
+        serving: Canceller::new(),
+        driving: Canceller::new(),
+    });
+    let mut options = Options::new(config);
+    options.entropy = || Some(std::array::from_fn(|_| below(256) as u8));
+    let (role, log) = (config.role, site.log.clone());
+    options.trace = Some(Box::new(move |way, message| {
+        let message = String::from_utf8_lossy(message).into_owned();
+        note(&format!("{role:?} {way:?} {message}"));
+        log.lock().unwrap().push((way, message));
+    }));
+    let (peer, incoming, driver) = connect(reader, writer, Clock, options);
+    let driving = site.driving.marker();
+    spawn("a driver", async move { drop(driving.run_until_cancelled(driver).await) });
+    let (serving, history) = (site.serving.marker(), history.clone());
+    spawn("a server", async move {
+        let _ = serving.run_until_cancelled(serve(incoming, &history)).await;
+    });
+    (peer, site)
+}
+
+impl Site {
+    fn end(&self, peer: &Peer, ending: Ending) {
+        match ending {
+            Ending::Shutdown(how) => peer.shutdown(how),
+            Ending::StopServing => self.serving.cancel(Cause::Internal),
+            Ending::StopDriving => self.driving.cancel(Cause::Internal),
+        }
+    }
+}
+
+/// Opens the session, lets both sides call, and looks at what is left of it all.
+async fn conduct(sides: [(Peer, Rc<Site>); 2], history: History) {
+    let _ = sides[0].0.call::<Value>("initialize", json!({})).await;
+    for (peer, _) in &sides {
+        for _ in 0..=below(8) {
+            let (peer, history) = (peer.clone(), history.clone());
+            spawn("a caller", async move {
+                sleep(time_below(300)).await;
+                call(&peer, &history).await;
+            });
+        }
+    }
+    sleep(AFTERWARDS).await;
+    for (peer, _) in &sides {
+        peer.flushed().await;
+        let left = peer.operations(usize::MAX);
+        if !left.is_empty() {
+            history.problem(format!("G8: still in flight: {left:?}"));
+        }
+    }
+    let (peer, site) = &sides[below(2) as usize];
+    site.end(peer, one_of(&ENDINGS));
+}
