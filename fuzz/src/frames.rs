@@ -1,0 +1,100 @@
+//! Bytes in any pieces.
+
+use protocol_core::{
+    CallOptions, Config, Framing, InputBuffer, Params, Reply, StreamConnection, Timestamp,
+};
+use protocol_testkit::small;
+
+use crate::bytes::Bytes;
+
+const NOW: Timestamp = Timestamp::ZERO;
+
+/// The first two bytes choose dialect and framing, the next six the sizes of the pieces; the rest is
+/// a stream. Read at once, in those pieces and byte by byte, it must make the same happen (G11),
+/// and what is kept of it must stay bounded (G8).
+pub fn frames(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let mut config = small(bytes.dialect());
+    config.dialect.framing =
+        bytes.pick(&[Framing::Newline, Framing::ContentLength, Framing::Whole]);
+    config.limits.message_bytes = 100;
+    config.limits.header_bytes = 64;
+    let sizes = bytes.take(6);
+    let stream = bytes.rest();
+    if config.dialect.framing == Framing::Whole {
+        return whole(config, stream);
+    }
+    let at_once = read(config, std::iter::once(stream));
+    assert_eq!(read(config, pieces(stream, sizes)), at_once, "G11: in pieces of {sizes:?}");
+    assert_eq!(read(config, stream.chunks(1)), at_once, "G11: byte by byte");
+}
+
+/// Where the transport keeps messages apart, a stream is nothing but its messages.
+fn whole(config: Config, message: &[u8]) {
+    if message.is_empty() {
+        return;
+    }
+    let mut stream = prepared(config);
+    let (used, events) = stream.receive(message, NOW);
+    assert_eq!(used, message.len());
+    let seen: Vec<_> = events.map(|event| format!("{event:?}")).collect();
+    let mut stream = prepared(config);
+    // One that is too long never becomes a message.
+    let received = stream.connection_mut().receive(message, NOW);
+    let received: Vec<_> = received.map(|event| format!("{event:?}")).collect();
+    assert_eq!(seen, received);
+}
+
+/// The stream in pieces of those sizes, again and again.
+fn pieces<'a>(stream: &'a [u8], sizes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let (mut rest, mut sizes) = (Bytes::new(stream), sizes.iter().cycle());
+    std::iter::from_fn(move || {
+        (!rest.is_empty()).then(|| rest.take(usize::from(*sizes.next().unwrap_or(&1)).max(1)))
+    })
+}
+
+/// A connection with two calls that have left.
+fn prepared(config: Config) -> StreamConnection<u8> {
+    let mut stream = StreamConnection::new(config);
+    for tag in [1, 2] {
+        // Before a session is open, some dialects take none.
+        let _ =
+            stream.connection_mut().call("work", Params::Absent, tag, CallOptions::default(), NOW);
+    }
+    while stream.poll_transmit(&mut Vec::new()).is_some() {}
+    stream
+}
+
+/// What a stream in pieces makes happen, and what is written then.
+fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
+    let mut stream = prepared(config);
+    let (mut input, mut seen, mut out) = (InputBuffer::new(), Vec::new(), Vec::new());
+    let limits = config.limits;
+    for piece in pieces {
+        input.extend_from_slice(piece);
+        loop {
+            let (used, events) = stream.receive(input.unread(), NOW);
+            seen.extend(events.map(|event| format!("{event:?}")));
+            if used == 0 {
+                break;
+            }
+            input.consume(used);
+        }
+        let kept = input.unread().len();
+        assert!(kept <= limits.message_bytes + limits.header_bytes, "G8: {kept} bytes are kept");
+        let unsent = stream.connection().unsent_bytes();
+        assert!(unsent <= limits.unsent_bytes + 128 * limits.calls, "G8: {unsent} bytes unsent");
+    }
+    seen.extend(stream.finish(input.unread(), NOW).map(|event| format!("{event:?}")));
+    let rest = std::iter::from_fn(|| stream.connection_mut().poll_event());
+    seen.extend(rest.map(|event| format!("{event:?}")));
+    assert!(seen.last().is_some_and(|last| last.starts_with("Closed")), "G7: {seen:?}");
+    while stream.poll_transmit(&mut out).is_some() {}
+    let requests: Vec<_> = stream.connection().requests().map(|(request, ())| request).collect();
+    for request in requests {
+        // A batch may hold more answers back than the outbox has room for.
+        let _ = stream.connection_mut().respond(request, Reply::Cancelled);
+        while stream.poll_transmit(&mut out).is_some() {}
+    }
+    (seen, out)
+}

@@ -1,0 +1,36 @@
+//! What each fuzz target does with its bytes, as plain functions: fuzzed by `fuzz_targets/`, and
+//! replayed on the committed corpus by `tests/corpus.rs`.
+//!
+//! A target panics when a guarantee does not hold.
+#![forbid(unsafe_code)]
+
+mod answers;
+mod bytes;
+mod differential;
+mod frames;
+mod json;
+mod messages;
+mod operations;
+pub mod pack;
+mod relay;
+mod schedule;
+
+pub use differential::differential;
+pub use frames::frames;
+pub use messages::messages;
+pub use operations::operations;
+pub use relay::relay;
+pub use schedule::schedule;
+
+/// What a target does with the bytes it is given.
+pub type Target = fn(&[u8]);
+
+/// Every target by its name.
+pub const TARGETS: [(&str, Target); 6] = [
+    ("frames", frames),
+    ("messages", messages),
+    ("operations", operations),
+    ("schedule", schedule),
+    ("relay", relay),
+    ("differential", differential),
+];

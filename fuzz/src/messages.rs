@@ -1,0 +1,138 @@
+//! One whole message of any bytes, to a connection in any of many states.
+
+use protocol_core::{
+    CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Params, RawCancels, Reply,
+    Role, SessionRule, Shutdown, Timestamp, TransmitKind,
+};
+use protocol_testkit::{Hostile, small};
+use serde_json::value::RawValue;
+
+use crate::answers::judge;
+use crate::bytes::Bytes;
+
+const NOW: Timestamp = Timestamp::ZERO;
+
+/// The first byte chooses the dialect, the second what went before; the rest is one message.
+/// Whatever it is, nothing panics, each answer is one of the envelope that echoes nothing but the
+/// id (G9), the connection lives, and at the end each call has settled once (G1) and each request
+/// can be answered once (G2).
+pub fn messages(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let mut config = small(bytes.dialect());
+    let before = bytes.byte();
+    if before & 1 != 0 {
+        config.role = Role::Server;
+    }
+    if before & 2 != 0 {
+        config.raw_cancels = RawCancels::Shown;
+    }
+    let (mut conn, mut calls) = prepared(config, before >> 2);
+    let message = bytes.rest();
+
+    calls -= settled(conn.receive(message, NOW));
+    let mut out = Vec::new();
+    while let Some(transmit) = conn.poll_transmit(&mut out) {
+        let written = transmit.message(&out);
+        let json: Result<&RawValue, _> = serde_json::from_slice(written);
+        json.unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(written)));
+        if matches!(transmit.kind, TransmitKind::Response | TransmitKind::Acknowledgement) {
+            judge(written, message, config.dialect.envelope);
+        }
+    }
+    conclude(conn, calls);
+}
+
+/// The connection in one of 64 states with nothing unsent but a call, and its calls in flight.
+fn prepared(config: Config, before: u8) -> (Connection<u8>, usize) {
+    let mut conn = Connection::new(config);
+    let dialect = config.dialect;
+    let mut calls = 0;
+    let mut call = |conn: &mut Connection<u8>, method| {
+        let made = conn.call(method, Params::Absent, 0, CallOptions::default(), NOW).ok();
+        calls += usize::from(made.is_some());
+        made
+    };
+    if before & 1 == 0 {
+        open(&mut conn, &dialect);
+    }
+    let first = call(&mut conn, "tool/call");
+    call(&mut conn, "subscriptions/listen");
+    discard(&mut conn);
+    if before & 2 != 0 {
+        for id in ["7", "\"a\""] {
+            drop(conn.receive(request(id, dialect.envelope).as_bytes(), NOW));
+        }
+        drop(conn.receive(&Hostile::Batch.message("8", &dialect), NOW));
+        // Erlmcp: the first one goes on as an operation.
+        let first = conn.requests().next().map(|(request, ())| request);
+        if let Some(first) = first.filter(|_| before & 4 != 0) {
+            let _ = conn.begin_operation(first, [7; 16]);
+        }
+    }
+    if let Some(first) = first.filter(|_| before & 8 != 0) {
+        conn.cancel(first, Cause::Caller, NOW);
+    }
+    discard(&mut conn);
+    if before & 16 != 0 {
+        conn.shutdown(Shutdown::Drain, NOW);
+    } else if before & 32 != 0 {
+        call(&mut conn, "work");
+    }
+    while let Some(event) = conn.poll_event() {
+        calls -= usize::from(matches!(event, Event::Settled { .. }));
+    }
+    (conn, calls)
+}
+
+fn request(id: &str, envelope: Envelope) -> String {
+    match envelope {
+        Envelope::JsonRpc => format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tool/call"}}"#),
+        Envelope::Abp => {
+            format!(r#"{{"type":"capabilities/call","id":{id},"payload":{{"capability":"work"}}}}"#)
+        }
+    }
+}
+
+/// Opens the session, where there is one, by a request of the peer's.
+fn open(conn: &mut Connection<u8>, dialect: &Dialect) {
+    let SessionRule::Opened { by } = dialect.session else { return };
+    let message = format!(r#"{{"type":"{by}","id":"0","payload":{{}}}}"#);
+    drop(conn.receive(message.as_bytes(), NOW));
+    answer_all(conn);
+    discard(conn);
+}
+
+fn discard(conn: &mut Connection<u8>) {
+    while conn.poll_transmit(&mut Vec::new()).is_some() {}
+}
+
+fn settled<'m>(events: impl Iterator<Item = Event<'m, u8>>) -> usize {
+    events.filter(|event| matches!(event, Event::Settled { .. })).count()
+}
+
+fn answer_all(conn: &mut Connection<u8>) {
+    let requests: Vec<_> = conn.requests().map(|(request, ())| request).collect();
+    for request in requests {
+        let result: &RawValue = serde_json::from_str("{}").expect("it is JSON");
+        assert!(conn.respond(request, Reply::Result(result)).is_ok(), "G2: it is unanswered");
+        assert!(conn.respond(request, Reply::Result(result)).is_err(), "G2: it is answered");
+    }
+}
+
+fn conclude(mut conn: Connection<u8>, mut calls: usize) {
+    calls -= settled(std::iter::from_fn(|| conn.poll_event()));
+    if !conn.machine().is_closed() {
+        let alive = match conn.config().dialect.envelope {
+            Envelope::JsonRpc => r#"{"jsonrpc":"2.0","method":"alive"}"#,
+            Envelope::Abp => r#"{"type":"alive"}"#,
+        };
+        let mut events = conn.receive(alive.as_bytes(), NOW);
+        assert!(events.any(|event| matches!(event, Event::Notification { .. })), "G9: it lives");
+    }
+    conn.handle_eof(NOW);
+    calls -= settled(std::iter::from_fn(|| conn.poll_event()));
+    assert_eq!(calls, 0, "G1: so many calls never settled");
+    answer_all(&mut conn);
+    discard(&mut conn);
+    assert_eq!(conn.unsent_bytes(), 0);
+}

@@ -1,0 +1,339 @@
+//! Two relays in a row between two hostile peers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use protocol_core::{
+    CancelRule, CancelTarget, Dialect, Envelope, Relay, Shutdown, Side, Timestamp, Transmit,
+    TransmitKind,
+};
+use protocol_testkit::{Hostile, both_roles, framed, small};
+
+use crate::bytes::Bytes;
+use crate::json::{Members, each_message, string};
+
+/// Whoever reads a finding has to follow it.
+const MOST: usize = 200;
+
+/// The first bytes choose the dialects of the three hops; the rest is what the two peers write and
+/// when the relays read and write. Each request is answered at most once, under its own id (G2); no
+/// cancel goes through as it is (B25); and when both peers are gone nothing is left (G1).
+pub fn relay(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let hops = [0; 3].map(|_| bytes.dialect());
+    let mut chain = Chain::new(hops);
+    for _ in 0..MOST {
+        if bytes.is_empty() {
+            break;
+        }
+        chain.step(&mut bytes);
+    }
+    chain.finish();
+}
+
+/// `peers[0] - relays[0] - relays[1] - peers[1]`.
+struct Chain {
+    relays: [Relay; 2],
+    peers: [Peer; 2],
+    /// What is on its way between the relays: towards the second, towards the first.
+    between: [Vec<u8>; 2],
+    now: Timestamp,
+}
+
+/// What a peer wrote and read.
+struct Peer {
+    dialect: Dialect,
+    /// The side of its relay that it is on.
+    side: Side,
+    /// The dialect between the relays.
+    hop: Dialect,
+    /// By id token, how many answers its requests may still get.
+    owed: BTreeMap<String, usize>,
+    /// The id tokens of the requests it read, in their order.
+    asked: Vec<String>,
+    /// Those of them that were cancelled.
+    cancelled: BTreeSet<String>,
+    is_gone: bool,
+}
+
+impl Chain {
+    fn new([up, middle, down]: [Dialect; 3]) -> Self {
+        let [_, up_end] = both_roles(small(up));
+        let [middle_begin, middle_end] = both_roles(small(middle));
+        let [down_begin, _] = both_roles(small(down));
+        Self {
+            relays: [Relay::new(up_end, middle_begin), Relay::new(middle_end, down_begin)],
+            peers: [Peer::new(up, Side::Up, middle), Peer::new(down, Side::Down, middle)],
+            between: [Vec::new(), Vec::new()],
+            now: Timestamp::ZERO,
+        }
+    }
+
+    fn step(&mut self, bytes: &mut Bytes<'_>) {
+        let first = bytes.byte();
+        let at = usize::from(first & 1);
+        match (first >> 1) % 32 {
+            0..=13 => {
+                let message = self.peers[at].message(bytes);
+                self.write(at, &message);
+            }
+            14 | 15 => {
+                let len = bytes.byte().into();
+                let message = bytes.take(len).to_vec();
+                self.write(at, &message);
+            }
+            16..=21 => drop(self.carry(at)),
+            22..=28 => drop(self.leave(at)),
+            29 => {
+                self.now = self.now + Duration::from_millis(bytes.pick(&[1, 10, 50]));
+                self.wait();
+            }
+            30 => {
+                let how = [Shutdown::Drain, Shutdown::CancelAll, Shutdown::Abandon];
+                match bytes.byte() % 8 {
+                    0 => self.hang_up(at),
+                    1 => self.relays[at].shutdown(bytes.pick(&how), self.now),
+                    _ => drop(self.leave(at)),
+                }
+            }
+            _ => self.move_all(),
+        }
+        for relay in &mut self.relays {
+            while relay.poll_event().is_some() {}
+        }
+    }
+
+    /// A peer writes a message.
+    fn write(&mut self, at: usize, message: &[u8]) {
+        let peer = &mut self.peers[at];
+        if peer.is_gone {
+            return;
+        }
+        let stream = framed(message, peer.dialect.framing);
+        let mut unread = &stream[..];
+        loop {
+            let (used, message) = self.relays[at].receive(peer.side, unread, self.now);
+            peer.wrote(message.unwrap_or(&[]));
+            if used == 0 {
+                break;
+            }
+            unread = &unread[used..];
+        }
+        // The rest of a broken frame is of no use to anyone.
+    }
+
+    /// One message of the relay at a peer leaves for the other relay, and is read.
+    fn carry(&mut self, from: usize) -> bool {
+        let side = [Side::Down, Side::Up];
+        let stream = &mut self.between[from];
+        if self.relays[from].poll_transmit(side[from], stream).is_none() {
+            return false;
+        }
+        loop {
+            let (used, _) = self.relays[1 - from].receive(side[1 - from], stream, self.now);
+            stream.drain(..used);
+            if used == 0 {
+                return true;
+            }
+        }
+    }
+
+    /// One message of a relay leaves for its peer.
+    fn leave(&mut self, at: usize) -> bool {
+        let mut out = Vec::new();
+        let transmit = self.relays[at].poll_transmit(self.peers[at].side, &mut out);
+        if let Some(transmit) = transmit {
+            self.peers[at].read(transmit, transmit.message(&out));
+        }
+        transmit.is_some()
+    }
+
+    fn move_all(&mut self) {
+        while (0..2).any(|at| self.carry(at) || self.leave(at)) {}
+    }
+
+    fn wait(&mut self) {
+        for relay in &mut self.relays {
+            relay.handle_timeout(self.now);
+        }
+    }
+
+    fn hang_up(&mut self, at: usize) {
+        if !std::mem::replace(&mut self.peers[at].is_gone, true) {
+            self.relays[at].finish(self.peers[at].side, &[], self.now);
+        }
+    }
+
+    /// Both peers hang up, and every grace passes.
+    fn finish(mut self) {
+        self.move_all();
+        (0..2).for_each(|at| self.hang_up(at));
+        for _ in 0..4 {
+            self.move_all();
+            self.now = self.now + Duration::from_secs(60);
+            self.wait();
+            for (at, side) in [(0, Side::Down), (1, Side::Up)] {
+                if self.relays[at].is_over(side) {
+                    self.relays[1 - at].finish(side.other(), &[], self.now);
+                }
+            }
+        }
+        for relay in &self.relays {
+            for side in Side::BOTH {
+                let connection = relay.connection(side);
+                let machine = connection.machine();
+                assert_eq!(machine.calls_in_flight(), 0, "G1: a call never settled, {side}");
+                assert_eq!(machine.requests_in_flight(), 0, "G2: a request waits, {side}");
+                assert_eq!(connection.unsent_bytes(), 0, "G8: something is left, {side}");
+            }
+        }
+    }
+}
+
+impl Peer {
+    fn new(dialect: Dialect, side: Side, hop: Dialect) -> Self {
+        let (owed, asked, cancelled) = Default::default();
+        Self { dialect, side, hop, owed, asked, cancelled, is_gone: false }
+    }
+
+    /// Something that this peer says next.
+    fn message(&self, bytes: &mut Bytes<'_>) -> Vec<u8> {
+        let kind = bytes.byte();
+        let id = Hostile::id(bytes.byte());
+        match kind % 8 {
+            0 | 1 => self.request(id),
+            2 | 3 => self.answer(bytes.byte(), kind >> 3),
+            // The cancel of any dialect, as what a confused client or an attacker writes.
+            4 => Hostile::Cancel.message(id, &bytes.dialect()),
+            5 => self.cancel_request(id, &bytes.dialect()),
+            _ => bytes.pick(&Hostile::ALL).message(id, &self.dialect),
+        }
+    }
+
+    fn request(&self, id: &str) -> Vec<u8> {
+        match self.dialect.envelope {
+            Envelope::JsonRpc => Hostile::Request.message(id, &self.dialect),
+            Envelope::Abp => {
+                let method = if self.asked.is_empty() { "initialize" } else { "capabilities/call" };
+                let payload = r#"{"capability":"work"}"#;
+                format!(r#"{{"type":"{method}","id":{id},"payload":{payload}}}"#).into_bytes()
+            }
+        }
+    }
+
+    /// The cancel of any dialect, but as a request.
+    fn cancel_request(&self, id: &str, dialect: &Dialect) -> Vec<u8> {
+        let (method, member) = match dialect.cancel {
+            CancelRule::Notification { method, id, .. } => (method, id),
+            CancelRule::Request { method, .. } => (method, "callId"),
+            _ => ("$/cancelRequest", "id"),
+        };
+        match self.dialect.envelope {
+            Envelope::JsonRpc => {
+                let params = format!(r#"{{"{member}":{id}}}"#);
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+            }
+            Envelope::Abp => {
+                format!(r#"{{"type":"{method}","id":{id},"payload":{{"{member}":{id}}}}}"#)
+            }
+        }
+        .into_bytes()
+    }
+
+    /// An answer to a request that this peer read, perhaps the second.
+    fn answer(&self, place: u8, kind: u8) -> Vec<u8> {
+        let place = usize::from(place).checked_rem(self.asked.len());
+        let id = place.map_or("1", |place| &self.asked[place]);
+        match self.dialect.envelope {
+            Envelope::JsonRpc => {
+                let answers = [Hostile::Result, Hostile::Error, Hostile::CancelError];
+                answers[usize::from(kind) % 3].message(id, &self.dialect)
+            }
+            Envelope::Abp => {
+                let outcome = [
+                    r#""success":true,"data":1"#,
+                    r#""success":false,"error":{"code":"X","message":"no"}"#,
+                    r#""success":false,"cancelled":true"#,
+                ][usize::from(kind) % 3];
+                let asked = "capabilities/call-result";
+                format!(r#"{{"type":"{asked}","id":{id},"payload":{{"callId":{id},{outcome}}}}}"#)
+                    .into_bytes()
+            }
+        }
+    }
+
+    /// The relay took a message of this peer.
+    fn wrote(&mut self, message: &[u8]) {
+        for message in each_message(message) {
+            let Some(members) = Members::of(message) else { continue };
+            let is_answer = match self.dialect.envelope {
+                Envelope::JsonRpc => {
+                    members.get("method").is_none()
+                        && (members.get("result").is_some() || members.get("error").is_some())
+                }
+                Envelope::Abp => is_abp_answer(&members),
+            };
+            if let Some(id) = members.get("id").filter(|_| !is_answer) {
+                *self.owed.entry(id.into()).or_default() += 1;
+            }
+        }
+    }
+
+    /// This peer reads what its relay wrote.
+    fn read(&mut self, transmit: Transmit, message: &[u8]) {
+        for message in each_message(message) {
+            let members = Members::of(message).expect("G9: a relay writes objects");
+            let method = match self.dialect.envelope {
+                Envelope::JsonRpc => members.get("method"),
+                Envelope::Abp => members.get("type").filter(|_| !is_abp_answer(&members)),
+            };
+            match (method.and_then(string), members.get("id")) {
+                (None, id) => self.read_answer(id.expect("an answer has an id")),
+                (Some(_), _) if transmit.kind == TransmitKind::Cancel => self.read_cancel(&members),
+                (Some(method), id) => {
+                    let is_cancel = self.looks_like_cancel(transmit.kind, &method);
+                    assert!(!is_cancel, "B25: a cancel went through as it is: {method}");
+                    if let Some(id) = id.filter(|_| transmit.kind == TransmitKind::Request) {
+                        self.asked.push(id.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// But a client may be told of a cancelled operation.
+    fn looks_like_cancel(&self, kind: TransmitKind, method: &str) -> bool {
+        let is_told = self.side == Side::Up
+            && kind == TransmitKind::Notification
+            && self.hop.tells_of_cancels(method)
+            && !self.dialect.cancel.is(method);
+        !is_told && (self.dialect.is_cancel(method) || self.dialect.tells_of_cancels(method))
+    }
+
+    fn read_answer(&mut self, id: &str) {
+        // That of a message whose id can't be read.
+        if id == "null" {
+            return;
+        }
+        let left = self.owed.get_mut(id).filter(|left| **left > 0);
+        *left.unwrap_or_else(|| panic!("G2: {id} is answered again, or never asked")) -= 1;
+    }
+
+    fn read_cancel(&mut self, members: &Members<'_>) {
+        let member = match self.dialect.cancel {
+            CancelRule::Notification { id, .. } => id,
+            CancelRule::Request { target: CancelTarget::Id { member }, .. } => member,
+            // It names what the peer itself answered.
+            _ => return,
+        };
+        let params = members.get("params").or(members.get("payload")).expect("a cancel has params");
+        let named = Members::of(params.as_bytes()).and_then(|params| params.get(member));
+        let named = named.expect("a cancel names something").to_owned();
+        assert!(self.asked.contains(&named), "B25: the cancel of {named}, which was never asked");
+        assert!(self.cancelled.insert(named.clone()), "G4: {named} is cancelled twice");
+    }
+}
+
+fn is_abp_answer(members: &Members<'_>) -> bool {
+    members.get("type").and_then(string).is_some_and(|kind| kind.ends_with("-result"))
+}
