@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Fails if a main operation needs over 3 % more instructions or allocations than benches/budget.toml says.
+#
+# Usage: benches/budget.sh [--bless]
+#
+#   --bless   write what was measured into benches/budget.toml
+#
+# Needs a Rust toolchain and Python 3.11; installs valgrind by apt where it is missing. Instructions are callgrind's, so
+# a busy machine changes nothing, but another compiler or another standard library does.
+# CARGO_TARGET_DIR is obeyed; the default is benches/target.
+set -euo pipefail
+
+case "${1:-}" in
+    "" | --bless) ;;
+    *) sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; [[ "$1" == --help ]]; exit ;;
+esac
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+target="${CARGO_TARGET_DIR:-$PWD/benches/target}"
+benches/install-valgrind.sh || { echo "error: valgrind is missing, and apt can't install it" >&2; exit 1; }
+for package in peer-core peer-tokio limits; do
+    CARGO_TARGET_DIR="$target" cargo build --quiet --locked --release --manifest-path benches/Cargo.toml --package "$package"
+done
+exec python3 benches/budget.py "$target/release" "$@"

@@ -1,0 +1,213 @@
+//! The two ends of `protocol-core`, as `protocol_core`'s own run loop says: from bytes to bytes in
+//! memory, in one thread, with relays between them if asked for. The host writes and reads params
+//! with `serde_json`.
+
+use bench_harness::{Hanging, Payload};
+use protocol_core::{
+    CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Params, Relay, Reply,
+    RequestHandle, Side, StreamConnection, Timestamp,
+};
+use serde_json::value::RawValue;
+
+/// ACP version 1, with room for so many requests.
+#[must_use]
+pub fn config(limit: usize) -> Config {
+    let mut config = Config::new(Dialect::ACP_V1);
+    config.limits.calls = limit;
+    config.limits.requests = limit;
+    config
+}
+
+/// The calling side. Its calls carry nothing.
+pub struct Caller {
+    /// The connection.
+    pub stream: StreamConnection<()>,
+    /// What its connection is told.
+    pub now: Timestamp,
+    /// The params of a call, as JSON.
+    params: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Caller {
+    /// With room for so many requests.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        let stream = StreamConnection::new(config(limit));
+        Self { stream, now: Timestamp::ZERO, params: Vec::new(), output: Vec::new() }
+    }
+
+    /// Calls.
+    pub fn call(&mut self, method: &str, payload: &Payload, options: CallOptions) -> CallId {
+        let params = Params::Raw(written(payload, &mut self.params));
+        let core = self.stream.connection_mut();
+        core.call(method, params, (), options, self.now).expect("there is room")
+    }
+
+    /// Cancels.
+    pub fn cancel(&mut self, call: CallId) {
+        self.stream.connection_mut().cancel(call, Cause::Caller, self.now);
+    }
+
+    /// What is to be written.
+    pub fn write(&mut self) -> &[u8] {
+        self.output.clear();
+        while self.stream.poll_transmit(&mut self.output).is_some() {}
+        &self.output
+    }
+
+    /// Reads, and hands every outcome to `settled`.
+    pub fn read(&mut self, mut input: &[u8], mut settled: impl FnMut(Outcome<'_>)) {
+        loop {
+            let (used, events) = self.stream.receive(input, self.now);
+            for event in events {
+                match event {
+                    Event::Settled { outcome, .. } => settled(outcome),
+                    other => panic!("nothing else is sent: {other:?}"),
+                }
+            }
+            if used == 0 {
+                break;
+            }
+            input = &input[used..];
+        }
+    }
+}
+
+/// The serving side. A request that hangs carries what says so.
+pub struct Callee {
+    /// The connection.
+    pub stream: StreamConnection<(), Option<Hanging>>,
+    /// The result of a request, as JSON.
+    result: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Callee {
+    /// With room for so many requests.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        let stream = StreamConnection::new(config(limit));
+        Self { stream, result: Vec::new(), output: Vec::new() }
+    }
+
+    /// Reads, echoes, confirms cancels, and hands every request that hangs to `hangs`.
+    pub fn serve(&mut self, mut input: &[u8], mut hangs: impl FnMut(RequestHandle)) {
+        loop {
+            let (used, events) = self.stream.receive(input, Timestamp::ZERO);
+            let core = self.stream.connection_mut();
+            for event in events {
+                match event {
+                    Event::Request { request, method, params: Some(params), .. }
+                        if method == "bench/echo" =>
+                    {
+                        let payload: Payload =
+                            serde_json::from_str(params.get()).expect("a payload");
+                        let reply = Reply::Result(written(&payload, &mut self.result));
+                        core.respond(request, reply).expect("there is room");
+                    }
+                    Event::Request { request, .. } => {
+                        *core.request_data_mut(request).expect("it is new") = Some(Hanging::new());
+                        hangs(request);
+                    }
+                    Event::Cancelled { request, .. } => {
+                        core.respond(request, Reply::Cancelled).expect("there is room");
+                    }
+                    other => panic!("nothing else is sent: {other:?}"),
+                }
+            }
+            if used == 0 {
+                break;
+            }
+            input = &input[used..];
+        }
+    }
+
+    /// What is to be written.
+    pub fn write(&mut self) -> &[u8] {
+        self.output.clear();
+        while self.stream.poll_transmit(&mut self.output).is_some() {}
+        &self.output
+    }
+}
+
+/// A payload as JSON, in a buffer that is used again.
+fn written<'b>(payload: &Payload, buffer: &'b mut Vec<u8>) -> &'b RawValue {
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, payload).expect("a payload");
+    let text = std::str::from_utf8(buffer).expect("JSON is UTF-8");
+    protocol_core::trusted_raw_value(text)
+}
+
+/// One relay between two ends.
+pub struct Hop {
+    relay: Relay,
+    output: Vec<u8>,
+}
+
+impl Hop {
+    /// With room for so many requests.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { relay: Relay::new(config(limit), config(limit)), output: Vec::new() }
+    }
+
+    /// Takes what comes from one side, and gives what goes to the other.
+    pub fn pass(&mut self, from: Side, mut input: &[u8]) -> &[u8] {
+        loop {
+            let (used, _) = self.relay.receive(from, input, Timestamp::ZERO);
+            if used == 0 {
+                break;
+            }
+            input = &input[used..];
+        }
+        self.output.clear();
+        while self.relay.poll_transmit(from.other(), &mut self.output).is_some() {}
+        &self.output
+    }
+}
+
+/// Both ends, and what is between them.
+pub struct Ends {
+    /// The calling side.
+    pub caller: Caller,
+    /// The serving side.
+    pub callee: Callee,
+    /// From the caller's side to the callee's.
+    pub hops: Vec<Hop>,
+}
+
+impl Ends {
+    /// With room for so many requests, and so many hops.
+    #[must_use]
+    pub fn new(limit: usize, hops: usize) -> Self {
+        let hops = (0..hops).map(|_| Hop::new(limit)).collect();
+        Self { caller: Caller::new(limit), callee: Callee::new(limit), hops }
+    }
+
+    /// Every message that waits reaches the other end.
+    pub fn turn(&mut self, hangs: impl FnMut(RequestHandle), settled: impl FnMut(Outcome<'_>)) {
+        let down = self.caller.write();
+        let down = self.hops.iter_mut().fold(down, |bytes, hop| hop.pass(Side::Up, bytes));
+        self.callee.serve(down, hangs);
+        let up = self.callee.write();
+        let up = self.hops.iter_mut().rev().fold(up, |bytes, hop| hop.pass(Side::Down, bytes));
+        self.caller.read(up, settled);
+    }
+
+    /// So many echoes in one turn; compares each.
+    pub fn echo(&mut self, width: usize, payload: &Payload, options: CallOptions) {
+        for _ in 0..width {
+            self.caller.call("bench/echo", &payload.clone(), options);
+        }
+        let mut settled = 0;
+        let hangs = |_| panic!("only echoes are sent");
+        self.turn(hangs, |outcome| {
+            let Outcome::Result(result) = outcome else { panic!("an echo: {outcome:?}") };
+            let echoed: Payload = serde_json::from_str(result.get()).expect("a payload");
+            assert!(echoed == *payload, "what comes back is what was sent");
+            settled += 1;
+        });
+        assert_eq!(settled, width);
+    }
+}

@@ -1,0 +1,101 @@
+//! `protocol-smol`, both ends on one `LocalExecutor`, served by a loop over what arrives. The pipe
+//! is tokio's, which needs no runtime: so both adapters have the same one.
+
+use std::future::{Future, pending};
+
+use bench_harness::{Cancelling, Client, Hanging, Linked, Payload, Peer, Pipe, Runtime, measure};
+use protocol_async::{Arrival, Incoming, SentRequest};
+use protocol_core::{CallError, Config, Dialect};
+use smol::LocalExecutor;
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+
+thread_local! {
+    static EXECUTOR: LocalExecutor<'static> = const { LocalExecutor::new() };
+}
+
+enum Smol {}
+
+impl Runtime for Smol {
+    fn block_on<F: Future>(future: F) -> F::Output {
+        EXECUTOR.with(|executor| smol::block_on(executor.run(future)))
+    }
+
+    fn spawn<F>(future: F) -> impl Future<Output = F::Output> + Send
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        EXECUTOR.with(|executor| executor.spawn(future))
+    }
+}
+
+fn open(pipe: Pipe, limit: usize) -> (protocol_async::Peer, Incoming) {
+    let mut config = Config::new(Dialect::ACP_V1);
+    config.limits.calls = limit;
+    config.limits.requests = limit;
+    let (reader, writer) = tokio::io::split(pipe);
+    let (reader, writer) = (reader.compat(), writer.compat_write());
+    let (peer, incoming, driver) = protocol_smol::connect(reader, writer, config);
+    EXECUTOR.with(|executor| executor.spawn(driver).detach());
+    (peer, incoming)
+}
+
+#[derive(Clone)]
+struct Caller(protocol_async::Peer);
+
+impl Client for Caller {
+    type Sent = SentRequest<Payload>;
+
+    async fn echo(&self, payload: Payload) -> Payload {
+        self.0.call("bench/echo", payload).await.expect("an echo")
+    }
+
+    async fn hang(&self, payload: Payload) -> Self::Sent {
+        self.0.call("bench/hang", payload)
+    }
+
+    async fn cancel(&self, sent: &mut Self::Sent) {
+        sent.cancel();
+    }
+
+    async fn is_cancelled(&self, sent: Self::Sent) -> bool {
+        matches!(sent.await, Err(CallError::Cancelled { error: Some(_), .. }))
+    }
+}
+
+enum Loop {}
+
+impl Peer for Loop {
+    const NAME: &'static str = "smol";
+    const CANCELLING: Cancelling = Cancelling::Answered;
+    type Runtime = Smol;
+    type Client = Caller;
+
+    async fn serve(pipe: Pipe, limit: usize) {
+        // What it gives back stays here: the peer keeps the connection open.
+        let (_peer, incoming) = open(pipe, limit);
+        while let Ok(arrival) = incoming.receive().await {
+            let Arrival::Request(request, responder) = arrival else { continue };
+            let responder = responder.cast::<Payload>();
+            if request.method == "bench/echo" {
+                responder.respond_with_result(request.params::<Payload>());
+                continue;
+            }
+            let work = async move {
+                let _hanging = Hanging::new();
+                let work = pending::<Payload>();
+                let done = responder.cancellation().run_until_cancelled(work).await;
+                responder.respond_with_result(done);
+            };
+            EXECUTOR.with(|executor| executor.spawn(work).detach());
+        }
+    }
+
+    async fn connect(pipe: Pipe, limit: usize) -> Caller {
+        Caller(open(pipe, limit).0)
+    }
+}
+
+fn main() {
+    measure::<Linked<Loop>>(0);
+}
