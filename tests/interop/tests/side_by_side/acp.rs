@@ -212,8 +212,9 @@ fn panic(probe: &mut Probe) -> String {
 fn long_line(probe: &mut Probe) -> String {
     let id = json!(7);
     probe.send(&[&request(&id, "echo", &json!(["x".repeat(17 << 20)]))]);
-    let answer = words(probe.answer_or_refusal(&id).as_ref());
-    format!("{answer}, {}", life(probe))
+    // A debug build on a busy machine reads it for longer than anything else.
+    let answer = (0..5).find_map(|_| probe.answer_or_refusal(&id));
+    format!("{}, {}", words(answer.as_ref()), life(probe))
 }
 
 /// The table; `None` if a peer is missing.
