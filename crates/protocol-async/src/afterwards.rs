@@ -5,44 +5,59 @@ use std::task::Waker;
 
 use smallvec::SmallVec;
 
-use crate::cancellation::Told;
-use crate::hub::RequestEntry;
-use crate::sent::{CallSlot, RawOutcome};
-use crate::sync::Arc;
+use crate::cancellation::{Cancellation, FollowerKey, Told};
+use crate::outcomes::{HandOver, RawOutcome};
 
 /// Whom to tell, once the lock is released: whoever is told may take locks of its own. What one
 /// message makes happen needs no allocation.
 #[derive(Default)]
-pub(crate) struct Afterwards {
-    pub(crate) wakers: SmallVec<[Waker; 2]>,
-    pub(crate) told: SmallVec<[Told; 1]>,
-    pub(crate) settled: SmallVec<[(Arc<CallSlot>, RawOutcome); 1]>,
+pub(crate) struct Afterwards(SmallVec<[Afterward; 2]>);
+
+pub(crate) enum Afterward {
+    Wake(Waker),
+    Tell(Told),
+    HandOver(HandOver, RawOutcome),
     /// Only to be dropped: a marker may own what the host gave it.
-    pub(crate) answered: SmallVec<[RequestEntry; 1]>,
+    Drop(Cancellation),
+    /// As that: what the host is to be told may own something of its own.
+    LetGo(Vec<FollowerKey>),
 }
 
 impl Afterwards {
     #[inline]
-    pub(crate) fn run(&mut self) {
-        let Self { wakers, told, settled, answered } = self;
-        // Most commands make nothing happen.
-        if wakers.len() + told.len() + settled.len() + answered.len() > 0 {
-            self.tell();
+    pub(crate) fn push(&mut self, afterward: Afterward) {
+        self.0.push(afterward);
+    }
+
+    pub(crate) fn wake(&mut self, waker: Option<Waker>) {
+        if let Some(waker) = waker {
+            self.push(Afterward::Wake(waker));
         }
     }
 
-    fn tell(&mut self) {
-        for told in self.told.drain(..) {
-            told.tell();
+    /// Whether it is worth keeping, empty.
+    pub(crate) fn is_roomy(&self) -> bool {
+        const KEPT: usize = 1024;
+        self.0.is_empty() && self.0.spilled() && self.0.capacity() <= KEPT
+    }
+
+    #[inline]
+    pub(crate) fn run(&mut self) {
+        // Most commands make nothing happen.
+        if !self.0.is_empty() {
+            self.run_all();
         }
-        for (slot, outcome) in self.settled.drain(..) {
-            slot.settle(outcome);
-        }
-        for waker in self.wakers.drain(..) {
-            contain(|| waker.wake());
-        }
-        for entry in self.answered.drain(..) {
-            contain(|| drop(entry));
+    }
+
+    fn run_all(&mut self) {
+        for afterward in self.0.drain(..) {
+            match afterward {
+                Afterward::Wake(waker) => contain(|| waker.wake()),
+                Afterward::Tell(told) => told.tell(),
+                Afterward::HandOver(hand_over, outcome) => contain(|| hand_over(outcome)),
+                Afterward::Drop(marker) => contain(|| drop(marker)),
+                Afterward::LetGo(keys) => contain(|| drop(keys)),
+            }
         }
     }
 }

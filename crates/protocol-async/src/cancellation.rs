@@ -1,18 +1,19 @@
 //! Markers: how a handler learns that its work is to stop.
 
+mod listeners;
+
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use protocol_core::Cause;
-use slab::Slab;
 
-use crate::afterwards::contain;
 use crate::sync::{Arc, AtomicU8, Mutex, Ordering, Weak, lock};
+use listeners::{Listener, Listeners};
 
 /// Says whether, and why, some work was cancelled. Clones are the same marker.
 ///
@@ -27,17 +28,16 @@ pub struct Cancellation {
 struct Inner {
     /// 0, or 1 + the index of the cause in [`Cause::ALL`]. Set once.
     cause: AtomicU8,
-    waiters: Mutex<Slab<Waiter>>,
-    /// What sets the marker from outside.
-    source: Mutex<Option<Box<dyn Any + Send>>>,
+    around: Mutex<Around>,
 }
 
-/// Who wants to know.
-enum Waiter {
-    /// A task that awaits [`Cancellation::cancelled`].
-    Task(Waker),
-    /// What [`Cancellation::on_cancel`] runs.
-    Follower(Box<dyn FnOnce(Cause) + Send>),
+/// What is around a marker.
+#[derive(Default)]
+struct Around {
+    /// Invariant: nobody, once the marker is set.
+    listeners: Listeners,
+    /// What sets the marker from outside.
+    source: Option<Box<dyn Any + Send>>,
 }
 
 /// The work was cancelled.
@@ -117,14 +117,14 @@ impl Cancellation {
 
     /// As [`on_cancel`](Self::on_cancel); the key undoes it.
     pub(crate) fn follow(&self, follow: Box<dyn FnOnce(Cause) + Send>) -> Option<FollowerKey> {
-        let mut waiters = lock(&self.inner.waiters);
+        let mut around = lock(&self.inner.around);
         match self.cause() {
             None => {
-                let key = waiters.insert(Waiter::Follower(follow));
+                let key = around.listeners.insert(Listener::Follower(follow));
                 Some(FollowerKey { marker: Arc::downgrade(&self.inner), key })
             }
             Some(cause) => {
-                drop(waiters);
+                drop(around);
                 follow(cause);
                 None
             }
@@ -138,12 +138,19 @@ impl Cancellation {
     pub(crate) fn raise(&self, cause: Cause) -> Told {
         let index = Cause::ALL.iter().position(|&other| other == cause).expect("ALL has all");
         let index = u8::try_from(index + 1).expect("there are few causes");
-        let mut waiters = lock(&self.inner.waiters);
+        let mut around = lock(&self.inner.around);
         if self.is_cancelled() {
-            return Told { cause, waiters: Slab::new() };
+            return Told { cause, listeners: Listeners::default() };
         }
         self.inner.cause.store(index, Ordering::Release);
-        Told { cause, waiters: mem::take(&mut waiters) }
+        Told { cause, listeners: mem::take(&mut around.listeners) }
+    }
+
+    /// Whether nobody else has it, and nothing was ever done with it: then it can be another's.
+    pub(crate) fn is_unused(&mut self) -> bool {
+        let Some(Inner { cause, around }) = Arc::get_mut(&mut self.inner) else { return false };
+        let around = lock(around);
+        cause.load(Ordering::Relaxed) == 0 && around.listeners.is_empty() && around.source.is_none()
     }
 
     pub(crate) fn set(&self, cause: Cause) {
@@ -155,17 +162,12 @@ impl Cancellation {
 #[must_use]
 pub(crate) struct Told {
     cause: Cause,
-    waiters: Slab<Waiter>,
+    listeners: Listeners,
 }
 
 impl Told {
     pub(crate) fn tell(self) {
-        for (_, waiter) in self.waiters {
-            match waiter {
-                Waiter::Task(waker) => contain(|| waker.wake()),
-                Waiter::Follower(follow) => contain(|| follow(self.cause)),
-            }
-        }
+        self.listeners.tell(self.cause);
     }
 }
 
@@ -199,15 +201,10 @@ pub(crate) struct FollowerKey {
 impl Drop for FollowerKey {
     fn drop(&mut self) {
         let Some(inner) = Weak::upgrade(&self.marker) else { return };
-        let mut waiters = lock(&inner.waiters);
-        // Once the marker is set its waiters are gone, and the key names nothing.
-        let follower = if inner.cause.load(Ordering::Relaxed) == 0 {
-            waiters.try_remove(self.key)
-        } else {
-            None
-        };
+        let mut around = lock(&inner.around);
+        let follower = around.listeners.remove(self.key);
         // What it captured is the host's, and may run anything when it is dropped.
-        drop(waiters);
+        drop(around);
         drop(follower);
     }
 }
@@ -222,20 +219,20 @@ impl Future for WaitForCancel {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Cause> {
         let this = self.get_mut();
-        let mut waiters = lock(&this.marker.inner.waiters);
+        let mut around = lock(&this.marker.inner.around);
         if let Some(cause) = this.marker.cause() {
             this.key = None;
             return Poll::Ready(cause);
         }
-        match this.key.map(|key| &mut waiters[key]) {
-            Some(Waiter::Task(waiting)) if waiting.will_wake(cx.waker()) => {}
+        match this.key.and_then(|key| around.listeners.get_mut(key)) {
+            Some(Listener::Task(waiting)) if waiting.will_wake(cx.waker()) => {}
             Some(waiting) => {
-                let replaced = mem::replace(waiting, Waiter::Task(cx.waker().clone()));
+                let replaced = mem::replace(waiting, Listener::Task(cx.waker().clone()));
                 // Dropping another task's waker may drop that task.
-                drop(waiters);
+                drop(around);
                 drop(replaced);
             }
-            None => this.key = Some(waiters.insert(Waiter::Task(cx.waker().clone()))),
+            None => this.key = Some(around.listeners.insert(Listener::Task(cx.waker().clone()))),
         }
         Poll::Pending
     }
@@ -244,10 +241,10 @@ impl Future for WaitForCancel {
 impl Drop for WaitForCancel {
     fn drop(&mut self) {
         let Some(key) = self.key else { return };
-        let mut waiters = lock(&self.marker.inner.waiters);
-        let waiter = if self.marker.is_cancelled() { None } else { waiters.try_remove(key) };
-        drop(waiters);
-        drop(waiter);
+        let mut around = lock(&self.marker.inner.around);
+        let listener = around.listeners.remove(key);
+        drop(around);
+        drop(listener);
     }
 }
 
@@ -295,7 +292,7 @@ impl Canceller {
 
     /// Drops `source` when nobody has the marker any more: it is what sets it from outside.
     pub fn keep(&self, source: impl Any + Send) {
-        let replaced = lock(&self.marker.inner.source).replace(Box::new(source));
+        let replaced = lock(&self.marker.inner.around).source.replace(Box::new(source));
         drop(replaced);
     }
 }

@@ -78,15 +78,21 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        let mut is_idle = false;
         for _ in 0..TURNS {
             let read = this.poll_read(cx);
+            if read.is_pending() && is_idle {
+                return Poll::Pending;
+            }
             let timers = this.poll_timers(cx);
             let write = this.poll_write(cx);
             if let Poll::Ready(Turn::Over) = write {
                 ready!(this.writer.poll_close(cx));
                 return Poll::Ready(this.error.take().map_or(Ok(()), Err));
             }
-            if read.is_pending() && timers.is_pending() && write.is_pending() {
+            // Only what is read gives them more to do, or somebody who wakes us.
+            is_idle = timers.is_pending() && write.is_pending();
+            if read.is_pending() && is_idle {
                 return Poll::Pending;
             }
         }
@@ -127,13 +133,10 @@ where
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         // Twice: what is taken is mostly written at once, and then mostly there is no more.
         for _ in 0..2 {
-            if !self.writer.output.is_empty() {
-                if self.writer.poll(cx).is_pending() {
-                    // What is being written may have been given up.
-                    let is_over = self.hub.is_over();
-                    return if is_over { Poll::Ready(Turn::Over) } else { Poll::Pending };
-                }
-                self.hub.written();
+            if self.writer.poll(cx).is_pending() {
+                // What is being written may have been given up.
+                let is_over = self.hub.is_over();
+                return if is_over { Poll::Ready(Turn::Over) } else { Poll::Pending };
             }
             match self.hub.poll_output(cx.waker(), &mut self.writer.output) {
                 Output::Write => {}

@@ -14,6 +14,7 @@ mod messages;
 mod state;
 
 use std::fmt;
+use std::mem;
 use std::task::Waker;
 
 use protocol_core::{Config, InputBuffer, Shutdown, Timestamp};
@@ -27,7 +28,7 @@ use crate::peer::Peer;
 use crate::sync::Arc;
 pub use messages::Messages;
 use state::Writing;
-pub(crate) use state::{Core, RequestEntry, Shared, State};
+pub(crate) use state::{Core, Shared, State};
 
 /// What a connection is made from.
 #[non_exhaustive]
@@ -89,7 +90,7 @@ pub struct Hub {
 /// What [`Hub::poll_output`] wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Write the bytes that were added, then call [`Hub::written`].
+    /// Write the bytes that were added, then ask again.
     Write,
     /// Nothing until the waker is woken.
     Idle,
@@ -120,8 +121,8 @@ impl Hub {
 
     /// Takes every whole message in the input, and marks what they cancel (G3).
     pub fn receive(&self, input: &mut InputBuffer) {
-        let mut after = Afterwards::default();
         let mut state = self.shared.lock();
+        let mut after = mem::take(&mut state.after);
         state.now = self.shared.now();
         loop {
             let state = &mut *state;
@@ -138,6 +139,9 @@ impl Hub {
             input.consume(used);
         }
         self.shared.settle(state, &mut after);
+        if after.is_roomy() {
+            self.shared.lock().after = after;
+        }
     }
 
     /// The input has ended, with these bytes unread.
@@ -180,39 +184,34 @@ impl Hub {
         }
     }
 
-    /// Adds what there is to write to `out`, which the caller has emptied. Any number of messages
-    /// may be in it: one write for all.
+    /// Adds what there is to write to `out`, which the caller has emptied: what was given before is
+    /// written, or never will be. Any number of messages may be in it: one write for all.
     pub fn poll_output(&self, waker: &Waker, out: &mut Vec<u8>) -> Output {
         self.poll_taken(waker, |state| state.take_output(out, |_| {}))
     }
 
     /// What there is to write; `take` says whether that was anything.
     fn poll_taken(&self, waker: &Waker, take: impl FnOnce(&mut State) -> bool) -> Output {
+        let mut after = Afterwards::default();
         let mut state = self.shared.lock();
+        if mem::replace(&mut state.writing, Writing::Idle) != Writing::Idle {
+            state.room.wake_all(&mut after);
+        }
         if take(&mut state) {
             state.writing = Writing::Busy { settled: None };
             // Taking messages out makes room for others.
-            self.shared.settle(state, &mut Afterwards::default());
+            self.shared.settle(state, &mut after);
             return Output::Write;
         }
         if state.is_over() {
-            self.shared.settle(state, &mut Afterwards::default());
+            self.shared.settle(state, &mut after);
             return Output::Over;
         }
         let replaced = set(&mut state.driver, waker);
         drop(state);
         drop(replaced);
-        Output::Idle
-    }
-
-    /// What [`poll_output`](Self::poll_output) gave has been written, or never will be.
-    pub fn written(&self) {
-        let mut after = Afterwards::default();
-        let mut state = self.shared.lock();
-        state.writing = Writing::Idle;
-        state.room.wake_all(&mut after.wakers);
-        drop(state);
         after.run();
+        Output::Idle
     }
 
     /// Whether nothing will ever be read, written or timed again.

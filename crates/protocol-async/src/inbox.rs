@@ -47,11 +47,12 @@ impl Inbox {
             Event::Request { request, method, params, options, .. } => {
                 let (params, options) =
                     (params.map(ToOwned::to_owned), options.map(ToOwned::to_owned));
-                Arrived::Request(request, Request { method: method.into(), params, options })
+                let method = (&*method).into();
+                Arrived::Request(request, Request { method, params, options })
             }
             Event::Notification { method, params } => {
                 let params = params.map(ToOwned::to_owned);
-                Arrived::Notification(Notification { method: method.into(), params })
+                Arrived::Notification(Notification { method: (&*method).into(), params })
             }
             Event::Violation { violation, id } => Arrived::Violation(violation, id),
             other => return Err(other),

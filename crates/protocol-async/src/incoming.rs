@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::hub::State;
 use crate::inbox::Arrived;
 use crate::lease::{Lease, Taker};
+use crate::method::Method;
 use crate::peer::Peer;
 use crate::responder::{Failure, Responder};
 use crate::sync::{Arc, MutexGuard};
@@ -45,7 +46,7 @@ pub enum Arrival {
 #[derive(Clone)]
 pub struct Request {
     /// Its method.
-    pub method: String,
+    pub method: Method,
     /// Its params, as the peer wrote them.
     pub params: Option<Box<RawValue>>,
     /// What the peer said beside them: ABP's `options`.
@@ -56,7 +57,7 @@ pub struct Request {
 #[derive(Clone)]
 pub struct Notification {
     /// Its method.
-    pub method: String,
+    pub method: Method,
     /// Its params, as the peer wrote them.
     pub params: Option<Box<RawValue>>,
 }
@@ -208,7 +209,8 @@ fn take<'a>(
         Arrived::Request(handle, request) => {
             let rule = state.core().config().dialect.before_start;
             let entry = state.stream.connection_mut().request_data_mut(handle);
-            let marker = entry.expect("only its responder answers a request").marker.clone();
+            let marker = entry.and_then(|entry| entry.marker.clone());
+            let marker = marker.expect("only its responder answers a request");
             drop(state);
             if rule == BeforeStart::Skipped && marker.is_cancelled() {
                 lease.shared().respond(handle, Err(Failure::Cancelled));

@@ -37,7 +37,9 @@ mod incoming;
 mod json;
 mod lease;
 mod messages;
+mod method;
 mod operations;
+mod outcomes;
 pub mod outside;
 mod peer;
 mod pipe;
@@ -53,6 +55,7 @@ pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCancel
 pub use driver::{Driver, Timer, connect};
 pub use incoming::{Arrival, Incoming, Notification, Request};
 pub use messages::{MessageDriver, connect_messages};
+pub use method::Method;
 pub use operations::{Direction, Operation, Phase};
 pub use peer::{Cork, Peer, PreparedRequest};
 pub use relay::{RelayDriver, relay};

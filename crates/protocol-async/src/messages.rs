@@ -197,7 +197,6 @@ where
                 Poll::Ready(Err(_)) => self.sending = Sending::Broken,
             }
             self.output.clear();
-            self.hub.written();
         }
         match self.hub.poll_messages(cx.waker(), &mut self.output) {
             Output::Idle => Poll::Pending,

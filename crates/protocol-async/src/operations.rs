@@ -5,6 +5,7 @@ use std::time::Duration;
 use protocol_core::machine::{CallPhase, RequestPhase};
 use protocol_core::{Cause, Timestamp};
 
+use crate::cancellation::Cancellation;
 use crate::hub::Core;
 
 /// One call or request in flight. Never holds any params.
@@ -80,7 +81,7 @@ pub(crate) fn list(core: &Core, now: Timestamp, limit: usize) -> Vec<Operation> 
             method: entry.method.to_string(),
             age: now.since(entry.since),
             phase,
-            cause: entry.marker.cause(),
+            cause: entry.marker.as_ref().and_then(Cancellation::cause),
         })
     });
     calls.chain(requests).collect()

@@ -17,7 +17,7 @@ use crate::hub::{Shared, State};
 use crate::json;
 use crate::lease::Lease;
 use crate::operations::{self, Operation};
-use crate::sent::{CallSlot, CancellationHandle, SentRequest};
+use crate::sent::{CancellationHandle, SentRequest};
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, lock};
 use crate::waiters::{Line, WaitFor};
 
@@ -55,9 +55,8 @@ impl Peer {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> SentRequest<T> {
-        let slot = Arc::new(CallSlot::default());
-        match self.lease.shared().call(method, params, slot.clone(), options) {
-            Ok(call) => SentRequest::sent(self.lease.clone(), call, slot),
+        match self.lease.shared().call(method, params, options) {
+            Ok((call, slot)) => SentRequest::sent(self.lease.clone(), call, slot),
             Err(refusal) => SentRequest::refused(refusal.into()),
         }
     }
@@ -97,7 +96,9 @@ impl Peer {
     ///
     /// As [`notify`](Self::notify).
     pub fn notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.lease.shared().send(|core, _| core.notify(method, Params::from(params)))
+        self.lease
+            .shared()
+            .send(|state, _| state.stream.connection_mut().notify(method, Params::from(params)))
     }
 
     /// Sends the dialect's cancel for a request whose id on this connection the host knows: for
@@ -107,7 +108,7 @@ impl Peer {
     ///
     /// As [`Connection::send_cancel_request`](protocol_core::Connection::send_cancel_request).
     pub fn send_cancel_request(&self, id: &WireId) -> Result<(), Refusal> {
-        self.lease.shared().send(|core, _| core.send_cancel_request(id))
+        self.lease.shared().send(|state, _| state.stream.connection_mut().send_cancel_request(id))
     }
 
     /// The dialect that the connection speaks.

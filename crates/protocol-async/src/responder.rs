@@ -80,19 +80,18 @@ impl From<serde_json::Error> for Failure {
 pub struct Responder<T = Box<RawValue>> {
     /// Invariant: `Some` until the request is answered.
     debt: Option<Debt>,
-    marker: Cancellation,
     result: PhantomData<fn(T)>,
 }
 
 struct Debt {
     lease: Arc<Lease>,
     request: RequestHandle,
+    marker: Cancellation,
 }
 
 impl Responder {
     pub(crate) fn new(lease: Arc<Lease>, request: RequestHandle, marker: Cancellation) -> Self {
-        let debt = Some(Debt { lease, request });
-        Self { debt, marker, result: PhantomData }
+        Self { debt: Some(Debt { lease, request, marker }), result: PhantomData }
     }
 }
 
@@ -100,13 +99,13 @@ impl<T> Responder<T> {
     /// The request's marker.
     #[must_use]
     pub fn cancellation(&self) -> Cancellation {
-        self.marker.clone()
+        self.owed().marker.clone()
     }
 
     /// Whether the request was cancelled. One relaxed load.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.marker.is_cancelled()
+        self.owed().marker.is_cancelled()
     }
 
     /// Names the request; what a call is made on behalf of
@@ -137,7 +136,9 @@ impl<T> Responder<T> {
     /// given back.
     pub fn end(mut self, reason: Option<&str>) -> Result<(), (Refusal, Self)> {
         let Debt { lease, request, .. } = self.owed();
-        let ended = lease.shared().send(|core, _| core.end_request(*request, reason));
+        let ended = lease
+            .shared()
+            .send(|state, _| state.stream.connection_mut().end_request(*request, reason));
         match ended {
             Ok(_) => {
                 self.debt = None;
@@ -149,7 +150,7 @@ impl<T> Responder<T> {
 
     /// The same debt, for a result of another type.
     pub fn cast<U>(mut self) -> Responder<U> {
-        Responder { debt: self.debt.take(), marker: self.marker.clone(), result: PhantomData }
+        Responder { debt: self.debt.take(), result: PhantomData }
     }
 
     /// Answers with a failure.
@@ -168,7 +169,9 @@ impl<T> Responder<T> {
     }
 
     fn pay(&mut self, answer: Answer) {
-        if let Some(Debt { lease, request, .. }) = self.debt.take() {
+        if let Some(Debt { lease, request, marker }) = self.debt.take() {
+            // Nobody else may have it: then it is used again.
+            drop(marker);
             lease.shared().respond(request, answer);
         }
     }
@@ -177,7 +180,8 @@ impl<T> Responder<T> {
 impl<T: Serialize> Responder<T> {
     /// Answers with a result.
     pub fn respond(mut self, result: T) {
-        let Some(Debt { lease, request }) = self.debt.take() else { return };
+        let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
+        drop(marker);
         let written =
             json::written(&result, |result| lease.shared().respond_with_result(request, result));
         if let Err(error) = written {
@@ -197,7 +201,7 @@ impl<T: Serialize> Responder<T> {
 impl<T> Drop for Responder<T> {
     fn drop(&mut self) {
         let Some(debt) = &self.debt else { return };
-        let failure = if self.is_cancelled() {
+        let failure = if debt.marker.is_cancelled() {
             Failure::Cancelled
         } else {
             let method = debt.lease.shared().method_of(debt.request);
@@ -212,7 +216,7 @@ impl<T> fmt::Debug for Responder<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Responder")
             .field("request", &self.debt.as_ref().map(|debt| debt.request))
-            .field("cancelled", &self.marker.cause())
+            .field("cancelled", &self.debt.as_ref().and_then(|debt| debt.marker.cause()))
             .finish_non_exhaustive()
     }
 }

@@ -5,123 +5,20 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 
-use protocol_core::{CallError, CallId, CancelOutcome, Cause};
+use protocol_core::{CallError, CallId, CancelOutcome, Cause, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::afterwards::contain;
-use crate::cancellation::{Cancellation, FollowerKey};
-use crate::hub::Shared;
+use crate::cancellation::Cancellation;
+use crate::hub::{Core, Shared};
 use crate::lease::Lease;
+use crate::outcomes::{HandOver, RawOutcome, Slot};
 use crate::peer::Preparation;
 use crate::responder::{Failure, Responder};
-use crate::sync::{Arc, Mutex, Weak, lock};
-
-/// What becomes of a call, as the peer wrote it.
-pub(crate) type RawOutcome = Result<Box<RawValue>, CallError>;
-
-/// Where the outcome of one call arrives.
-#[derive(Default)]
-pub(crate) struct CallSlot(Mutex<SlotState>);
-
-#[derive(Default)]
-struct SlotState {
-    progress: Progress,
-    /// The markers that cancel the call; let go when it settles.
-    forwarded: Vec<FollowerKey>,
-}
-
-#[derive(Default)]
-enum Progress {
-    /// In flight, and nobody has asked.
-    #[default]
-    InFlight,
-    /// In flight, and a task waits.
-    Awaited(Waker),
-    /// In flight, and what is to be done with the outcome is settled.
-    Handed(Box<dyn FnOnce(RawOutcome) + Send>),
-    Settled(RawOutcome),
-    /// The outcome was given away.
-    Taken,
-}
-
-impl CallSlot {
-    /// Gives the slot its outcome. Not to be called under the connection's lock: it runs the
-    /// host's own code.
-    pub(crate) fn settle(&self, outcome: RawOutcome) {
-        let mut state = lock(&self.0);
-        let forwarded = mem::take(&mut state.forwarded);
-        match mem::replace(&mut state.progress, Progress::Taken) {
-            Progress::InFlight => {
-                state.progress = Progress::Settled(outcome);
-                drop(state);
-            }
-            Progress::Awaited(waker) => {
-                state.progress = Progress::Settled(outcome);
-                drop(state);
-                contain(|| waker.wake());
-            }
-            Progress::Handed(hand_over) => {
-                drop(state);
-                contain(|| hand_over(outcome));
-            }
-            // The core settles a call once.
-            settled @ (Progress::Settled(_) | Progress::Taken) => {
-                state.progress = settled;
-                drop(state);
-            }
-        }
-        drop(forwarded);
-    }
-
-    fn hand_to(&self, hand_over: Box<dyn FnOnce(RawOutcome) + Send>) {
-        let mut state = lock(&self.0);
-        match mem::replace(&mut state.progress, Progress::Taken) {
-            Progress::Settled(outcome) => {
-                drop(state);
-                contain(|| hand_over(outcome));
-            }
-            before => {
-                state.progress = Progress::Handed(hand_over);
-                drop(state);
-                drop(before);
-            }
-        }
-    }
-
-    fn poll(&self, cx: &Context<'_>) -> Poll<RawOutcome> {
-        let mut state = lock(&self.0);
-        match mem::replace(&mut state.progress, Progress::Taken) {
-            Progress::Settled(outcome) => Poll::Ready(outcome),
-            Progress::Taken => panic!("a SentRequest was polled after it gave its outcome"),
-            Progress::Awaited(waker) if waker.will_wake(cx.waker()) => {
-                state.progress = Progress::Awaited(waker);
-                Poll::Pending
-            }
-            before => {
-                state.progress = Progress::Awaited(cx.waker().clone());
-                // Dropping another task's waker may drop that task.
-                drop(state);
-                drop(before);
-                Poll::Pending
-            }
-        }
-    }
-
-    fn keep(&self, forwarded: Option<FollowerKey>) {
-        let mut state = lock(&self.0);
-        let in_flight = !matches!(state.progress, Progress::Settled(_) | Progress::Taken);
-        match forwarded {
-            Some(key) if in_flight => state.forwarded.push(key),
-            other => {
-                drop(state);
-                drop(other);
-            }
-        }
-    }
-}
+use crate::sync::{Arc, Weak};
 
 /// A call in flight: a future of its outcome.
 ///
@@ -132,36 +29,36 @@ impl CallSlot {
 /// [`CallError::Refused`].
 #[must_use = "dropping it cancels the call"]
 pub struct SentRequest<T = Box<RawValue>> {
-    slot: Arc<CallSlot>,
-    in_flight: InFlight,
+    outcome: Outcome,
     result: PhantomData<fn() -> T>,
 }
 
-/// What dropping a [`SentRequest`] has to do.
-enum InFlight {
-    /// Cancel this call.
-    Armed { lease: Arc<Lease>, call: CallId },
-    /// Nothing: it was refused, detached or handed over.
-    Disarmed,
+/// Where the outcome of a call is.
+enum Outcome {
+    /// With the connection, or still to come.
+    There { lease: Arc<Lease>, call: CallId, slot: Slot },
+    /// Here: the call was refused.
+    Here(Box<CallError>),
+    /// Nowhere: it was taken, handed over or given up. The call's id, if it was sent.
+    Taken(Option<CallId>),
 }
 
 impl<T> SentRequest<T> {
-    pub(crate) fn sent(lease: Arc<Lease>, call: CallId, slot: Arc<CallSlot>) -> Self {
-        Self { slot, in_flight: InFlight::Armed { lease, call }, result: PhantomData }
+    pub(crate) fn sent(lease: Arc<Lease>, call: CallId, slot: Slot) -> Self {
+        Self { outcome: Outcome::There { lease, call, slot }, result: PhantomData }
     }
 
     pub(crate) fn refused(error: CallError) -> Self {
-        let slot = Arc::new(CallSlot::default());
-        slot.settle(Err(error));
-        Self { slot, in_flight: InFlight::Disarmed, result: PhantomData }
+        Self { outcome: Outcome::Here(Box::new(error)), result: PhantomData }
     }
 
     /// The call's id, whose number is what stands on the wire; `None` if it was refused.
     #[must_use]
-    pub fn id(&self) -> Option<CallId> {
-        match &self.in_flight {
-            InFlight::Armed { call, .. } => Some(*call),
-            InFlight::Disarmed => None,
+    pub const fn id(&self) -> Option<CallId> {
+        match self.outcome {
+            Outcome::There { call, .. } => Some(call),
+            Outcome::Taken(id) => id,
+            Outcome::Here(_) => None,
         }
     }
 
@@ -179,20 +76,17 @@ impl<T> SentRequest<T> {
     /// A handle that cancels the call from anywhere. It keeps nothing alive.
     #[must_use]
     pub fn cancellation_handle(&self) -> CancellationHandle {
-        match &self.in_flight {
-            InFlight::Armed { lease, call } => CancellationHandle(Target::Call {
-                shared: Arc::downgrade(lease.shared()),
-                call: *call,
-            }),
-            InFlight::Disarmed => CancellationHandle(Target::Nothing),
-        }
+        CancellationHandle(match &self.outcome {
+            Outcome::There { lease, call, .. } => {
+                Target::Call { shared: Arc::downgrade(lease.shared()), call: *call }
+            }
+            Outcome::Here(_) | Outcome::Taken(_) => Target::Nothing,
+        })
     }
 
     /// Gives up interest in the outcome without cancelling the call.
     pub fn detach(mut self) {
-        if let InFlight::Armed { lease, call } = self.disarm() {
-            lease.shared().command(|core, now| core.detach(call, now));
-        }
+        self.leave(Core::detach);
     }
 
     /// Cancels the call when `marker` is set. To be chained before the call is awaited or handed
@@ -202,21 +96,48 @@ impl<T> SentRequest<T> {
         let key = marker.follow(Box::new(move |_| {
             handle.cancel_because(Cause::Parent);
         }));
-        self.slot.keep(key);
+        if let (Some(key), Outcome::There { lease, slot, .. }) = (key, &self.outcome) {
+            let settled = lease.shared().lock().outcomes.keep(*slot, key);
+            drop(settled);
+        }
         self
     }
 
-    fn disarm(&mut self) -> InFlight {
-        mem::replace(&mut self.in_flight, InFlight::Disarmed)
+    fn hand_to(mut self, hand_over: HandOver) {
+        let settled = match self.take_outcome() {
+            Outcome::There { lease, slot, .. } => {
+                let handed = lease.shared().lock().outcomes.hand_over(slot, hand_over);
+                handed.map(drop)
+            }
+            Outcome::Here(error) => Err((hand_over, Err(error))),
+            Outcome::Taken(_) => Ok(()),
+        };
+        if let Err((hand_over, outcome)) = settled {
+            contain(|| hand_over(outcome));
+        }
+    }
+
+    fn take_outcome(&mut self) -> Outcome {
+        let taken = Outcome::Taken(self.id());
+        mem::replace(&mut self.outcome, taken)
+    }
+
+    /// Gives up interest in the outcome, and does that about the call if it is in flight.
+    fn leave<R>(&mut self, command: impl FnOnce(&mut Core, CallId, Timestamp) -> R) {
+        if let Outcome::There { lease, call, slot } = self.take_outcome() {
+            let left = lease.shared().lock().outcomes.leave(slot);
+            if left.is_ok() {
+                lease.shared().command(|core, now| command(core, call, now));
+            }
+        }
     }
 }
 
 impl<T: DeserializeOwned> SentRequest<T> {
     /// Hands the outcome to `then` when it is there, on whatever thread routes it; `then` must not
     /// block. The call is not cancelled when this returns.
-    pub fn on_result(mut self, then: impl FnOnce(Result<T, CallError>) + Send + 'static) {
-        self.disarm();
-        self.slot.hand_to(Box::new(move |outcome| then(decode(outcome))));
+    pub fn on_result(self, then: impl FnOnce(Result<T, CallError>) + Send + 'static) {
+        self.hand_to(Box::new(move |outcome| then(decode(outcome))));
     }
 }
 
@@ -225,10 +146,9 @@ impl<T> SentRequest<T> {
     /// cancelled: one hop of a proxy.
     pub fn forward_response_to<R>(self, responder: Responder<R>) {
         let responder: Responder = responder.cast();
-        let mut forwarded = self.forward_cancellation_from(&responder.cancellation());
-        forwarded.disarm();
-        forwarded.slot.hand_to(Box::new(move |outcome| {
-            responder.answer(outcome.map_err(Failure::from));
+        let forwarded = self.forward_cancellation_from(&responder.cancellation());
+        forwarded.hand_to(Box::new(move |outcome| {
+            responder.answer(outcome.map_err(|error| Failure::from(*error)));
         }));
     }
 }
@@ -237,21 +157,31 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
     type Output = Result<T, CallError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.slot.poll(cx).map(decode)
+        let this = self.get_mut();
+        if let Outcome::There { lease, slot, .. } = &this.outcome {
+            let (outcome, replaced) = lease.shared().lock().outcomes.poll(*slot, cx.waker());
+            // Dropping another task's waker may drop that task.
+            drop(replaced);
+            let outcome = ready!(outcome);
+            this.take_outcome();
+            return Poll::Ready(decode(outcome));
+        }
+        match this.take_outcome() {
+            Outcome::Here(error) => Poll::Ready(Err(*error)),
+            _ => panic!("a SentRequest was polled after it gave its outcome"),
+        }
     }
 }
 
 fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
-    let result = outcome?;
+    let result = outcome.map_err(|error| *error)?;
     serde_json::from_str(result.get())
         .map_err(|error| CallError::InvalidResult { problem: error.to_string() })
 }
 
 impl<T> Drop for SentRequest<T> {
     fn drop(&mut self) {
-        if let InFlight::Armed { lease, call } = self.disarm() {
-            lease.shared().command(|core, now| core.cancel(call, Cause::Dropped, now));
-        }
+        self.leave(|core, call, now| core.cancel(call, Cause::Dropped, now));
     }
 }
 

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
 
+use crate::afterwards::{Afterward, Afterwards};
 use crate::hub::{Shared, State};
 use crate::sync::MutexGuard;
 
@@ -55,8 +56,10 @@ impl Waiters {
     }
 
     /// Hands out every waker.
-    pub(crate) fn wake_all(&mut self, wakers: &mut impl Extend<Waker>) {
-        wakers.extend(self.tasks.drain().map(|(_, waker)| waker));
+    pub(crate) fn wake_all(&mut self, after: &mut Afterwards) {
+        if !self.tasks.is_empty() {
+            self.tasks.drain().for_each(|(_, waker)| after.push(Afterward::Wake(waker)));
+        }
     }
 
     fn at(&mut self, place: Option<Place>) -> Option<&mut (u64, Waker)> {

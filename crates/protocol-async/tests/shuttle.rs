@@ -59,7 +59,6 @@ fn write(hub: &Hub) -> String {
     let (mut all, mut output) = (Vec::new(), Vec::new());
     while hub.poll_output(std::task::Waker::noop(), &mut output) == Output::Write {
         all.append(&mut output);
-        hub.written();
     }
     String::from_utf8(all).unwrap()
 }
@@ -74,7 +73,6 @@ async fn write_all(hub: &Hub) -> String {
                 Output::Idle => return Poll::Pending,
                 Output::Over => return Poll::Ready(()),
             }
-            hub.written();
         }
     })
     .await;

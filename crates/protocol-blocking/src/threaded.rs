@@ -161,7 +161,6 @@ fn write(hub: &Hub, writer: impl Write) {
                     }
                 }
                 output.clear();
-                hub.written();
             }
             Output::Idle => parker.park(None),
             Output::Over => return,

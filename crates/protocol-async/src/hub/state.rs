@@ -5,7 +5,6 @@ use std::fmt;
 use std::mem;
 use std::task::Waker;
 
-use compact_str::CompactString;
 use protocol_core::{
     CallId, CloseReason, Config, Connection, Event, Params, Refusal, Reply, RequestHandle,
     RpcError, Shutdown, StreamConnection, Timestamp, code,
@@ -13,29 +12,32 @@ use protocol_core::{
 use serde_json::value::RawValue;
 
 use super::{Messages, OUTPUT_BYTES, Trace, Way};
-use crate::afterwards::{Afterwards, contain};
+use crate::afterwards::{Afterward, Afterwards, contain};
 use crate::cancellation::Cancellation;
 use crate::inbox::Inbox;
+use crate::method::Method;
+use crate::outcomes::{Outcomes, Slot};
 use crate::outside::{self, Entropy};
 use crate::responder::Answer;
-use crate::sent::CallSlot;
-use crate::sync::{Arc, Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::waiters::Waiters;
 
 pub(crate) type Core = Connection<CallEntry, RequestEntry>;
 
 /// What we keep with each call.
 pub(crate) struct CallEntry {
-    pub(crate) slot: Arc<CallSlot>,
-    pub(crate) method: CompactString,
+    /// Where its outcome goes.
+    slot: Slot,
+    pub(crate) method: Method,
     pub(crate) since: Timestamp,
 }
 
 /// What we keep with each request.
 #[derive(Default)]
 pub(crate) struct RequestEntry {
-    pub(crate) marker: Cancellation,
-    pub(crate) method: CompactString,
+    /// Invariant: there once the request has arrived, which is before anything is told of it.
+    pub(crate) marker: Option<Cancellation>,
+    pub(crate) method: Method,
     pub(crate) since: Timestamp,
 }
 
@@ -48,6 +50,12 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     pub(crate) stream: StreamConnection<CallEntry, RequestEntry>,
     pub(crate) inbox: Inbox,
+    /// What becomes of our calls.
+    pub(crate) outcomes: Outcomes,
+    /// Markers for the next requests: most are never set, so most can be used again.
+    spare: Vec<Cancellation>,
+    /// Room for what many messages at once make happen.
+    pub(super) after: Afterwards,
     /// Why the connection closed, once it has.
     pub(crate) closed: Option<CloseReason>,
     /// Whether there is anyone to take what arrives.
@@ -117,30 +125,36 @@ impl Shared {
         done
     }
 
-    /// Calls the peer; the outcome goes to `slot`.
+    /// Calls the peer; says where the outcome goes.
     pub(crate) fn call(
         &self,
         method: &str,
         params: Option<&RawValue>,
-        slot: Arc<CallSlot>,
         options: protocol_core::CallOptions,
-    ) -> Result<CallId, Refusal> {
-        self.send(|core, now| {
+    ) -> Result<(CallId, Slot), Refusal> {
+        self.send(|state, now| {
+            let slot = state.outcomes.expect_one();
             let entry = CallEntry { slot, method: method.into(), since: now };
-            core.call(method, Params::from(params), entry, options, now)
-                .map_err(|error| error.reason)
+            let core = state.stream.connection_mut();
+            match core.call(method, Params::from(params), entry, options, now) {
+                Ok(call) => Ok((call, slot)),
+                Err(error) => {
+                    state.outcomes.forget(slot);
+                    Err(error.reason)
+                }
+            }
         })
     }
 
-    /// Commands the core to send something, and remembers if there was no room for it.
+    /// Sends something, and remembers if there was no room for it.
     pub(crate) fn send<R>(
         &self,
-        command: impl FnOnce(&mut Core, Timestamp) -> Result<R, Refusal>,
+        command: impl FnOnce(&mut State, Timestamp) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
         let mut state = self.lock();
         state.now = self.now();
         let now = state.now;
-        let sent = command(state.stream.connection_mut(), now);
+        let sent = command(&mut state, now);
         // The core promises `Ready` now, and keeps it as soon as there is room.
         state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
         self.settle(state, &mut Afterwards::default());
@@ -159,10 +173,10 @@ impl Shared {
     }
 
     /// The method of an unanswered request.
-    pub(crate) fn method_of(&self, request: RequestHandle) -> CompactString {
+    pub(crate) fn method_of(&self, request: RequestHandle) -> Method {
         let mut state = self.lock();
         let entry = state.stream.connection_mut().request_data_mut(request);
-        entry.map_or_else(CompactString::default, |entry| entry.method.clone())
+        entry.map_or_else(Method::default, |entry| entry.method.clone())
     }
 
     /// Answers a request. An answer that has no room yet waits for it, and is never lost.
@@ -183,7 +197,7 @@ impl Shared {
             Err(Refusal::OutboxFull)
         };
         match now {
-            Ok(entry) => after.answered.push(entry),
+            Ok(entry) => keep(&mut state.spare, entry, &mut after),
             Err(Refusal::AlreadyAnswered) => {}
             // Says what to do about the others.
             Err(_) => state.deferred.push_back((request, Ok(result.to_owned()))),
@@ -206,13 +220,13 @@ impl Shared {
             }
         }
         if !state.room.is_empty() && state.is_flushed() {
-            state.room.wake_all(&mut after.wakers);
+            state.room.wake_all(after);
         }
         if state.has_output() || state.is_over() {
-            after.wakers.extend(state.driver.take());
+            after.wake(state.driver.take());
         }
         if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
-            after.wakers.extend(state.timers.waker.take());
+            after.wake(state.timers.waker.take());
         }
         drop(guard);
         after.run();
@@ -229,6 +243,9 @@ impl State {
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
+            outcomes: Outcomes::default(),
+            spare: Vec::new(),
+            after: Afterwards::default(),
             closed: None,
             is_served: true,
             arrived: Waiters::default(),
@@ -257,6 +274,7 @@ impl State {
             if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
                 entry.method = (&**method).into();
                 entry.since = self.now;
+                entry.marker = Some(self.spare.pop().unwrap_or_default());
             }
             if !self.is_served {
                 return self.refuse(request);
@@ -273,29 +291,31 @@ impl State {
             }
         }
         let event = match self.inbox.take(event) {
-            Ok(()) if self.is_served => return self.arrived.wake_all(&mut after.wakers),
+            Ok(()) if self.is_served => return self.arrived.wake_all(after),
             Ok(()) => return self.inbox.clear(),
             Err(event) => event,
         };
         match event {
             Event::Cancelled { request, cause, .. } => {
-                if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
-                    after.told.push(entry.marker.raise(cause));
+                let entry = self.stream.connection_mut().request_data_mut(request);
+                if let Some(marker) = entry.and_then(|entry| entry.marker.as_ref()) {
+                    after.push(Afterward::Tell(marker.raise(cause)));
                 }
             }
             Event::Settled { outcome, data, .. } => {
-                after.settled.push((data.slot, outcome.into_result()));
+                let outcome = outcome.into_result().map_err(Box::new);
+                self.outcomes.settle(data.slot, outcome, after);
             }
             Event::Ready => {
                 self.is_full = false;
                 self.respond_deferred(after);
-                self.room.wake_all(&mut after.wakers);
+                self.room.wake_all(after);
             }
             Event::Closed { reason } => {
                 self.closed = Some(reason);
                 self.is_full = false;
-                self.arrived.wake_all(&mut after.wakers);
-                self.room.wake_all(&mut after.wakers);
+                self.arrived.wake_all(after);
+                self.room.wake_all(after);
             }
             _ => {}
         }
@@ -323,14 +343,14 @@ impl State {
                 Err(failure) => failure.as_reply(),
             };
             match core.respond(*request, reply) {
-                Ok(entry) => after.answered.push(entry),
+                Ok(entry) => keep(&mut self.spare, entry, after),
                 Err(Refusal::AlreadyAnswered) => {}
                 Err(Refusal::OutboxFull) => return,
                 Err(_) => {
                     let message = "the answer is too large (limits.unsent_bytes)";
                     let code = code::INTERNAL_ERROR;
                     match core.respond(*request, Reply::Error { code, message, data: None }) {
-                        Ok(entry) => after.answered.push(entry),
+                        Ok(entry) => keep(&mut self.spare, entry, after),
                         Err(Refusal::OutboxFull) => return,
                         Err(_) => {}
                     }
@@ -429,6 +449,19 @@ impl State {
     /// There is nothing left to do.
     pub(super) fn is_over(&self) -> bool {
         self.is_abandoned || self.is_settled() && self.is_flushed()
+    }
+}
+
+/// What is left of an answered request: mostly a marker that another can have.
+fn keep(spare: &mut Vec<Cancellation>, mut entry: RequestEntry, after: &mut Afterwards) {
+    /// More than those are given back: 80 KiB of them.
+    const KEPT: usize = 1024;
+
+    let Some(mut marker) = entry.marker.take() else { return };
+    if spare.len() < KEPT && marker.is_unused() {
+        spare.push(marker);
+    } else {
+        after.push(Afterward::Drop(marker));
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session, put, write_reply};
+use super::{Cargo, Connection, Outgoing, ServerEnds, Session, put, write_reply};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Uncancellable};
@@ -208,12 +208,12 @@ impl<O, I: Default> Connection<O, I> {
         let (machine, limit) = (&self.machine, self.stage_limit());
         let id = machine.request_id(request).expect("it has a phase").token();
         let (dialect, stamp) = (&machine.config().dialect, self.stamp());
-        let to = (self.incoming[request.slot()].as_ref().expect(UNANSWERED).origin.as_deref(), id);
+        let to = (self.incoming[request.slot()].as_ref().expect(UNANSWERED).origin(), id);
         let staged = self.outbox.stage(limit, |out| write_reply(out, to, reply, dialect, stamp));
         let message = staged.map_err(|full| self.refuse_answer(request, full))?;
         self.machine.respond(request).expect("it is unanswered");
-        let incoming = self.incoming[request.slot()].as_ref();
-        let Incoming { batch, declares, session, .. } = *incoming.expect(UNANSWERED);
+        let incoming = self.incoming[request.slot()].as_ref().expect(UNANSWERED);
+        let (batch, declares, session) = (incoming.batch, incoming.declares(), incoming.session);
         if session == Session::Open && matches!(reply, Reply::Result(_)) {
             self.session = Session::Open;
         }
@@ -271,9 +271,8 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Carries out how a request was settled, and gives its data back.
     fn release(&mut self, request: RequestHandle, cargo: Cargo<'static>) -> I {
-        let incoming = self.incoming[request.slot()].take();
-        let Incoming { data, batch, operation, .. } = incoming.expect(UNANSWERED);
-        if let Some(operation) = operation {
+        let incoming = self.incoming[request.slot()].take().expect(UNANSWERED);
+        if let Some(operation) = incoming.operation() {
             // It is live as long as its request is.
             let _ = self.operations.finish(operation);
         }
@@ -283,10 +282,10 @@ impl<O, I: Default> Connection<O, I> {
             self.withheld.forget(request);
         }
         self.carry_out_command(cargo);
-        if let Some(batch) = batch {
+        if let Some(batch) = incoming.batch {
             self.settle_member(batch);
         }
-        data
+        incoming.data
     }
 
     /// Cancels a request for a reason of our own, [`Cause::Internal`] or [`Cause::Shutdown`]: it

@@ -8,7 +8,9 @@ use super::acknowledged::Routed;
 use super::batches::BatchKey;
 use super::commands::uncancellable;
 use super::received::{EventQueue, Received};
-use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, put, write_reply};
+use super::{
+    Cargo, Connection, Delivery, Incoming, ServerEnds, Session, Special, put, write_reply,
+};
 use crate::cause::CloseReason;
 use crate::config::RawCancels;
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
@@ -196,7 +198,12 @@ impl<O, I: Default> Connection<O, I> {
                     let longest = self.config().limits.id_bytes;
                     self.withheld.watch(rules, handle, params, longest);
                 }
-                let declares = self.negotiation.client_declares(method, params);
+                let special = Special {
+                    declares: self.negotiation.client_declares(method, params),
+                    origin,
+                    starts: self.config().dialect.starts_operation(method),
+                    operation: None,
+                };
                 let server_ends = match self.config().role {
                     Role::Client => ServerEnds::No,
                     Role::Server => ServerEnds::of(self.config(), Role::Client, method),
@@ -204,12 +211,9 @@ impl<O, I: Default> Connection<O, I> {
                 let incoming = Incoming {
                     data: I::default(),
                     batch,
-                    declares,
                     server_ends,
                     session: self.config().dialect.session.after(method),
-                    origin,
-                    starts: self.config().dialect.starts_operation(method),
-                    operation: None,
+                    special: special.boxed(),
                 };
                 put(&mut self.incoming, handle.slot(), incoming);
                 self.machine.receive_early_cancel(handle, now);

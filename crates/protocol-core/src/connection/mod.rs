@@ -151,16 +151,46 @@ impl ServerEnds {
 struct Incoming<I> {
     data: I,
     batch: Option<BatchKey>,
-    /// What the peer declares with this request, if it is the exchange of capabilities.
-    declares: Option<Declared>,
     server_ends: ServerEnds,
     session: Session,
+    /// Invariant: not there if nothing is in it.
+    special: Option<Box<Special>>,
+}
+
+/// What few requests have: apart, so that the others are small.
+#[derive(Clone, Debug)]
+struct Special {
+    /// What the peer declares with this request, if it is the exchange of capabilities.
+    declares: Option<Declared>,
     /// Where the answer goes, in an envelope that says more than the id.
     origin: Option<Box<Origin>>,
     /// The type of the operation that it may start.
     starts: Option<&'static str>,
     /// The operation that it started, whose token was its answer.
     operation: Option<OperationId>,
+}
+
+impl Special {
+    fn boxed(self) -> Option<Box<Self>> {
+        let Self { declares, origin, starts, operation } = &self;
+        let is_there =
+            declares.is_some() || origin.is_some() || starts.is_some() || operation.is_some();
+        is_there.then(|| Box::new(self))
+    }
+}
+
+impl<I> Incoming<I> {
+    fn origin(&self) -> Option<&Origin> {
+        self.special.as_deref()?.origin.as_deref()
+    }
+
+    fn declares(&self) -> Option<Declared> {
+        self.special.as_deref()?.declares
+    }
+
+    fn operation(&self) -> Option<OperationId> {
+        self.special.as_deref()?.operation
+    }
 }
 
 /// What an input brought along for the actions that it leads to.

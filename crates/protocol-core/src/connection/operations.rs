@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use super::{Connection, UNANSWERED};
+use super::{Connection, Incoming, UNANSWERED};
 use crate::cause::Cause;
 use crate::dialect::{CancelRule, CancelTarget};
 use crate::error::Refusal;
@@ -33,13 +33,14 @@ impl<O, I: Default> Connection<O, I> {
             return Err(Refusal::AlreadyAnswered);
         }
         let incoming = self.incoming[request.slot()].as_ref().expect(UNANSWERED);
-        let method = incoming.starts.ok_or(Refusal::NoOperation)?;
+        let starts = incoming.special.as_deref().and_then(|special| special.starts);
+        let method = starts.ok_or(Refusal::NoOperation)?;
         let CancelRule::Request { target: CancelTarget::Operation { token: member, .. }, .. } =
             self.config().dialect.cancel
         else {
             return Err(Refusal::NoOperation);
         };
-        if incoming.operation.is_some() {
+        if incoming.operation().is_some() {
             return Err(Refusal::AlreadyAnswered);
         }
         let token = OperationToken::from_bytes(entropy);
@@ -58,7 +59,9 @@ impl<O, I: Default> Connection<O, I> {
         let kind = self.operations.kind(method, Cleanup::NotNeeded);
         let operation = self.operations.register(kind, entropy, request, self.now);
         let incoming = self.incoming[request.slot()].as_mut().expect(UNANSWERED);
-        incoming.operation = operation.ok();
+        if let Some(special) = &mut incoming.special {
+            special.operation = operation.ok();
+        }
         incoming.batch = None;
         match batch {
             // Nothing is sent once the connection is abandoned (G7).
@@ -87,7 +90,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Tells the client that an operation of its was cancelled.
     pub(super) fn tell_of_cancel(&mut self, request: RequestHandle, cause: Cause) {
         let incoming = self.incoming.get(request.slot()).and_then(Option::as_ref);
-        let Some(operation) = incoming.and_then(|incoming| incoming.operation) else { return };
+        let Some(operation) = incoming.and_then(Incoming::operation) else { return };
         let reason = match cause {
             Cause::Peer | Cause::Caller => CancelReason::ClientRequested,
             Cause::Deadline | Cause::IdleTimeout | Cause::HardCap => CancelReason::Timeout,

@@ -1,5 +1,6 @@
 //! Events on their way to the host.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use crate::event::Event;
@@ -37,7 +38,10 @@ impl<'m, O> Iterator for Received<'m, O> {
 pub(super) struct EventQueue<'m, O> {
     first: Option<Event<'m, O>>,
     /// Invariant: empty while `first` was never taken since the queue was empty.
-    rest: VecDeque<Event<'m, O>>,
+    ///
+    /// In a box because the queue is moved for every message, and this is mostly not there.
+    #[expect(clippy::box_collection, reason = "it is smaller")]
+    rest: Option<Box<VecDeque<Event<'m, O>>>>,
 }
 
 impl<'m, O> EventQueue<'m, O> {
@@ -45,21 +49,21 @@ impl<'m, O> EventQueue<'m, O> {
         if self.is_empty() {
             self.first = Some(event);
         } else {
-            self.rest.push_back(event);
+            self.rest.get_or_insert_default().push_back(event);
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none() && self.rest.is_empty()
+        self.first.is_none() && self.rest.as_ref().is_none_or(|rest| rest.is_empty())
     }
 
     pub(super) fn pop(&mut self) -> Option<Event<'m, O>> {
-        self.first.take().or_else(|| self.rest.pop_front())
+        self.first.take().or_else(|| self.rest.as_mut()?.pop_front())
     }
 }
 
 impl<O> Default for EventQueue<'_, O> {
     fn default() -> Self {
-        Self { first: None, rest: VecDeque::new() }
+        Self { first: None, rest: None }
     }
 }

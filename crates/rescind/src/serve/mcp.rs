@@ -113,7 +113,7 @@ pub(super) fn called(request: &Request) -> Result<Request, Failure> {
         return Err(RpcError::new(code::INVALID_PARAMS, "there is no such tool").into());
     }
     let mut tool = request.clone();
-    tool.method = name;
+    tool.method = name.into();
     tool.params = arguments;
     Ok(tool)
 }

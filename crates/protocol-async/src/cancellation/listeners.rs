@@ -1,0 +1,65 @@
+//! Who is told when a marker is set.
+
+use std::task::Waker;
+
+use protocol_core::Cause;
+use slab::Slab;
+
+use crate::afterwards::contain;
+
+/// Who wants to know.
+pub(super) enum Listener {
+    /// A task that awaits [`Cancellation::cancelled`](super::Cancellation::cancelled).
+    Task(Waker),
+    /// What [`Cancellation::on_cancel`](super::Cancellation::on_cancel) runs.
+    Follower(Box<dyn FnOnce(Cause) + Send>),
+}
+
+/// Everyone who wants to know: mostly nobody or one, which needs no allocation.
+#[derive(Default)]
+pub(super) struct Listeners {
+    /// Its key is 0.
+    first: Option<Listener>,
+    /// Their keys are one more than here. In a box because it is mostly not there.
+    others: Option<Box<Slab<Listener>>>,
+}
+
+impl Listeners {
+    /// Adds one; gives its key.
+    pub(super) fn insert(&mut self, listener: Listener) -> usize {
+        if self.first.is_none() {
+            self.first = Some(listener);
+            return 0;
+        }
+        1 + self.others.get_or_insert_default().insert(listener)
+    }
+
+    pub(super) fn get_mut(&mut self, key: usize) -> Option<&mut Listener> {
+        match key.checked_sub(1) {
+            None => self.first.as_mut(),
+            Some(key) => self.others.as_mut()?.get_mut(key),
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: usize) -> Option<Listener> {
+        match key.checked_sub(1) {
+            None => self.first.take(),
+            Some(key) => self.others.as_mut()?.try_remove(key),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.as_ref().is_none_or(|others| others.is_empty())
+    }
+
+    /// Tells everyone.
+    pub(super) fn tell(self, cause: Cause) {
+        let others = self.others.into_iter().flat_map(|others| *others);
+        for listener in self.first.into_iter().chain(others.map(|(_, listener)| listener)) {
+            match listener {
+                Listener::Task(waker) => contain(|| waker.wake()),
+                Listener::Follower(follow) => contain(|| follow(cause)),
+            }
+        }
+    }
+}

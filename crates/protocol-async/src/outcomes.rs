@@ -1,0 +1,156 @@
+//! What becomes of calls.
+
+use std::mem;
+use std::task::{Poll, Waker};
+
+use protocol_core::CallError;
+use serde_json::value::RawValue;
+use slab::Slab;
+
+use crate::afterwards::{Afterward, Afterwards};
+use crate::cancellation::FollowerKey;
+
+/// What becomes of a call, as the peer wrote it. Errors are large and rare.
+pub(crate) type RawOutcome = Result<Box<RawValue>, Box<CallError>>;
+
+/// What is done with an outcome.
+pub(crate) type HandOver = Box<dyn FnOnce(RawOutcome) + Send>;
+
+/// The outcomes of one connection's calls, there already or still to come.
+///
+/// Whatever may run the host's own code when it is dropped is handed out, not dropped here: this is
+/// behind the connection's lock.
+#[derive(Default)]
+pub(crate) struct Outcomes(Slab<Expected>);
+
+/// Where the outcome of one call is. Invariant: whoever has it is the only one who waits, and gives it
+/// up when the outcome was taken or is not wanted any more.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Default)]
+struct Expected {
+    progress: Progress,
+    /// The markers that cancel the call; let go when it settles. In a box because there is mostly
+    /// none.
+    #[expect(clippy::box_collection, reason = "it is smaller")]
+    forwarded: Option<Box<Vec<FollowerKey>>>,
+}
+
+#[derive(Default)]
+enum Progress {
+    /// In flight, and nobody has asked.
+    #[default]
+    InFlight,
+    /// In flight, and a task waits.
+    Awaited(Waker),
+    /// In flight, and what is to be done with the outcome is settled.
+    Handed(HandOver),
+    /// In flight, and nobody wants to know.
+    Unwanted,
+    Settled(RawOutcome),
+}
+
+impl Outcomes {
+    /// Expects one outcome more.
+    pub(crate) fn expect_one(&mut self) -> Slot {
+        let slot = self.0.insert(Expected::default());
+        Slot(u32::try_from(slot).expect("limits keep the slab under 2^32 entries"))
+    }
+
+    /// Of a call that was refused.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        self.0.remove(slot.index());
+    }
+
+    /// The outcome is there.
+    pub(crate) fn settle(&mut self, slot: Slot, outcome: RawOutcome, after: &mut Afterwards) {
+        let expected = &mut self.0[slot.index()];
+        if let Some(forwarded) = expected.forwarded.take() {
+            after.push(Afterward::LetGo(*forwarded));
+        }
+        match mem::take(&mut expected.progress) {
+            Progress::InFlight => expected.progress = Progress::Settled(outcome),
+            Progress::Awaited(waker) => {
+                expected.progress = Progress::Settled(outcome);
+                after.push(Afterward::Wake(waker));
+            }
+            Progress::Handed(hand_over) => {
+                self.0.remove(slot.index());
+                after.push(Afterward::HandOver(hand_over, outcome));
+            }
+            Progress::Unwanted => {
+                self.0.remove(slot.index());
+            }
+            Progress::Settled(_) => unreachable!("the core settles a call once"),
+        }
+    }
+
+    /// Takes the outcome, or waits for it; gives back a waker to be dropped.
+    pub(crate) fn poll(&mut self, slot: Slot, waker: &Waker) -> (Poll<RawOutcome>, Option<Waker>) {
+        match &mut self.0[slot.index()].progress {
+            Progress::Settled(_) => (Poll::Ready(self.take(slot)), None),
+            Progress::Awaited(waiting) if waiting.will_wake(waker) => (Poll::Pending, None),
+            progress => match mem::replace(progress, Progress::Awaited(waker.clone())) {
+                Progress::Awaited(other) => (Poll::Pending, Some(other)),
+                _ => (Poll::Pending, None),
+            },
+        }
+    }
+
+    /// Hands the outcome over once it is there, or gives both back if it is there already.
+    pub(crate) fn hand_over(
+        &mut self,
+        slot: Slot,
+        hand_over: HandOver,
+    ) -> Result<Option<Waker>, (HandOver, RawOutcome)> {
+        if self.is_settled(slot) {
+            return Err((hand_over, self.take(slot)));
+        }
+        Ok(self.0[slot.index()].give_up(Progress::Handed(hand_over)))
+    }
+
+    /// Nobody wants to know any more; gives the outcome back if it is there already.
+    pub(crate) fn leave(&mut self, slot: Slot) -> Result<Option<Waker>, RawOutcome> {
+        if self.is_settled(slot) {
+            return Err(self.take(slot));
+        }
+        Ok(self.0[slot.index()].give_up(Progress::Unwanted))
+    }
+
+    /// Keeps what cancels the call as long as it is in flight; then gives it back.
+    pub(crate) fn keep(&mut self, slot: Slot, key: FollowerKey) -> Option<FollowerKey> {
+        if self.is_settled(slot) {
+            return Some(key);
+        }
+        self.0[slot.index()].forwarded.get_or_insert_default().push(key);
+        None
+    }
+
+    fn is_settled(&self, slot: Slot) -> bool {
+        matches!(self.0[slot.index()].progress, Progress::Settled(_))
+    }
+
+    fn take(&mut self, slot: Slot) -> RawOutcome {
+        match self.0.remove(slot.index()).progress {
+            Progress::Settled(outcome) => outcome,
+            _ => unreachable!("whoever takes it has seen it"),
+        }
+    }
+}
+
+impl Expected {
+    /// Nobody waits any more; gives back a waker to be dropped.
+    fn give_up(&mut self, progress: Progress) -> Option<Waker> {
+        match mem::replace(&mut self.progress, progress) {
+            Progress::Awaited(waker) => Some(waker),
+            _ => None,
+        }
+    }
+}
