@@ -12,6 +12,8 @@ mod executor;
 mod history;
 #[path = "simulation/network.rs"]
 mod network;
+#[path = "simulation/socket.rs"]
+mod socket;
 #[path = "simulation/wire.rs"]
 mod wire;
 #[path = "simulation/workload.rs"]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use protocol_async::hub::Options;
-use protocol_async::{Canceller, Peer, connect, relay};
+use protocol_async::{Canceller, Peer, connect, connect_messages, relay};
 use protocol_core::{
     CancelRule, Cancellers, Cause, Config, Dialect, Framing, RelayEvent, Role, Shutdown, Violation,
 };
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::executor::{Clock, below, note, one_of, run, sleep, spawn, time_below};
 use crate::history::{Harshness, History};
 use crate::network::{Reader, Writer, line};
+use crate::socket::Socket;
 use crate::wire::{self, Log};
 use crate::workload::{call, serve};
 
@@ -150,7 +151,7 @@ fn config(dialect: Dialect, role: Role, is_tight: bool) -> Config {
     config
 }
 
-/// Makes one side, its driver and its server.
+/// Makes one side, its driver and its server. The driver is of bytes or of whole messages.
 fn open((reader, writer): (Reader, Writer), config: Config, history: &History) -> (Peer, Rc<Site>) {
     let site = Rc::new(Site {
         dialect: config.dialect,
@@ -160,15 +161,23 @@ fn open((reader, writer): (Reader, Writer), config: Config, history: &History) -
     });
     let mut options = Options::new(config);
     options.entropy = || Some(std::array::from_fn(|_| below(256) as u8));
-    let (role, log) = (config.role, site.log.clone());
+    let (role, framing, log) = (config.role, config.dialect.framing, site.log.clone());
     options.trace = Some(Box::new(move |way, message| {
         let message = String::from_utf8_lossy(message).into_owned();
         note(&format!("{role:?} {way:?} {message}"));
         log.lock().unwrap().push((way, message));
     }));
-    let (peer, incoming, driver) = connect(reader, writer, Clock, options);
-    let driving = site.driving.marker();
-    spawn("a driver", async move { drop(driving.run_until_cancelled(driver).await) });
+    let (driving, is_apart) = (site.driving.marker(), framing == Framing::Newline && below(4) == 0);
+    let (peer, incoming) = if is_apart {
+        let socket = Socket::new(reader, writer);
+        let (peer, incoming, driver) = connect_messages(socket, Clock, options);
+        spawn("a driver", async move { drop(driving.run_until_cancelled(driver).await) });
+        (peer, incoming)
+    } else {
+        let (peer, incoming, driver) = connect(reader, writer, Clock, options);
+        spawn("a driver", async move { drop(driving.run_until_cancelled(driver).await) });
+        (peer, incoming)
+    };
     let (serving, history) = (site.serving.marker(), history.clone());
     spawn("a server", async move {
         let _ = serving.run_until_cancelled(serve(incoming, &history)).await;
