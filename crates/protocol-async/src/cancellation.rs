@@ -54,6 +54,7 @@ impl Cancellation {
 
     /// Whether it is set. One relaxed load: as cheap as it gets, for the inside of loops.
     #[must_use]
+    #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.inner.cause.load(Ordering::Relaxed) != 0
     }

@@ -61,7 +61,7 @@ impl Outcomes {
     /// Expects one outcome more.
     pub(crate) fn expect_one(&mut self) -> Slot {
         let slot = self.0.insert(Expected::default());
-        Slot(u32::try_from(slot).expect("limits keep the slab under 2^32 entries"))
+        Slot(u32::try_from(slot).expect("memory ends long before 2^32 of them"))
     }
 
     /// Of a call that was refused.
