@@ -16,3 +16,9 @@ impl Slot {
         self.0.get() as usize - 1
     }
 }
+
+/// The room for more that a table gets which holds so many: a quarter, where `Vec` would double. With a
+/// million requests in flight the difference is tens of bytes for each.
+pub(crate) const fn growth(len: usize) -> usize {
+    if len < 16 { 16 } else { len / 4 }
+}

@@ -23,6 +23,7 @@ use crate::event::{Event, Outcome, Reply, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
 use crate::operations::{OperationId, OperationLimits, Operations};
 use crate::outbox::{Outbox, Staged, Ticket};
+use crate::slot::growth;
 use crate::time::Timestamp;
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::Response;
@@ -568,6 +569,9 @@ fn write_reply(
 /// Puts a value into its slot.
 fn put<T>(slots: &mut Vec<Option<T>>, slot: usize, value: T) {
     if slots.len() <= slot {
+        if slots.capacity() <= slot {
+            slots.reserve_exact(slot + growth(slot) - slots.len());
+        }
         slots.resize_with(slot + 1, || None);
     }
     slots[slot] = Some(value);

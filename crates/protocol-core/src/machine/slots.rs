@@ -4,6 +4,8 @@ use core::hash::{Hash, Hasher};
 
 use slab::Slab;
 
+use crate::slot::growth;
+
 #[derive(Clone, Debug)]
 pub(super) struct Slots<T>(Slab<T>);
 
@@ -13,6 +15,9 @@ impl<T> Slots<T> {
     }
 
     pub(super) fn insert(&mut self, value: T) -> u32 {
+        if self.0.len() == self.0.capacity() {
+            self.0.reserve_exact(growth(self.0.len()));
+        }
         u32::try_from(self.0.insert(value)).expect("limits keep the slab under 2^32 entries")
     }
 
@@ -54,6 +59,21 @@ impl<T: Hash> Hash for Slots<T> {
         self.0.vacant_key().hash(state);
         for entry in &self.0 {
             entry.hash(state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g08_a_table_has_at_most_a_quarter_of_room_to_spare() {
+        let mut slots = Slots::new();
+        for number in 0..100_000 {
+            slots.insert(number);
+            let (len, room) = (slots.0.len(), slots.0.capacity());
+            assert!(room <= len + (len / 4).max(16), "{room} for {len}");
         }
     }
 }

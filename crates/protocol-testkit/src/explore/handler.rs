@@ -40,7 +40,8 @@ pub trait Handler: Clone + Hash {
 ///
 /// The handler is judged by what it writes ([`Watch`]) and by what it leaves undone: when everything
 /// has arrived and all its work is done, each request must be answered, or silent where the dialect
-/// wants that. See `examples/wrong_handler.rs`.
+/// wants that. A scenario for a dialect with sessions has to open one: a call of
+/// [`Method::Initialize`](crate::Method::Initialize) in its budget. See `examples/wrong_handler.rs`.
 #[derive(Clone, Debug)]
 pub struct Handling<H> {
     client: Host,
