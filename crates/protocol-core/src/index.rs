@@ -189,4 +189,18 @@ mod tests {
         assert!(index.used <= 5 + REACH && !index.crowded.is_empty());
         assert!(index.places.len() <= 128);
     }
+
+    #[test]
+    fn g08_keys_in_the_tree_are_found_when_the_table_has_grown() {
+        let mut index = Index::new();
+        // All have the same home, so that only so many find a place near it.
+        (0..40)
+            .for_each(|slot| index.insert(&Colliding(slot * 5), slot, |slot| Colliding(slot * 5)));
+        let crowded = index.crowded.len();
+        index.grow(|slot| Colliding(slot * 5));
+        assert!(crowded > 0 && index.crowded.len() == crowded);
+        for slot in 0..40 {
+            assert_eq!(index.find(&Colliding(slot * 5), |slot| Colliding(slot * 5)), Some(slot));
+        }
+    }
 }

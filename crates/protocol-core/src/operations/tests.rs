@@ -173,6 +173,14 @@ fn metrics_count_by_type_reason_and_duration() {
 }
 
 #[test]
+fn names_in_metrics_are_escaped_as_prometheus_asks() {
+    let mut operations: Operations<()> = Operations::new(OperationLimits::default());
+    operations.kind("a\"b\\c\nd", Cleanup::NotNeeded);
+    let line = r#"rescind_operations_active{type="a\"b\\c\nd"} 0"#;
+    assert!(operations.prometheus().lines().any(|other| other == line));
+}
+
+#[test]
 fn an_operation_takes_at_most_128_bytes() {
     // The entry, and at most four places of the index that is between a half and a quarter full.
     assert!(size_of::<Entry<u64>>() + 4 * 8 <= 128, "{}", size_of::<Entry<u64>>());
