@@ -1,5 +1,6 @@
 //! A place in a table.
 
+use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 /// The number of a place, in four bytes also where there may be none.
@@ -25,5 +26,34 @@ pub(crate) const fn growth(len: usize) -> usize {
         0..16 => 16,
         16..1024 => len,
         _ => len / 4,
+    }
+}
+
+/// Puts a value into its slot.
+pub(crate) fn put<T>(slots: &mut Vec<Option<T>>, slot: usize, value: T) {
+    if slots.len() <= slot {
+        if slots.capacity() <= slot {
+            slots.reserve_exact(slot + growth(slot) - slots.len());
+        }
+        slots.resize_with(slot + 1, || None);
+    }
+    slots[slot] = Some(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g08_a_table_grows_by_as_much_and_later_by_a_quarter() {
+        let mut slots = Vec::new();
+        for slot in 0..100_000 {
+            put(&mut slots, slot, slot);
+            let (len, room) = (slots.len(), slots.capacity());
+            assert!(len == slot + 1 && room <= len + (len / 4).max(1024), "{room} for {len}");
+        }
+        assert!(slots.iter().flatten().copied().eq(0..100_000));
+        put(&mut slots, 7, 0);
+        assert_eq!((slots.len(), slots[7]), (100_000, Some(0)));
     }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use protocol_core::{Config, Dialect, OverLimit, Refusal, Reply, Shutdown};
+use protocol_core::{Config, Dialect, OverLimit, Params, Refusal, Reply, Shutdown};
 use support::{Host, acp, jsonrpc, lsp, raw, request, result};
 
 fn notification(method: &str) -> String {
@@ -230,6 +230,17 @@ fn g08_answers_that_a_batch_keeps_back_count_as_unsent_and_never_block_it_for_ev
 }
 
 #[test]
+fn g08_answers_leave_early_only_over_half_of_the_outbox() {
+    let kept = format!("[{}", result("1", "null")).len();
+    for (room, leaving) in [(2 * kept, 0), (2 * kept - 1, 1)] {
+        let mut host = limited(|config| config.limits.unsent_bytes = room);
+        host.receive(&batch(&[request("1", "a"), request("2", "b")]));
+        host.respond_ok(host.request(1));
+        assert_eq!(host.sent().len(), leaving);
+    }
+}
+
+#[test]
 fn g08_an_answer_that_only_its_own_batch_could_make_room_for_is_too_large() {
     let mut host = limited(|config| config.limits.unsent_bytes = 1_000);
     host.receive(&batch(&[request("1", "a"), request("2", "b")]));
@@ -240,6 +251,24 @@ fn g08_an_answer_that_only_its_own_batch_could_make_room_for_is_too_large() {
     assert_eq!(host.state(), before);
     host.respond_ok(host.request(2));
     assert_eq!(host.sent().len(), 1);
+}
+
+#[test]
+fn g08_an_answer_that_fits_beside_those_of_its_batch_is_waited_for() {
+    let long = format!("\"{}\"", "x".repeat(100));
+    let kept = format!("[{}", result("1", "null")).len();
+    let room = kept + result("2", &long).len();
+    let mut host = limited(|config| config.limits.unsent_bytes = room);
+    host.receive(&batch(&[request("1", "a"), request("2", "b")]));
+    host.respond_ok(host.request(1));
+    assert_eq!(host.conn.unsent_bytes(), kept);
+    host.conn.notify("n", Params::Absent).unwrap();
+    let reply = Reply::Result(raw(&long));
+    assert_eq!(host.respond(host.request(2), reply), Err(Refusal::OutboxFull));
+    host.sent();
+    assert_eq!(host.events(), ["ready"]);
+    host.respond(host.request(2), reply).unwrap();
+    assert_eq!(host.sent(), [batch(&[result("1", "null"), result("2", &long)])]);
 }
 
 #[test]

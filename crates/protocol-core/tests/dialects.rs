@@ -223,6 +223,26 @@ fn g04_no_cancel_overtakes_a_batch_with_the_exchange_in_it() {
 }
 
 #[test]
+fn g04_cancels_overtake_the_rest_once_the_answer_to_the_exchange_has_left() {
+    let mut agent = host(Dialect::ACP_DRAFT, Role::Server);
+    let kinds = |agent: &mut Host| -> Vec<_> {
+        agent.sent_with_kinds().into_iter().map(|(kind, _)| kind).collect()
+    };
+    let early = agent.sent_call("early");
+    agent.receive(&request_with("0", "initialize", OPEN));
+    agent.conn.notify("before", Params::Absent).unwrap();
+    let open = agent.request(1);
+    agent.respond(open, Reply::Result(raw(OPENED))).unwrap();
+    agent.send_one().expect("the notification");
+    assert_eq!(agent.cancel(early), CancelOutcome::Sent);
+    assert_eq!(kinds(&mut agent), [TransmitKind::Response, TransmitKind::Cancel]);
+    let late = agent.sent_call("late");
+    agent.conn.notify("bulk", Params::Absent).unwrap();
+    assert_eq!(agent.cancel(late), CancelOutcome::Sent);
+    assert_eq!(kinds(&mut agent), [TransmitKind::Cancel, TransmitKind::Notification]);
+}
+
+#[test]
 fn an_exchange_never_lifts_what_a_role_may_not_do() {
     let mut dialect = Dialect::ACP_DRAFT;
     dialect.cancellers = Cancellers::Client { server_ends: &[] };
@@ -362,6 +382,20 @@ fn limits_early_cancels_forgets_the_oldest() {
 }
 
 #[test]
+fn g08_early_cancels_are_forgotten_in_their_order_though_one_of_them_met_its_request() {
+    let mut server = with(Dialect::MCP_2025_06_18_HTTP, Role::Server, |config| {
+        config.limits.early_cancels = 2;
+    });
+    server.receive(&cancelled("1"));
+    server.receive(&cancelled("2"));
+    assert_eq!(server.receive(&request("1", "work")).len(), 2);
+    server.receive(&cancelled("3"));
+    server.receive(&cancelled("4"));
+    let marked = ["2", "3", "4"].map(|id| server.receive(&request(id, "work")).len() == 2);
+    assert_eq!(marked, [false, true, true]);
+}
+
+#[test]
 fn an_early_cancel_goes_with_a_request_that_is_refused() {
     let mut server = with(Dialect::MCP_2025_06_18_HTTP, Role::Server, |config| {
         config.limits.requests = 1;
@@ -397,6 +431,17 @@ fn g07_the_end_of_input_means_what_the_dialect_says() {
         server.respond_ok(request);
         assert_eq!(server.sent(), [result("1", "null")], "answered all the same");
     }
+}
+
+#[test]
+fn g07_a_peer_that_is_gone_asked_for_no_silence() {
+    let mut dialect = Dialect::ACP_V1;
+    dialect.answer = AnswerRule::Silent;
+    let mut server = host(dialect, Role::Server);
+    let request = server.peer_requests("1");
+    assert_eq!(server.eof(), ["cancelled r1 peer_gone", "closed peer_gone"]);
+    server.respond_ok(request);
+    assert_eq!(server.sent(), [result("1", "null")], "it may still be reading");
 }
 
 #[test]
@@ -454,6 +499,16 @@ fn end_request_gives_the_data_back_once_and_waits_its_turn() {
         server.receive(&result("1", "0")),
         ["settled roots/list result 0", "tree_settled r1"]
     );
+}
+
+#[test]
+fn end_request_tells_nothing_to_the_peer_that_cancelled_it() {
+    let mut server = host(Dialect::MCP, Role::Server);
+    server.receive(&request("1", "subscriptions/listen"));
+    server.receive(&cancelled("1"));
+    let listen = server.request(1);
+    assert_eq!(server.conn.end_request(listen, None), Ok(0));
+    assert_eq!(server.sent(), [""; 0]);
 }
 
 #[test]

@@ -224,6 +224,18 @@ fn g08_unsent_bytes_a_message_that_fits_exactly_is_taken() {
 }
 
 #[test]
+fn g08_unsent_bytes_a_message_that_fits_alone_is_waited_for() {
+    let message = r#"{"jsonrpc":"2.0","method":"m"}"#;
+    let mut host = limited(|config| config.limits.unsent_bytes = message.len());
+    host.conn.notify("a", Params::Absent).unwrap();
+    assert_eq!(host.conn.notify("m", Params::Absent), Err(Refusal::OutboxFull));
+    host.sent();
+    assert_eq!(host.events(), ["ready"]);
+    host.conn.notify("m", Params::Absent).unwrap();
+    assert_eq!(host.sent(), [message]);
+}
+
+#[test]
 fn g08_unsent_bytes_one_wake_up_follows_a_refusal() {
     let mut host = limited(|config| config.limits.unsent_bytes = 95);
     for method in ["a", "b", "c"] {

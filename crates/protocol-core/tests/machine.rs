@@ -8,7 +8,7 @@ use protocol_core::machine::{
     RequestInput, RequestPhase, RequestRefusal, StrayResponse,
 };
 use protocol_core::{
-    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Refusal,
+    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Grace, Refusal,
     RequestHandle, Settlement, StreamConnection, Timestamp, WireId,
 };
 
@@ -43,7 +43,9 @@ fn each_input_gives_its_actions() {
     let request = machine.receive_request(id.clone()).unwrap();
     assert_eq!(machine.receive_request(id.clone()), Err(RequestRefusal::DuplicateId));
     assert_eq!(actions(&mut machine), [Action::Deliver { request }]);
+    assert_eq!(machine.request_cause(request), None);
     machine.receive_cancel(&id, NOW);
+    assert_eq!(machine.request_cause(request), Some(Cause::Peer));
     assert_eq!(actions(&mut machine), [Action::MarkCancelled { request, cause: Cause::Peer }]);
     machine.respond(request).unwrap();
     assert_eq!(actions(&mut machine), [Action::SendResponse { request }]);
@@ -65,11 +67,16 @@ fn equal_machines_hash_equally_and_a_clone_goes_its_own_way() {
     assert_ne!(one, other);
     actions(&mut one);
     assert_eq!((&one, hash(&one)), (&other, hash(&other)));
-    // A call alone makes a difference, and so does a request.
-    let [mut calls, mut serves] = [one.clone(), one.clone()];
+    // A call alone makes a difference, and so does a request, and how far one has come.
+    let request = one.receive_request(WireId::from_token("7").unwrap()).unwrap();
+    let call = one.call(&CallOptions::default(), NOW).unwrap();
+    actions(&mut one);
+    let [mut calls, mut serves, mut sent, mut cancelled] = [(); 4].map(|()| one.clone());
     calls.call(&CallOptions::default(), NOW).unwrap();
-    serves.receive_request(WireId::from_token("7").unwrap()).unwrap();
-    for changed in [&mut calls, &mut serves] {
+    serves.receive_request(WireId::from_token("8").unwrap()).unwrap();
+    sent.transmitted(call);
+    cancelled.cancel_request(request, Cause::Internal, NOW);
+    for changed in [&mut calls, &mut serves, &mut sent, &mut cancelled] {
         actions(changed);
         assert_ne!(*changed, one);
         assert_ne!(hash(changed), hash(&one));
@@ -91,6 +98,41 @@ fn g10_a_refused_command_leaves_the_machine_as_it_was() {
     assert_eq!(machine.call(&child, NOW), Err(Refusal::UnknownParent));
     assert_eq!(machine.respond(request), Err(Refusal::AlreadyAnswered));
     assert_eq!(machine, before);
+}
+
+#[test]
+fn g10_a_token_is_taken_by_a_request_that_owes_its_answer_and_by_no_other() {
+    let mut machine = Machine::new(Config::new(Dialect::ERLMCP));
+    let token = |token| WireId::from_token(token).unwrap();
+    let [answered, begun] =
+        ["7", "8"].map(|id| machine.receive_request(WireId::from_token(id).unwrap()).unwrap());
+    // Its call keeps it, though it is answered.
+    machine.call(&CallOptions::default().parent(answered), NOW).unwrap();
+    machine.respond(answered).unwrap();
+    machine.begin_operation(begun, token("\"a\"")).unwrap();
+    actions(&mut machine);
+    let before = machine.clone();
+    for request in [answered, begun] {
+        let refused = machine.begin_operation(request, token("\"b\""));
+        assert_eq!(refused, Err(Refusal::AlreadyAnswered));
+    }
+    assert_eq!(machine, before);
+}
+
+#[test]
+fn g08_a_settled_call_leaves_nothing_of_its_options_behind() {
+    let second = core::time::Duration::from_secs(1);
+    let plain = CallOptions::default();
+    let fancy = plain.grace(Grace::Settle(second)).timeout(second).hard_cap(second);
+    let [after_plain, after_fancy] = [plain, fancy].map(|options| {
+        let mut machine = machine();
+        let call = machine.call(&options, NOW).unwrap();
+        machine.transmitted(call);
+        machine.receive_response(1, Answer::Result).unwrap();
+        actions(&mut machine);
+        machine
+    });
+    assert_eq!(after_plain, after_fancy);
 }
 
 // The tables

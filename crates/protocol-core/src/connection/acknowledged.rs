@@ -360,3 +360,20 @@ pub(super) fn reason<'m>(cargo: &mut Cargo<'m>) -> Option<Cow<'m, str>> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g12_a_number_that_is_issued_anew_is_no_longer_that_of_a_cancel() {
+        let mut cancels = OurCancels::default();
+        for number in [1, 2] {
+            cancels.unacknowledged.insert(number, None);
+            cancels.tokenless.insert(number);
+        }
+        cancels.reissued(1);
+        assert_eq!(cancels.unacknowledged, BTreeMap::from([(2, None)]));
+        assert_eq!(cancels.tokenless, BTreeSet::from([2]));
+    }
+}

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::{Cargo, Connection, Outgoing, ServerEnds, Session, put, write_reply};
+use super::{Cargo, Connection, Outgoing, ServerEnds, Session, write_reply};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Uncancellable};
@@ -14,6 +14,7 @@ use crate::event::{Params, Reply, TransmitKind};
 use crate::id::WireId;
 use crate::machine::{CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase};
 use crate::outbox::{Full, Staged};
+use crate::slot::put;
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
 use crate::wire::{decode, encode};

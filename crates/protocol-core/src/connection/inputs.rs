@@ -8,15 +8,14 @@ use super::acknowledged::Routed;
 use super::batches::BatchKey;
 use super::commands::uncancellable;
 use super::received::{EventQueue, Received};
-use super::{
-    Cargo, Connection, Delivery, Incoming, ServerEnds, Session, Special, put, write_reply,
-};
+use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, Special, write_reply};
 use crate::cause::CloseReason;
 use crate::config::RawCancels;
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
 use crate::machine::{Answer, PeerCancels, RequestRefusal, StrayResponse};
+use crate::slot::put;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{self, Asked, Origin};

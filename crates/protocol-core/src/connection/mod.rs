@@ -23,7 +23,7 @@ use crate::event::{Event, Outcome, Reply, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
 use crate::operations::{OperationId, OperationLimits, Operations};
 use crate::outbox::{Outbox, Staged, Ticket};
-use crate::slot::growth;
+
 use crate::time::Timestamp;
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::Response;
@@ -564,17 +564,6 @@ fn write_reply(
         None => encode::response(out, id, reply, dialect),
         Some(origin) => abp::response_to(out, origin, id, abp::Answer::Reply(reply), stamp),
     }
-}
-
-/// Puts a value into its slot.
-fn put<T>(slots: &mut Vec<Option<T>>, slot: usize, value: T) {
-    if slots.len() <= slot {
-        if slots.capacity() <= slot {
-            slots.reserve_exact(slot + growth(slot) - slots.len());
-        }
-        slots.resize_with(slot + 1, || None);
-    }
-    slots[slot] = Some(value);
 }
 
 fn outcome<'m>(settlement: Settlement, cause: Option<Cause>, cargo: &mut Cargo<'m>) -> Outcome<'m> {

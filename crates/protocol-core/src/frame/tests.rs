@@ -117,6 +117,7 @@ fn g09_a_broken_stream_stays_broken() {
         let Found { used, frame } = deframer.next(stream);
         assert!(matches!(frame, Frame::Broken(_)) && used == stream.len());
     }
+    assert_eq!(deframer.finish(b""), Frame::Partial, "and is not truncated too");
 }
 
 #[test]

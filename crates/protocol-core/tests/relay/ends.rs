@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_core::{CancelRule, Shutdown, Side};
+use protocol_core::{CancelRule, Shutdown, Side, TimerReason, Timestamp};
 
 use crate::bench::{
     Bench, between, between_all, between_cancelling, cancel, error, notification, request, result,
@@ -10,6 +10,11 @@ use crate::bench::{
 
 fn over(bench: &Bench, near: Side) -> (bool, bool) {
     (bench.relay.is_over(near), bench.relay.is_over(near.other()))
+}
+
+#[test]
+fn the_sides_are_named_as_they_are_seen_from_the_relay() {
+    assert_eq!(Side::BOTH.map(|side| side.to_string()), ["up", "down"]);
 }
 
 /// One request each way, both on their way.
@@ -59,8 +64,11 @@ fn g12_a_peer_that_never_answers_is_waited_for_only_so_long() {
         bench.receive(near, &cancel(bench.dialect(near), r#""n""#));
         bench.advance(Duration::from_secs(3_600));
         assert_eq!(bench.sent(near), [""; 0], "while its client waits, so do we");
+        assert_eq!(bench.relay.poll_timeout(), None);
         bench.hang_up(near);
         bench.sent(far);
+        let due = Timestamp::from_millis(3_630_000);
+        assert_eq!(bench.relay.poll_timeout(), Some((due, TimerReason::Grace)));
         bench.advance(Duration::from_secs(29));
         assert_eq!(over(bench, near), (false, false));
         bench.advance(Duration::from_secs(1));

@@ -123,6 +123,20 @@ fn g02_an_answer_that_waits_for_room_is_given_up_with_its_connection() {
 }
 
 #[test]
+fn g05_a_drain_ends_with_the_answer_that_waits_for_room() {
+    between(small, |bench, near, far| {
+        bench.receive(near, &request("1", "work"));
+        bench.sent(far);
+        bench.receive(far, &notification(&"x".repeat(ROOM - 60)));
+        bench.receive(far, r#"{"jsonrpc":"2.0","id":1,"error":1}"#);
+        bench.shutdown(Shutdown::Drain);
+        bench.events();
+        bench.send_one(near).expect("the notification");
+        assert_eq!(bench.events(), [format!("{near}: closed: shutdown")]);
+    });
+}
+
+#[test]
 fn g08_an_answer_that_could_never_fit_is_replaced_at_once() {
     between(small, |bench, near, far| {
         bench.receive(near, &request("1", "work"));
