@@ -3,7 +3,8 @@
 //!
 //! Each preset is a test. `tests/search/counts.txt` records how many states there are: a search that
 //! was cut short, or that reaches other states than it did, fails. `BLESS=1` rewrites it, in release
-//! mode. Debug builds search the small worlds only; `SEARCH=large` searches larger ones as well.
+//! mode. Debug builds search the small worlds only; `SEARCH=large` searches larger ones as well, which are
+//! compared as far as their counts were ever recorded.
 
 #[path = "search/counts.rs"]
 mod counts;

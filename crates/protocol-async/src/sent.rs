@@ -29,12 +29,12 @@ use crate::sync::{Arc, Weak};
 /// [`CallError::Refused`].
 #[must_use = "dropping it cancels the call"]
 pub struct SentRequest<T = Box<RawValue>> {
-    outcome: Outcome,
+    outcome: Whereabouts,
     result: PhantomData<fn() -> T>,
 }
 
 /// Where the outcome of a call is.
-enum Outcome {
+enum Whereabouts {
     /// With the connection, or still to come.
     There { lease: Arc<Lease>, call: CallId, slot: Slot },
     /// Here: the call was refused.
@@ -45,20 +45,20 @@ enum Outcome {
 
 impl<T> SentRequest<T> {
     pub(crate) fn sent(lease: Arc<Lease>, call: CallId, slot: Slot) -> Self {
-        Self { outcome: Outcome::There { lease, call, slot }, result: PhantomData }
+        Self { outcome: Whereabouts::There { lease, call, slot }, result: PhantomData }
     }
 
     pub(crate) fn refused(error: CallError) -> Self {
-        Self { outcome: Outcome::Here(Box::new(error)), result: PhantomData }
+        Self { outcome: Whereabouts::Here(Box::new(error)), result: PhantomData }
     }
 
     /// The call's id, whose number is what stands on the wire; `None` if it was refused.
     #[must_use]
     pub const fn id(&self) -> Option<CallId> {
         match self.outcome {
-            Outcome::There { call, .. } => Some(call),
-            Outcome::Taken(id) => id,
-            Outcome::Here(_) => None,
+            Whereabouts::There { call, .. } => Some(call),
+            Whereabouts::Taken(id) => id,
+            Whereabouts::Here(_) => None,
         }
     }
 
@@ -77,10 +77,10 @@ impl<T> SentRequest<T> {
     #[must_use]
     pub fn cancellation_handle(&self) -> CancellationHandle {
         CancellationHandle(match &self.outcome {
-            Outcome::There { lease, call, .. } => {
+            Whereabouts::There { lease, call, .. } => {
                 Target::Call { shared: Arc::downgrade(lease.shared()), call: *call }
             }
-            Outcome::Here(_) | Outcome::Taken(_) => Target::Nothing,
+            Whereabouts::Here(_) | Whereabouts::Taken(_) => Target::Nothing,
         })
     }
 
@@ -96,7 +96,7 @@ impl<T> SentRequest<T> {
         let key = marker.follow(Box::new(move |_| {
             handle.cancel_because(Cause::Parent);
         }));
-        if let (Some(key), Outcome::There { lease, slot, .. }) = (key, &self.outcome) {
+        if let (Some(key), Whereabouts::There { lease, slot, .. }) = (key, &self.outcome) {
             let settled = lease.shared().lock().outcomes.keep(*slot, key);
             drop(settled);
         }
@@ -105,26 +105,26 @@ impl<T> SentRequest<T> {
 
     fn hand_to(mut self, hand_over: HandOver) {
         let settled = match self.take_outcome() {
-            Outcome::There { lease, slot, .. } => {
+            Whereabouts::There { lease, slot, .. } => {
                 let handed = lease.shared().lock().outcomes.hand_over(slot, hand_over);
                 handed.map(drop)
             }
-            Outcome::Here(error) => Err((hand_over, Err(error))),
-            Outcome::Taken(_) => Ok(()),
+            Whereabouts::Here(error) => Err((hand_over, Err(error))),
+            Whereabouts::Taken(_) => Ok(()),
         };
         if let Err((hand_over, outcome)) = settled {
             contain(|| hand_over(outcome));
         }
     }
 
-    fn take_outcome(&mut self) -> Outcome {
-        let taken = Outcome::Taken(self.id());
+    fn take_outcome(&mut self) -> Whereabouts {
+        let taken = Whereabouts::Taken(self.id());
         mem::replace(&mut self.outcome, taken)
     }
 
     /// Gives up interest in the outcome, and does that about the call if it is in flight.
     fn leave<R>(&mut self, command: impl FnOnce(&mut Core, CallId, Timestamp) -> R) {
-        if let Outcome::There { lease, call, slot } = self.take_outcome() {
+        if let Whereabouts::There { lease, call, slot } = self.take_outcome() {
             let left = lease.shared().lock().outcomes.leave(slot);
             if left.is_ok() {
                 lease.shared().command(|core, now| command(core, call, now));
@@ -158,7 +158,7 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Outcome::There { lease, slot, .. } = &this.outcome {
+        if let Whereabouts::There { lease, slot, .. } = &this.outcome {
             let (outcome, replaced) = lease.shared().lock().outcomes.poll(*slot, cx.waker());
             // Dropping another task's waker may drop that task.
             drop(replaced);
@@ -167,7 +167,7 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
             return Poll::Ready(decode(outcome));
         }
         match this.take_outcome() {
-            Outcome::Here(error) => Poll::Ready(Err(*error)),
+            Whereabouts::Here(error) => Poll::Ready(Err(*error)),
             _ => panic!("a SentRequest was polled after it gave its outcome"),
         }
     }

@@ -454,7 +454,7 @@ impl State {
 
 /// What is left of an answered request: mostly a marker that another can have.
 fn keep(spare: &mut Vec<Cancellation>, mut entry: RequestEntry, after: &mut Afterwards) {
-    /// More than those are given back: 80 KiB of them.
+    /// More than those are given back.
     const KEPT: usize = 1024;
 
     let Some(mut marker) = entry.marker.take() else { return };

@@ -1,8 +1,8 @@
 //! G8: what does not fit is an answer or an event.
 
-use protocol_core::{CancelRule, Config, Shutdown};
+use protocol_core::{CancelRule, Config, Shutdown, Side};
 
-use crate::bench::{between, cancel, notification, request, result};
+use crate::bench::{Bench, between, cancel, notification, request, result};
 
 const ROOM: usize = 400;
 
@@ -93,15 +93,20 @@ fn g08_an_answer_that_does_not_fit_is_replaced_and_the_replacement_waits_for_roo
     });
 }
 
+/// What `asker` is to be answered waits for the room that a request to it takes.
+fn let_an_answer_wait(bench: &mut Bench, asker: Side, other: Side) {
+    bench.receive(asker, &request("9", "work"));
+    bench.sent(other);
+    bench.receive(other, &request("1", &"x".repeat(ROOM - 60)));
+    bench.receive(other, r#"{"jsonrpc":"2.0","id":1,"error":1}"#);
+    assert_eq!(bench.relay.connection(asker).machine().requests_in_flight(), 1, "it waits");
+}
+
 /// The only thing unsent is taken back, so nothing leaves that would make room.
 #[test]
 fn g02_an_answer_that_waits_for_room_is_given_when_the_room_is_made_by_a_withdrawal() {
     between(small, |bench, near, far| {
-        bench.receive(far, &request("9", "work"));
-        bench.sent(near);
-        bench.receive(near, &request("1", &"x".repeat(ROOM - 60)));
-        bench.receive(near, r#"{"jsonrpc":"2.0","id":1,"error":1}"#);
-        assert_eq!(bench.relay.connection(far).machine().requests_in_flight(), 1, "it waits");
+        let_an_answer_wait(bench, far, near);
         bench.hang_up(near);
         let answers = bench.sent(far);
         assert!(answers.len() == 1 && answers[0].contains(r#""id":9,"error""#), "{answers:?}");
@@ -112,11 +117,7 @@ fn g02_an_answer_that_waits_for_room_is_given_when_the_room_is_made_by_a_withdra
 #[test]
 fn g02_an_answer_that_waits_for_room_is_given_up_with_its_connection() {
     between(small, |bench, near, far| {
-        bench.receive(near, &request("1", "work"));
-        bench.sent(far);
-        bench.receive(far, &request("1", &"x".repeat(ROOM - 60)));
-        bench.receive(far, r#"{"jsonrpc":"2.0","id":1,"error":1}"#);
-        assert_eq!(bench.relay.connection(near).machine().requests_in_flight(), 1, "it waits");
+        let_an_answer_wait(bench, near, far);
         bench.shutdown(Shutdown::Abandon);
         assert_eq!(bench.in_flight(), [0; 4]);
     });
