@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
 use super::raw;
-use super::scan::{self, Name};
+use super::scan::{self, Json, Name};
 use crate::config::Limits;
 use crate::dialect::{Envelope, code};
 use crate::event::ErrorObject;
@@ -96,6 +96,11 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits)
             return Incoming::Unreadable(Violation::InvalidUtf8 { offset: error.valid_up_to() });
         }
     };
+    if envelope == Envelope::JsonRpc {
+        if let Some(message) = usual(text, limits.depth) {
+            return Incoming::One(message);
+        }
+    }
     let read = match text.trim_ascii_start().as_bytes().first() {
         Some(b'{') if envelope == Envelope::Abp => abp::message(text, limits).map(Incoming::One),
         Some(b'{') => {
@@ -105,6 +110,52 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits)
         _ => scan::is_value(text).then_some(Incoming::One(NO_OBJECT)),
     };
     read.unwrap_or_else(|| Incoming::Unreadable(Violation::Parse { offset: offset(text) }))
+}
+
+/// Reads a message as nearly every peer writes it: these members in this order, with no space around
+/// them and no escape in the method. Of any other, good or bad, [`Members`] makes what this would
+/// have made of it.
+#[inline]
+fn usual(text: &str, depth: usize) -> Option<Message<'_>> {
+    let json = Json::of(text);
+    let (mut id, mut at) = (None, json.literal(br#"{"jsonrpc":"2.0","#, 0)?);
+    if let Some(begin) = json.literal(br#""id":"#, at) {
+        let end = json.scalar(begin)?;
+        id = Some(&text[begin..end]);
+        at = json.literal(b",", end)?;
+    }
+    let mut nesting = 0;
+    let message = if let Some(begin) = json.literal(br#""method":"#, at) {
+        let (end, is_escaped) = json.string(begin)?;
+        if is_escaped {
+            return None;
+        }
+        let method = Cow::Borrowed(&text[begin + 1..end - 1]);
+        let mut params = None;
+        at = end;
+        if let Some(begin) = json.literal(br#","params":"#, at) {
+            at = json.nested(begin, &mut nesting).filter(|_| nesting > 0)?;
+            params = Some(raw::of(&text[begin..at]));
+        }
+        match id {
+            Some(id) => Message::Request { id, method, params },
+            None => Message::Notification { method, params },
+        }
+    } else {
+        id?;
+        let answer = if let Some(begin) = json.literal(br#""result":"#, at) {
+            at = json.value(begin, &mut nesting)?;
+            Response::Result(raw::of(&text[begin..at]))
+        } else {
+            let begin = json.literal(br#""error":"#, at)?;
+            let error;
+            (error, at, nesting) = error_at(text, begin)?;
+            Response::Error(error)
+        };
+        Message::Response { id, asked: None, answer: Ok(answer) }
+    };
+    let is_whole = json.literal(b"}", at)? == text.len();
+    (is_whole && nesting < depth).then_some(message)
 }
 
 /// Reads one member of a batch.
@@ -177,14 +228,7 @@ impl<'m> Members<'m> {
     /// Takes a text apart that is one object.
     fn read(text: &'m str) -> Option<Self> {
         let mut members = Self::default();
-        // So nearly every message begins.
-        members.depth = if text.starts_with(r#"{"jsonrpc":"2.0","#) {
-            members.jsonrpc = Some(VERSION);
-            let begin = r#"{"jsonrpc":"2.0","#.len();
-            scan::members(text, begin, |name, value| members.take(name, value))?
-        } else {
-            scan::object(text, |name, value| members.take(name, value))?
-        };
+        members.depth = scan::object(text, |name, value| members.take(name, value))?;
         Some(members)
     }
 
@@ -254,20 +298,28 @@ impl<'m> Members<'m> {
     }
 }
 
+/// The error object that a token is, if it is one.
 pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
+    error_at(token, 0).map(|(error, ..)| error)
+}
+
+/// The error object that begins at `begin`, where it ends, and its nesting.
+fn error_at(whole: &str, begin: usize) -> Option<(ErrorObject<'_>, usize, usize)> {
     let (mut code, mut message, mut data) = (None, None, None);
-    scan::object(token, |name, value| match name.decoded().as_deref() {
-        Some("code") => code = Some(value),
-        Some("message") => message = Some(value),
-        Some("data") => data = Some(value),
-        _ => {}
-    })?;
-    Some(ErrorObject {
-        raw: raw::of(token),
+    let (end, nesting) =
+        scan::object_at(whole, begin, |name, value| match name.decoded().as_deref() {
+            Some("code") => code = Some(value),
+            Some("message") => message = Some(value),
+            Some("data") => data = Some(value),
+            _ => {}
+        })?;
+    let error = ErrorObject {
+        raw: raw::of(&whole[begin..end]),
         code: code?.parse().ok()?,
         message: text(message?)?,
         data: data.map(raw::of),
-    })
+    };
+    Some((error, end, nesting))
 }
 
 /// Whether a response to one of our calls is the peer's word that it was cancelled.
@@ -296,4 +348,66 @@ fn offset(text: &str) -> usize {
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     let before: usize = lines.map(str::len).sum();
     (before + error.column().saturating_sub(1)).min(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    const USUAL: [&str; 9] = [
+        r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#,
+        r#"{"jsonrpc":"2.0","id":-7,"method":"bench/echo","params":{"text":"hello","a":[[1],{}]}}"#,
+        r#"{"jsonrpc":"2.0","id":"x\u0041","method":"","params":[]}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"long/enough/for/many/bytes","params":[1e3]}"#,
+        r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#,
+        r#"{"jsonrpc":"2.0","method":"exit"}"#,
+        r#"{"jsonrpc":"2.0","id":12,"result":null}"#,
+        r#"{"jsonrpc":"2.0","id":12,"result":{"a":[[[0]]]}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32800,"message":"no","data":{"a":[]}}}"#,
+    ];
+
+    /// What both make of a text, if the short way takes it.
+    fn both(text: &str, depth: usize) -> Option<[String; 2]> {
+        let short = format!("{:?}", usual(text, depth)?);
+        let long = Members::read(text).map(|members| members.message(depth));
+        Some([short, format!("{:?}", long.expect("it is JSON"))])
+    }
+
+    #[test]
+    fn the_short_way_says_what_the_long_way_says() {
+        for text in USUAL {
+            let [short, long] = both(text, 5).expect("so peers write");
+            assert_eq!(short, long, "{text}");
+            for at in 0..text.len() {
+                for piece in [
+                    "",
+                    "\"",
+                    "\\",
+                    "{",
+                    "}",
+                    "[",
+                    "]",
+                    ",",
+                    ":",
+                    " ",
+                    "0",
+                    "-",
+                    "n",
+                    "{}",
+                    ",\"id\":2",
+                ] {
+                    for depth in 1..=5 {
+                        for end in [at, at + 1] {
+                            let changed = format!("{}{piece}{}", &text[..at], &text[end..]);
+                            if let Some([short, long]) = both(&changed, depth) {
+                                assert_eq!(short, long, "{changed}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

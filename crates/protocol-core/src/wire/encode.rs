@@ -153,7 +153,13 @@ fn error(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&RawValue>) {
 pub(crate) fn raw(value: &RawValue, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(value.get().as_bytes());
-    let value = &mut out[start..];
+    if scan::has_control(value.get()) {
+        spaced(&mut out[start..]);
+    }
+}
+
+#[cold]
+fn spaced(value: &mut [u8]) {
     let mut from = 0;
     while let Some(at) = memchr2(b'\n', b'\r', &value[from..]) {
         value[from + at] = b' ';

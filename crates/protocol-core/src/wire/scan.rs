@@ -35,33 +35,32 @@ impl<'m> Name<'m> {
 /// Hands every member of a text that is one object to `take`, its value as the token it is; gives
 /// the nesting of the text, itself counted. `None` if it is no object.
 pub(super) fn object<'m>(text: &'m str, take: impl FnMut(Name<'m>, &'m str)) -> Option<usize> {
-    let json = Json(text.as_bytes());
-    let at = json.is(b'{', json.space(0))?;
-    match json.is(b'}', json.space(at)) {
-        Some(at) => json.end(at).map(|()| 1),
-        None => members(text, at, take),
-    }
+    let json = Json::of(text);
+    let (end, nesting) = object_at(text, json.space(0), take)?;
+    json.end(end).map(|()| nesting)
 }
 
-/// As [`object`], where the member that is to be read first begins at `at`, or behind space there.
-#[inline]
-pub(super) fn members<'m>(
+/// As [`object`], of the object that begins at `at`; gives where it ends too.
+pub(super) fn object_at<'m>(
     text: &'m str,
     at: usize,
     mut take: impl FnMut(Name<'m>, &'m str),
-) -> Option<usize> {
-    let json = Json(text.as_bytes());
-    let (mut at, mut deepest) = (json.space(at), 0);
+) -> Option<(usize, usize)> {
+    let json = Json::of(text);
+    let mut deepest = 0;
+    let (byte, mut at) = json.token(json.is(b'{', at)?)?;
+    if byte == b'}' {
+        return Some((at + 1, 1));
+    }
     loop {
         let (end, is_escaped) = json.string(at)?;
         let name = Name { token: &text[at..end], is_escaped };
         let begin = json.colon(end)?;
-        at = json.value(begin, &mut deepest)?;
-        take(name, &text[begin..at]);
-        at = json.space(at);
-        match json.0.get(at)? {
-            b',' => at = json.space(at + 1),
-            b'}' => return json.end(at + 1).map(|()| deepest + 1),
+        let end = json.value(begin, &mut deepest)?;
+        take(name, &text[begin..end]);
+        match json.token(end)? {
+            (b',', comma) => at = json.space(comma + 1),
+            (b'}', brace) => return Some((brace + 1, deepest + 1)),
             _ => return None,
         }
     }
@@ -69,7 +68,7 @@ pub(super) fn members<'m>(
 
 /// Hands every element of a text that is one array to `take`. `None` if it is no array.
 pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<()> {
-    let json = Json(text.as_bytes());
+    let json = Json::of(text);
     let mut at = json.is(b'[', json.space(0))?;
     at = json.space(at);
     if json.0.get(at) == Some(&b']') {
@@ -92,7 +91,7 @@ pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<
 
 /// Whether a text is one value.
 pub(super) fn is_value(text: &str) -> bool {
-    let json = Json(text.as_bytes());
+    let json = Json::of(text);
     json.value(json.space(0), &mut 0).and_then(|at| json.end(at)).is_some()
 }
 
@@ -110,6 +109,11 @@ pub(super) fn is_plain(text: &str) -> bool {
     }
 }
 
+/// Whether a text holds control characters. Looks at all of it, as fast as a machine can.
+pub(super) fn has_control(text: &str) -> bool {
+    text.as_bytes().iter().fold(false, |has, byte| has | (*byte < 0x20))
+}
+
 const fn is_special(byte: &u8) -> bool {
     *byte < 0x20 || *byte == b'"' || *byte == b'\\'
 }
@@ -117,9 +121,20 @@ const fn is_special(byte: &u8) -> bool {
 /// The bytes of a text. Each method takes where what it is named for should begin, and gives where
 /// that ends.
 #[derive(Clone, Copy)]
-struct Json<'m>(&'m [u8]);
+pub(super) struct Json<'m>(&'m [u8]);
 
-impl Json<'_> {
+impl<'m> Json<'m> {
+    #[inline]
+    pub(super) const fn of(text: &'m str) -> Self {
+        Self(text.as_bytes())
+    }
+
+    /// Exactly these bytes.
+    #[inline]
+    pub(super) fn literal(self, bytes: &[u8], at: usize) -> Option<usize> {
+        self.0.get(at..)?.starts_with(bytes).then_some(at + bytes.len())
+    }
+
     #[inline]
     fn is(self, byte: u8, at: usize) -> Option<usize> {
         (*self.0.get(at)? == byte).then_some(at + 1)
@@ -129,6 +144,18 @@ impl Json<'_> {
     #[inline]
     fn space(self, at: usize) -> usize {
         if self.0.get(at).is_some_and(|&byte| byte <= b' ') { self.some_space(at) } else { at }
+    }
+
+    /// The first byte that is no space, and where it is.
+    #[inline]
+    fn token(self, at: usize) -> Option<(u8, usize)> {
+        match *self.0.get(at)? {
+            byte if byte > b' ' => Some((byte, at)),
+            _ => {
+                let at = self.some_space(at);
+                Some((*self.0.get(at)?, at))
+            }
+        }
     }
 
     #[inline(never)]
@@ -152,7 +179,7 @@ impl Json<'_> {
 
     /// A value, with no space before it; counts its nesting, if it is the deepest.
     #[inline]
-    fn value(self, at: usize, deepest: &mut usize) -> Option<usize> {
+    pub(super) fn value(self, at: usize, deepest: &mut usize) -> Option<usize> {
         match self.0.get(at)? {
             b'{' | b'[' => self.nested(at, deepest),
             _ => self.scalar(at),
@@ -160,78 +187,73 @@ impl Json<'_> {
     }
 
     #[inline]
-    fn scalar(self, at: usize) -> Option<usize> {
+    pub(super) fn scalar(self, at: usize) -> Option<usize> {
         match self.0.get(at)? {
             b'"' => self.string(at).map(|(at, _)| at),
             b'-' => self.number(at + 1),
             b'0'..=b'9' => self.number(at),
-            b't' => self.word(b"true", at),
-            b'f' => self.word(b"false", at),
-            b'n' => self.word(b"null", at),
+            b't' => self.literal(b"true", at),
+            b'f' => self.literal(b"false", at),
+            b'n' => self.literal(b"null", at),
             _ => None,
         }
     }
 
-    fn word(self, word: &[u8], at: usize) -> Option<usize> {
-        self.0[at..].starts_with(word).then_some(at + word.len())
-    }
-
     /// An array or an object, without recursion: its nesting is the peer's choice.
-    fn nested(self, mut at: usize, deepest: &mut usize) -> Option<usize> {
+    pub(super) fn nested(self, at: usize, deepest: &mut usize) -> Option<usize> {
         let mut open = Open::default();
+        let (mut byte, mut at) = (*self.0.get(at)?, at);
         loop {
-            // A value begins here.
-            match *self.0.get(at)? {
-                bracket @ (b'{' | b'[') => {
-                    at = self.space(at + 1);
-                    *deepest = (*deepest).max(open.depth + 1);
-                    if *self.0.get(at)? == closing(bracket) {
-                        at += 1;
-                    } else {
-                        open.push(bracket);
-                        if bracket == b'{' {
-                            at = self.name(at)?;
-                        }
-                        continue;
-                    }
+            // A value begins here, or its name.
+            if open.last() == Some(b'{') {
+                (byte, at) = self.name(at)?;
+            }
+            if let bracket @ (b'{' | b'[') = byte {
+                (byte, at) = self.token(at + 1)?;
+                *deepest = (*deepest).max(open.depth + 1);
+                if byte != closing(bracket) {
+                    open.push(bracket);
+                    continue;
                 }
-                _ => at = self.scalar(at)?,
+                at += 1;
+            } else {
+                at = self.scalar(at)?;
             }
             // A value ended here.
             loop {
                 let Some(bracket) = open.last() else { return Some(at) };
-                at = self.space(at);
-                let byte = *self.0.get(at)?;
-                at += 1;
+                (byte, at) = self.token(at)?;
                 if byte == b',' {
-                    at = self.space(at);
-                    if bracket == b'{' {
-                        at = self.name(at)?;
-                    }
+                    (byte, at) = self.token(at + 1)?;
                     break;
                 }
                 if byte != closing(bracket) {
                     return None;
                 }
+                at += 1;
                 open.pop();
             }
         }
     }
 
-    /// The name of a member and its colon.
+    /// The name of a member and its colon; gives how its value begins, and where.
     #[inline]
-    fn name(self, at: usize) -> Option<usize> {
+    fn name(self, at: usize) -> Option<(u8, usize)> {
         let (at, _) = self.string(at)?;
-        self.colon(at)
+        match self.token(at)? {
+            (b':', at) => self.token(at + 1),
+            _ => None,
+        }
     }
 
     /// A string, and whether it holds escapes.
     #[inline]
-    fn string(self, at: usize) -> Option<(usize, bool)> {
+    pub(super) fn string(self, at: usize) -> Option<(usize, bool)> {
         let begin = self.is(b'"', at)?;
         // Most strings are short: first by eight bytes, and only then by all the machine can.
         let at = match self.special_in_eight(begin) {
-            Some(8) | None => self.plain(begin),
+            Some(8) => self.plain(begin + 8),
+            None => self.plain(begin),
             Some(plain) => begin + plain,
         };
         match self.0.get(at)? {
@@ -296,11 +318,19 @@ impl Json<'_> {
     /// A number behind its sign.
     #[inline]
     fn number(self, at: usize) -> Option<usize> {
-        let mut at = match self.0.get(at)? {
+        let at = match self.0.get(at)? {
             b'0' => at + 1,
             _ => self.digits(at)?,
         };
-        if self.0.get(at) == Some(&b'.') {
+        match self.0.get(at) {
+            Some(b'.' | b'e' | b'E') => self.fraction(at),
+            _ => Some(at),
+        }
+    }
+
+    /// A fraction, an exponent, or both.
+    fn fraction(self, mut at: usize) -> Option<usize> {
+        if self.0[at] == b'.' {
             at = self.digits(at + 1)?;
         }
         if let Some(b'e' | b'E') = self.0.get(at) {
@@ -342,19 +372,25 @@ const fn special(chunk: u64) -> u64 {
 }
 
 /// The brackets that are open, a bit for each.
-#[derive(Default)]
 struct Open {
     depth: usize,
-    /// The innermost ones, the lowest bit last: 1 for an object.
+    /// The innermost ones, the lowest bit last: 1 for an object. Above them stands a 1.
     last: u64,
-    /// 64 more each, the innermost last.
+    /// Full words, the innermost last.
     others: Vec<u64>,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self { depth: 0, last: 1, others: Vec::new() }
+    }
 }
 
 impl Open {
     fn push(&mut self, bracket: u8) {
-        if self.depth > 0 && self.depth % 64 == 0 {
+        if self.last >> 63 == 1 {
             self.others.push(self.last);
+            self.last = 1;
         }
         self.depth += 1;
         self.last = self.last << 1 | u64::from(bracket == b'{');
@@ -363,8 +399,8 @@ impl Open {
     fn pop(&mut self) {
         self.depth -= 1;
         self.last >>= 1;
-        if self.depth > 0 && self.depth % 64 == 0 {
-            self.last = self.others.pop().expect("push put it there");
+        if self.last == 1 {
+            self.last = self.others.pop().unwrap_or(1);
         }
     }
 
