@@ -359,6 +359,9 @@ impl Relay {
 
     /// Gives the answers that are owed, as far as there is room; says whether there was any.
     fn pay(&mut self, side: Side) -> bool {
+        if self.hop(side).owed.is_empty() {
+            return false;
+        }
         let mut owed = mem::take(&mut self.hop_mut(side).owed);
         let before = owed.len();
         while let Some((request, reply)) = owed.front() {
