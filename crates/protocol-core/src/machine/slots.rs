@@ -65,7 +65,15 @@ impl<T: Hash> Hash for Slots<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calls::Call;
+    use super::super::requests::Request;
     use super::*;
+
+    #[test]
+    fn g08_entries_are_small() {
+        assert_eq!(size_of::<Call>(), 16);
+        assert_eq!(size_of::<Request>(), 32);
+    }
 
     #[test]
     fn g08_a_large_table_has_at_most_a_quarter_of_room_to_spare() {
