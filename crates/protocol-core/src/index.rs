@@ -132,7 +132,9 @@ impl<K: Key> Index<K> {
     }
 
     fn grow<B: Borrow<K>>(&mut self, key_of: impl Fn(u32) -> B) {
-        let len = self.places.len() + growth(self.places.len());
+        let len = self.places.len();
+        // More than other tables, for every key is hashed anew.
+        let len = len + growth(len).max(len / 4);
         let places = mem::replace(&mut self.places, vec![FREE; len]);
         // The golden ratio is what leaves the widest gaps, however many rounds there are.
         self.stride = u64::MAX / (len as u64 / 4 * 1000 + 618) * 1000;
