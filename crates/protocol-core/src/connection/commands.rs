@@ -209,12 +209,13 @@ impl<O, I: Default> Connection<O, I> {
         let (machine, limit) = (&self.machine, self.stage_limit());
         let id = machine.request_id(request).expect("it has a phase").token();
         let (dialect, stamp) = (&machine.config().dialect, self.stamp());
-        let to = (self.incoming[request.slot()].as_ref().expect(UNANSWERED).origin(), id);
+        let special = self.specials.get(request.slot());
+        let (batch, declares) = special.map_or((None, None), |it| (it.batch, it.declares));
+        let to = (special.and_then(|special| special.origin.as_deref()), id);
         let staged = self.outbox.stage(limit, |out| write_reply(out, to, reply, dialect, stamp));
         let message = staged.map_err(|full| self.refuse_answer(request, full))?;
         self.machine.respond(request).expect("it is unanswered");
-        let incoming = self.incoming[request.slot()].as_ref().expect(UNANSWERED);
-        let (batch, declares, session) = (incoming.batch, incoming.declares(), incoming.session);
+        let session = self.incoming[request.slot()].as_ref().expect(UNANSWERED).session;
         if session == Session::Open && matches!(reply, Reply::Result(_)) {
             self.session = Session::Open;
         }
@@ -273,7 +274,8 @@ impl<O, I: Default> Connection<O, I> {
     /// Carries out how a request was settled, and gives its data back.
     fn release(&mut self, request: RequestHandle, cargo: Cargo<'static>) -> I {
         let incoming = self.incoming[request.slot()].take().expect(UNANSWERED);
-        if let Some(operation) = incoming.operation() {
+        let special = self.specials.take(request.slot());
+        if let Some(operation) = special.as_ref().and_then(|special| special.operation) {
             // It is live as long as its request is.
             let _ = self.operations.finish(operation);
         }
@@ -283,7 +285,7 @@ impl<O, I: Default> Connection<O, I> {
             self.withheld.forget(request);
         }
         self.carry_out_command(cargo);
-        if let Some(batch) = incoming.batch {
+        if let Some(batch) = special.and_then(|special| special.batch) {
             self.settle_member(batch);
         }
         incoming.data
@@ -317,8 +319,8 @@ impl<O, I: Default> Connection<O, I> {
     /// The answer of a batch member that only the end of its own batch could make room for is too
     /// large: waiting would be for ever.
     fn refuse_answer(&mut self, request: RequestHandle, full: Full) -> Refusal {
-        let incoming = self.incoming[request.slot()].as_ref();
-        let is_member = incoming.is_some_and(|incoming| incoming.batch.is_some());
+        let special = self.specials.get(request.slot());
+        let is_member = special.is_some_and(|special| special.batch.is_some());
         if is_member && full.len > self.stage_limit() {
             return Refusal::TooLarge;
         }

@@ -8,7 +8,8 @@ use super::acknowledged::Routed;
 use super::batches::BatchKey;
 use super::commands::uncancellable;
 use super::received::{EventQueue, Received};
-use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, Special, write_reply};
+use super::special::Special;
+use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, write_reply};
 use crate::cause::CloseReason;
 use crate::config::RawCancels;
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
@@ -198,21 +199,21 @@ impl<O, I: Default> Connection<O, I> {
                     self.withheld.watch(rules, handle, params, longest);
                 }
                 let special = Special {
+                    batch,
                     declares: self.negotiation.client_declares(method, params),
                     origin,
                     starts: self.config().dialect.starts_operation(method),
                     operation: None,
                 };
+                self.specials.put(handle.slot(), special);
                 let server_ends = match self.config().role {
                     Role::Client => ServerEnds::No,
                     Role::Server => ServerEnds::of(self.config(), Role::Client, method),
                 };
                 let incoming = Incoming {
                     data: I::default(),
-                    batch,
                     server_ends,
                     session: self.config().dialect.session.after(method),
-                    special: special.boxed(),
                 };
                 put(&mut self.incoming, handle.slot(), incoming);
                 self.machine.receive_early_cancel(handle, now);

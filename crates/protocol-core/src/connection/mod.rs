@@ -8,6 +8,7 @@ mod negotiation;
 mod operations;
 mod progress;
 mod received;
+mod special;
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -21,7 +22,7 @@ use crate::config::Config;
 use crate::dialect::{CancelRule, Cancellers, Dialect, Role};
 use crate::event::{Event, Outcome, Reply, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
-use crate::operations::{OperationId, OperationLimits, Operations};
+use crate::operations::{OperationLimits, Operations};
 use crate::outbox::{Outbox, Staged, Ticket};
 
 use crate::time::Timestamp;
@@ -30,11 +31,11 @@ use crate::wire::decode::Response;
 use crate::wire::{abp, encode};
 use acknowledged::{CancelRequest, OurCancels, reason};
 use batches::{BatchKey, Batches};
-use commands::UNANSWERED;
 use negotiation::{Conclusion, Declared, Negotiation};
 use progress::ProgressTokens;
 use received::EventQueue;
 pub use received::Received;
+use special::Specials;
 
 /// One JSON-RPC connection on whole messages.
 ///
@@ -88,6 +89,7 @@ pub struct Connection<O, I = ()> {
     outgoing: Vec<Option<Outgoing<O>>>,
     /// By the slot of the request. Invariant: an entry for each unanswered request, and no other.
     incoming: Vec<Option<Incoming<I>>>,
+    specials: Specials,
     batches: Batches,
     /// Of the calls that have an idle timeout.
     progress: ProgressTokens<CallId>,
@@ -151,47 +153,8 @@ impl ServerEnds {
 #[derive(Clone, Debug)]
 struct Incoming<I> {
     data: I,
-    batch: Option<BatchKey>,
     server_ends: ServerEnds,
     session: Session,
-    /// Invariant: not there if nothing is in it.
-    special: Option<Box<Special>>,
-}
-
-/// What few requests have: apart, so that the others are small.
-#[derive(Clone, Debug)]
-struct Special {
-    /// What the peer declares with this request, if it is the exchange of capabilities.
-    declares: Option<Declared>,
-    /// Where the answer goes, in an envelope that says more than the id.
-    origin: Option<Box<Origin>>,
-    /// The type of the operation that it may start.
-    starts: Option<&'static str>,
-    /// The operation that it started, whose token was its answer.
-    operation: Option<OperationId>,
-}
-
-impl Special {
-    fn boxed(self) -> Option<Box<Self>> {
-        let Self { declares, origin, starts, operation } = &self;
-        let is_there =
-            declares.is_some() || origin.is_some() || starts.is_some() || operation.is_some();
-        is_there.then(|| Box::new(self))
-    }
-}
-
-impl<I> Incoming<I> {
-    fn origin(&self) -> Option<&Origin> {
-        self.special.as_deref()?.origin.as_deref()
-    }
-
-    fn declares(&self) -> Option<Declared> {
-        self.special.as_deref()?.declares
-    }
-
-    fn operation(&self) -> Option<OperationId> {
-        self.special.as_deref()?.operation
-    }
 }
 
 /// What an input brought along for the actions that it leads to.
@@ -228,6 +191,7 @@ impl<O, I: Default> Connection<O, I> {
             outbox: Outbox::default(),
             outgoing: Vec::new(),
             incoming: Vec::new(),
+            specials: Specials::default(),
             batches: Batches::default(),
             progress: ProgressTokens::new(),
             withheld: ProgressTokens::new(),
@@ -584,5 +548,16 @@ fn outcome<'m>(settlement: Settlement, cause: Option<Cause>, cargo: &mut Cargo<'
         (Settlement::ConnectionLost, Some(cause), _) => Outcome::ConnectionLost { cause },
         (Settlement::Malformed, ..) => Outcome::Malformed,
         (settlement, ..) => unreachable!("{settlement:?} comes with its cause or its response"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g08_what_is_kept_for_each_request_in_flight_is_small() {
+        assert_eq!(size_of::<Option<Outgoing<()>>>(), 8);
+        assert_eq!(size_of::<Option<Incoming<()>>>(), 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use super::{Connection, Incoming, UNANSWERED};
+use super::Connection;
 use crate::cause::Cause;
 use crate::dialect::{CancelRule, CancelTarget};
 use crate::error::Refusal;
@@ -32,20 +32,19 @@ impl<O, I: Default> Connection<O, I> {
         if !phase.is_some_and(crate::RequestPhase::is_unanswered) {
             return Err(Refusal::AlreadyAnswered);
         }
-        let incoming = self.incoming[request.slot()].as_ref().expect(UNANSWERED);
-        let starts = incoming.special.as_deref().and_then(|special| special.starts);
-        let method = starts.ok_or(Refusal::NoOperation)?;
+        let special = self.specials.get(request.slot()).ok_or(Refusal::NoOperation)?;
+        let method = special.starts.ok_or(Refusal::NoOperation)?;
         let CancelRule::Request { target: CancelTarget::Operation { token: member, .. }, .. } =
             self.config().dialect.cancel
         else {
             return Err(Refusal::NoOperation);
         };
-        if incoming.operation().is_some() {
+        if special.operation.is_some() {
             return Err(Refusal::AlreadyAnswered);
         }
         let token = OperationToken::from_bytes(entropy);
         let is_withheld = self.machine.withholds_answer(request);
-        let batch = incoming.batch;
+        let batch = special.batch;
         let id = self.machine.request_id(request).expect("it has a phase").clone();
         let staged = self.stage(|out| {
             encode::result(out, id.token(), |out| {
@@ -58,11 +57,10 @@ impl<O, I: Default> Connection<O, I> {
         }
         let kind = self.operations.kind(method, Cleanup::NotNeeded);
         let operation = self.operations.register(kind, entropy, request, self.now);
-        let incoming = self.incoming[request.slot()].as_mut().expect(UNANSWERED);
-        if let Some(special) = &mut incoming.special {
+        if let Some(special) = self.specials.get_mut(request.slot()) {
             special.operation = operation.ok();
+            special.batch = None;
         }
-        incoming.batch = None;
         match batch {
             // Nothing is sent once the connection is abandoned (G7).
             _ if is_withheld => self.outbox.discard(staged),
@@ -89,8 +87,8 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Tells the client that an operation of its was cancelled.
     pub(super) fn tell_of_cancel(&mut self, request: RequestHandle, cause: Cause) {
-        let incoming = self.incoming.get(request.slot()).and_then(Option::as_ref);
-        let Some(operation) = incoming.and_then(Incoming::operation) else { return };
+        let special = self.specials.get(request.slot());
+        let Some(operation) = special.and_then(|special| special.operation) else { return };
         let reason = match cause {
             Cause::Peer | Cause::Caller => CancelReason::ClientRequested,
             Cause::Deadline | Cause::IdleTimeout | Cause::HardCap => CancelReason::Timeout,

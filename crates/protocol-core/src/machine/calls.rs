@@ -175,10 +175,10 @@ fn numbers(entries: &Slots<Call>) -> impl Fn(u32) -> u32 {
     |slot| number_of(entries.get(slot).expect("the index holds no other slots").serial)
 }
 
-/// Wire numbers count: those in a row are near each other, each with a free place beside it.
+/// Wire numbers count.
 impl Key for u32 {
     fn spread(&self) -> u64 {
-        u64::from(*self) * 2
+        u64::from(*self)
     }
 }
 

@@ -92,6 +92,9 @@ impl<T: Copy> RecentIds<T> {
 
     /// What was remembered of the id; it is forgotten now.
     pub(crate) fn take(&mut self, id: &WireId) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
         let with = self.ids.remove(id)?;
         self.order.retain(|other| other != id);
         Some(with)

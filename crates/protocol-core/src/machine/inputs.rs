@@ -65,8 +65,8 @@ impl Machine {
     /// Marks a new request cancelled, if its cancel came before it.
     pub fn receive_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {
         let Some(entry) = self.requests.get(request) else { return };
-        let id = entry.id.clone();
-        if self.early.take(&id).is_some() {
+        if self.early.take(&entry.id).is_some() {
+            let id = entry.id.clone();
             self.receive_cancel(&id, now);
         }
     }
