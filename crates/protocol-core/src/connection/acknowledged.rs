@@ -49,8 +49,12 @@ pub(super) struct OurCancels {
 impl OurCancels {
     /// A number names a new call.
     pub(super) fn reissued(&mut self, number: u32) {
-        self.unacknowledged.remove(&number);
-        self.tokenless.remove(&number);
+        if !self.unacknowledged.is_empty() {
+            self.unacknowledged.remove(&number);
+        }
+        if !self.tokenless.is_empty() {
+            self.tokenless.remove(&number);
+        }
     }
 
     /// Whether a call waits for the answer to the cancel with this number.
@@ -118,7 +122,8 @@ impl<O, I: Default> Connection<O, I> {
         events: &mut EventQueue<'m, O>,
     ) {
         let CancelRule::Request { target, .. } = self.config().dialect.cancel else { return };
-        let (limit, stamp, dialect) = (self.stage_limit(), self.stamp(), self.config().dialect);
+        let (limit, stamp) = (self.stage_limit(), self.stamp());
+        let config = self.machine.config();
         let id = request.id.token();
         let staged = self.outbox.stage(limit, |out| match (target, &request.origin) {
             (CancelTarget::Id { member }, origin) => {
@@ -140,7 +145,7 @@ impl<O, I: Default> Connection<O, I> {
                 _ => {
                     let (code, message) = OPERATION_NOT_FOUND;
                     let reply = Reply::Error { code, message, data: None };
-                    encode::response(out, id, reply, &dialect);
+                    encode::response(out, id, reply, &config.dialect);
                 }
             },
         });

@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::{Cargo, Connection, Outgoing, ServerEnds, Session, write_reply};
+use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session, stamp, write_reply};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Uncancellable};
 use crate::error::{Refusal, SendError};
 use crate::event::{Params, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase};
+use crate::machine::{Action, CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase};
 use crate::outbox::{Full, Staged};
 use crate::slot::put;
 use crate::time::Timestamp;
@@ -36,7 +36,10 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
     ) -> Result<CallId, SendError<O>> {
         let envelope = self.config().dialect.envelope;
-        let asked = Asked::by(method);
+        let asked = match envelope {
+            Envelope::JsonRpc => Asked::Other,
+            Envelope::Abp => Asked::by(method),
+        };
         let is_payload = envelope == Envelope::Abp && asked == Asked::Other;
         let params = match structured(params, is_payload) {
             Ok(params) => params,
@@ -47,15 +50,21 @@ impl<O, I: Default> Connection<O, I> {
             Ok(number) => number,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        let stamp = self.stamp();
-        let staged = match self.stage(|out| match envelope {
+        let (limit, config) = (self.stage_limit(), self.machine.config());
+        let now_said = self.now;
+        let staged = match self.outbox.stage(limit, |out| match envelope {
             Envelope::JsonRpc => encode::request(out, number, method, params),
-            Envelope::Abp => abp::request(out, number, method, params, options.timeout, stamp),
+            Envelope::Abp => {
+                let stamp = stamp(config, now_said);
+                abp::request(out, number, method, params, options.timeout, stamp);
+            }
         }) {
             Ok(staged) => staged,
-            Err(reason) => return Err(SendError { reason, data }),
+            Err(full) => return Err(SendError { reason: self.promise_room(full), data }),
         };
         let call = self.machine.call(&options, now).expect("admit_call said so");
+        self.machine.take_action(Action::SendRequest { call, number });
+        let unsent = Some(self.outbox.commit(staged, TransmitKind::Request, Some(call)));
         let params = params.raw();
         if let Some(why) = uncancellable(&self.config().dialect, (asked, method), params) {
             self.machine.refuse_cancels_of(call, why);
@@ -75,9 +84,9 @@ impl<O, I: Default> Connection<O, I> {
         put(
             &mut self.outgoing,
             call.slot(),
-            Outgoing { data, unsent: None, declares, server_ends, session, asked },
+            Outgoing { data, unsent, declares, server_ends, session, asked },
         );
-        self.carry_out_command(Cargo::Staged { message: staged, batch: None, concludes: None });
+        self.carry_out_command(Cargo::Nothing);
         Ok(call)
     }
 
@@ -204,27 +213,42 @@ impl<O, I: Default> Connection<O, I> {
         }
         if self.machine.withholds_answer(request) {
             self.machine.respond(request).expect("it is unanswered");
-            return Ok(self.release(request, Cargo::Nothing));
+            return Ok(self.release_silently(request));
         }
         let (machine, limit) = (&self.machine, self.stage_limit());
         let id = machine.request_id(request).expect("it has a phase").token();
-        let (dialect, stamp) = (&machine.config().dialect, self.stamp());
+        let (config, now) = (machine.config(), self.now);
         let to = (self.incoming[request.slot()].as_ref().expect(UNANSWERED).origin(), id);
-        let staged = self.outbox.stage(limit, |out| write_reply(out, to, reply, dialect, stamp));
+        let staged = self.outbox.stage(limit, |out| write_reply(out, to, reply, config, now));
         let message = staged.map_err(|full| self.refuse_answer(request, full))?;
         self.machine.respond(request).expect("it is unanswered");
-        let incoming = self.incoming[request.slot()].as_ref().expect(UNANSWERED);
-        let (batch, declares, session) = (incoming.batch, incoming.declares(), incoming.session);
-        if session == Session::Open && matches!(reply, Reply::Result(_)) {
+        self.machine.take_action(Action::SendResponse { request });
+        let incoming = self.incoming[request.slot()].take().expect(UNANSWERED);
+        if incoming.session == Session::Open && matches!(reply, Reply::Result(_)) {
             self.session = Session::Open;
         }
-        let concludes = match (declares, reply) {
+        let concludes = match (incoming.declares(), reply) {
             (Some(client), Reply::Result(result)) => {
                 self.negotiation.conclusion(Role::Server, client, result)
             }
             _ => None,
         };
-        Ok(self.release(request, Cargo::Staged { message, batch, concludes }))
+        match incoming.batch {
+            None => {
+                let ticket = self.outbox.commit(message, TransmitKind::Response, None);
+                if let Some(conclusion) = concludes {
+                    self.negotiation.queued(&mut self.machine, conclusion, ticket);
+                }
+            }
+            Some(batch) => {
+                if let Some(conclusion) = concludes {
+                    self.negotiation.kept_back(batch, conclusion);
+                }
+                self.keep_back(batch, message);
+            }
+        }
+        self.withheld.forget(request);
+        Ok(self.release(incoming))
     }
 
     /// Ends a request of the client's that the dialect lets the server end, without an answer: the
@@ -267,22 +291,23 @@ impl<O, I: Default> Connection<O, I> {
             self.outbox.commit(staged, TransmitKind::Cancel, None);
         }
         self.machine.end_request(request).expect("it is unanswered");
-        Ok(self.release(request, Cargo::Nothing))
+        Ok(self.release_silently(request))
     }
 
-    /// Carries out how a request was settled, and gives its data back.
-    fn release(&mut self, request: RequestHandle, cargo: Cargo<'static>) -> I {
+    /// As [`release`](Self::release), of a request that gets no answer.
+    fn release_silently(&mut self, request: RequestHandle) -> I {
         let incoming = self.incoming[request.slot()].take().expect(UNANSWERED);
+        self.withheld.retire(request, self.config().limits.abandoned_ids);
+        self.release(incoming)
+    }
+
+    /// Carries out what else a settled request leads to, and gives its data back.
+    fn release(&mut self, incoming: Incoming<I>) -> I {
         if let Some(operation) = incoming.operation() {
             // It is live as long as its request is.
             let _ = self.operations.finish(operation);
         }
-        if matches!(cargo, Cargo::Nothing) {
-            self.withheld.retire(request, self.config().limits.abandoned_ids);
-        } else {
-            self.withheld.forget(request);
-        }
-        self.carry_out_command(cargo);
+        self.carry_out_command(Cargo::Nothing);
         if let Some(batch) = incoming.batch {
             self.settle_member(batch);
         }

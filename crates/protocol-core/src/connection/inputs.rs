@@ -10,11 +10,11 @@ use super::commands::uncancellable;
 use super::received::{EventQueue, Received};
 use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, Special, write_reply};
 use crate::cause::CloseReason;
-use crate::config::RawCancels;
+use crate::config::{Config, RawCancels};
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{Answer, PeerCancels, RequestRefusal, StrayResponse};
+use crate::machine::{Action, Answer, PeerCancels, RequestRefusal, StrayResponse};
 use crate::slot::put;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
@@ -26,15 +26,16 @@ impl<O, I: Default> Connection<O, I> {
     /// returns, a cancelled request is marked (G3). Infallible: bad input is an event (G9).
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Received<'m, O> {
         self.pass(now);
-        let mut events = self.take_events();
+        // Made where it is returned: moving it takes time.
+        let mut received = Received { message: Some(message), events: self.take_events() };
         if !self.machine.is_closed() {
             if message.len() > self.config().limits.message_bytes {
-                self.refuse_too_large(&mut events);
+                self.refuse_too_large(&mut received.events);
             } else {
-                self.take(message, now, &mut events);
+                self.take(message, now, &mut received.events);
             }
         }
-        Received { message: Some(message), events }
+        received
     }
 
     /// Fires every timer that is due.
@@ -84,15 +85,15 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp, events: &mut EventQueue<'m, O>) {
-        let limits = self.config().limits;
-        match decode::incoming(bytes, self.config().dialect.envelope, &limits) {
+        let Config { dialect, limits, .. } = self.config();
+        match decode::incoming(bytes, dialect.envelope, limits) {
             decode::Incoming::One(message) => self.take_message(message, None, now, events),
             decode::Incoming::Unreadable(violation) => {
                 let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
                 self.refuse(None, None, error, violation, None, events);
             }
             decode::Incoming::Batch(members) => {
-                let dialect = self.config().dialect;
+                let Config { dialect, limits, .. } = self.config();
                 let is_refused =
                     dialect.batches == BatchRule::Refused || dialect.envelope == Envelope::Abp;
                 let violation = if is_refused {
@@ -100,10 +101,11 @@ impl<O, I: Default> Connection<O, I> {
                 } else if members.is_empty() || members.len() > limits.batch_members {
                     Violation::BatchSize
                 } else {
+                    let depth = limits.depth;
                     let batch = self.batches.open();
                     self.machine.begin_batch();
                     for member in members {
-                        let message = decode::member(member, limits.depth);
+                        let message = decode::member(member, depth);
                         self.take_message(message, Some(batch), now, events);
                     }
                     self.machine.end_batch();
@@ -123,36 +125,36 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
         events: &mut EventQueue<'m, O>,
     ) {
-        match message {
+        let request = match message {
             Message::Request { id, method, params } => {
-                let delivery = Delivery { id, method, params, options: None, origin: None };
-                self.take_request(delivery, batch, now, events);
+                Delivery { id, method, params, options: None, origin: None }
             }
             Message::Abp { origin, id, method, params, options } => {
-                let delivery = Delivery { id, method, params, options, origin: Some(origin) };
-                self.take_request(delivery, batch, now, events);
+                Delivery { id, method, params, options, origin: Some(origin) }
             }
             Message::Notification { method, params } => {
-                self.take_notification(method, params, now, events);
+                return self.take_notification(method, params, now, events);
             }
             Message::Response { id, asked, answer } => {
-                self.take_response(id, asked, answer, events);
+                return self.take_response(id, asked, answer, events);
             }
             Message::Neither { id, problem } if self.is_in_flight(id) => {
-                self.take_response(id, None, Err(problem), events);
+                return self.take_response(id, None, Err(problem), events);
             }
             Message::Neither { id, problem } | Message::Invalid { id, problem } => {
-                self.refuse_invalid(id, None, problem, batch, events);
+                return self.refuse_invalid(id, None, problem, batch, events);
             }
             Message::InvalidAbp { origin, id, problem } => {
-                self.refuse_invalid(id, Some(&origin), problem, batch, events);
+                return self.refuse_invalid(id, Some(&origin), problem, batch, events);
             }
             Message::InvalidNotification { problem } => {
-                self.report(Violation::InvalidNotification { problem }, None, events);
+                return self.report(Violation::InvalidNotification { problem }, None, events);
             }
-        }
+        };
+        self.take_request(request, batch, now, events);
     }
 
+    #[inline]
     fn take_request<'m>(
         &mut self,
         mut request: Delivery<'m>,
@@ -183,8 +185,9 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         let overload = (overload_code, "The request was refused: too much is in flight");
-        let (error, violation) = match self.machine.receive_request(id.clone()) {
+        let (error, violation) = match self.machine.receive_request(id) {
             Ok(handle) => {
+                self.machine.take_action(Action::Deliver { request: handle });
                 if let Some(batch) = batch {
                     self.batches.add_member(batch);
                 }
@@ -197,12 +200,9 @@ impl<O, I: Default> Connection<O, I> {
                     let longest = self.config().limits.id_bytes;
                     self.withheld.watch(rules, handle, params, longest);
                 }
-                let special = Special {
-                    declares: self.negotiation.client_declares(method, params),
-                    origin,
-                    starts: self.config().dialect.starts_operation(method),
-                    operation: None,
-                };
+                let declares = self.negotiation.client_declares(method, params);
+                let starts = self.config().dialect.starts_operation(method);
+                let special = Special::new(declares, origin, starts);
                 let server_ends = match self.config().role {
                     Role::Client => ServerEnds::No,
                     Role::Server => ServerEnds::of(self.config(), Role::Client, method),
@@ -212,11 +212,13 @@ impl<O, I: Default> Connection<O, I> {
                     batch,
                     server_ends,
                     session: self.config().dialect.session.after(method),
-                    special: special.boxed(),
+                    special,
                 };
                 put(&mut self.incoming, handle.slot(), incoming);
+                let Delivery { id, method, params, options, .. } = request;
+                self.tell(events, Event::Request { request: handle, id, method, params, options });
                 self.machine.receive_early_cancel(handle, now);
-                return self.carry_out(Cargo::Request(request), events);
+                return self.carry_out(Cargo::Nothing, events);
             }
             Err(RequestRefusal::DuplicateId) => (DUPLICATE_ID, Violation::DuplicateId),
             Err(RequestRefusal::TooManyRequests) => (overload, Violation::TooManyRequests),
@@ -225,7 +227,8 @@ impl<O, I: Default> Connection<O, I> {
                 (error, Violation::RequestAfterShutdown)
             }
         };
-        self.refuse(Some(id), origin.as_deref(), error, violation, batch, events);
+        let id = self.readable(request.id);
+        self.refuse(id, origin.as_deref(), error, violation, batch, events);
         if violation == Violation::TooManyRequests && self.machine.closes_over_limit() {
             self.machine.close(CloseReason::OverLimit, now);
             self.carry_out(Cargo::Nothing, events);
@@ -393,11 +396,10 @@ impl<O, I: Default> Connection<O, I> {
             return self.report(violation, id, events);
         }
         let reply = Reply::Error { code, message, data: None };
-        let stamp = self.stamp();
         let token = id.as_ref().map_or("null", WireId::token);
-        let (limit, dialect) = (self.stage_limit(), self.machine.config().dialect);
+        let (limit, config, now) = (self.stage_limit(), self.machine.config(), self.now);
         let staged = self.outbox.stage(limit, |out| {
-            write_reply(out, (origin, token), reply, &dialect, stamp);
+            write_reply(out, (origin, token), reply, config, now);
         });
         let dropped = match (staged, batch) {
             (Ok(message), None) => {
@@ -431,5 +433,8 @@ pub(super) const DUPLICATE_ID: (i64, &str) =
 
 /// The number that an id token of ours says: decimal, nothing else (B14).
 pub(super) fn number_of(token: &str) -> Option<u32> {
-    if token.bytes().all(|byte| byte.is_ascii_digit()) { token.parse().ok() } else { None }
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| u32::from(byte - b'0'));
+    let mut digits = token.bytes();
+    let first = digit(digits.next()?)?;
+    digits.try_fold(first, |number, byte| number.checked_mul(10)?.checked_add(digit(byte)?))
 }

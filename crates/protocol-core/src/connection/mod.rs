@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::{CancelRule, Cancellers, Dialect, Role};
+use crate::dialect::{CancelRule, Cancellers, Role};
 use crate::event::{Event, Outcome, Reply, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
 use crate::operations::{OperationId, OperationLimits, Operations};
@@ -31,7 +31,7 @@ use crate::wire::{abp, encode};
 use acknowledged::{CancelRequest, OurCancels, reason};
 use batches::{BatchKey, Batches};
 use commands::UNANSWERED;
-use negotiation::{Conclusion, Declared, Negotiation};
+use negotiation::{Declared, Negotiation};
 use progress::ProgressTokens;
 use received::EventQueue;
 pub use received::Received;
@@ -172,11 +172,16 @@ struct Special {
 }
 
 impl Special {
-    fn boxed(self) -> Option<Box<Self>> {
-        let Self { declares, origin, starts, operation } = &self;
-        let is_there =
-            declares.is_some() || origin.is_some() || starts.is_some() || operation.is_some();
-        is_there.then(|| Box::new(self))
+    #[inline]
+    fn new(
+        declares: Option<Declared>,
+        origin: Option<Box<Origin>>,
+        starts: Option<&'static str>,
+    ) -> Option<Box<Self>> {
+        if declares.is_none() && origin.is_none() && starts.is_none() {
+            return None;
+        }
+        Some(Box::new(Self { declares, origin, starts, operation: None }))
     }
 }
 
@@ -199,10 +204,6 @@ impl<I> Incoming<I> {
 enum Cargo<'m> {
     #[default]
     Nothing,
-    /// The message that `SendRequest` or `SendResponse` is about.
-    Staged { message: Staged, batch: Option<BatchKey>, concludes: Option<Conclusion> },
-    /// What `Deliver` hands over.
-    Request(Delivery<'m>),
     /// What `CompleteCall` hands over.
     Response(Response<'m>),
     /// What `SendCancel` and `MarkCancelled` say why.
@@ -340,42 +341,44 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Does everything the machine wants done, for a command or a timer.
+    #[inline]
     fn carry_out_command(&mut self, cargo: Cargo<'static>) {
-        // Most commands make nothing happen, and moving a queue takes time.
-        let mut events = self.take_events();
-        self.carry_out(cargo, &mut events);
-        if !events.is_empty() {
-            self.events = events;
+        // Most commands did already what there is to do, and moving a queue takes time.
+        if self.has_more() {
+            let mut events = self.take_events();
+            self.carry_out_rest(cargo, &mut events);
+            if !events.is_empty() {
+                self.events = events;
+            }
         }
     }
 
+    #[inline]
     fn take_events(&mut self) -> EventQueue<'static, O> {
         if self.events.is_empty() { EventQueue::default() } else { mem::take(&mut self.events) }
     }
 
     /// Does everything the machine wants done.
-    fn carry_out<'m>(&mut self, mut cargo: Cargo<'m>, events: &mut EventQueue<'m, O>) {
+    #[inline]
+    fn carry_out<'m>(&mut self, cargo: Cargo<'m>, events: &mut EventQueue<'m, O>) {
+        if self.has_more() {
+            self.carry_out_rest(cargo, events);
+        }
+    }
+
+    #[inline]
+    fn has_more(&self) -> bool {
+        self.machine.has_more() || self.wanted.is_some()
+    }
+
+    fn carry_out_rest<'m>(&mut self, mut cargo: Cargo<'m>, events: &mut EventQueue<'m, O>) {
         while let Some(action) = self.machine.poll_action() {
             match action {
-                Action::SendRequest { call, .. } => {
-                    let (message, ..) = staged(&mut cargo);
-                    let ticket = self.outbox.commit(message, TransmitKind::Request, Some(call));
-                    self.hold_unsent(call, ticket);
+                Action::SendRequest { .. }
+                | Action::SendResponse { .. }
+                | Action::Deliver { .. } => {
+                    unreachable!("whoever makes the machine decide this does it at once")
                 }
-                Action::SendResponse { .. } => match staged(&mut cargo) {
-                    (message, None, concludes) => {
-                        let ticket = self.outbox.commit(message, TransmitKind::Response, None);
-                        if let Some(conclusion) = concludes {
-                            self.negotiation.queued(&mut self.machine, conclusion, ticket);
-                        }
-                    }
-                    (message, Some(batch), concludes) => {
-                        if let Some(conclusion) = concludes {
-                            self.negotiation.kept_back(batch, conclusion);
-                        }
-                        self.keep_back(batch, message);
-                    }
-                },
                 Action::SendCancel { call, number } => {
                     let reason = reason(&mut cargo);
                     self.send_cancel(call, number, reason.as_deref());
@@ -388,12 +391,6 @@ impl<O, I: Default> Connection<O, I> {
                     }
                 }
                 Action::Withdraw { call } => self.withdraw(call),
-                Action::Deliver { request } => {
-                    if let Cargo::Request(delivery) = mem::take(&mut cargo) {
-                        let Delivery { id, method, params, options, .. } = delivery;
-                        self.tell(events, Event::Request { request, id, method, params, options });
-                    }
-                }
                 Action::MarkCancelled { request, cause } => {
                     let reason = reason(&mut cargo);
                     self.tell(events, Event::Cancelled { request, cause, reason });
@@ -424,10 +421,6 @@ impl<O, I: Default> Connection<O, I> {
                 }
             }
         }
-        if let Cargo::Staged { message, .. } = cargo {
-            // The machine withheld it.
-            self.outbox.discard(message);
-        }
         self.offer_room(events);
         debug_assert!(
             self.machine.calls_in_flight() > 0 || self.progress.is_empty(),
@@ -436,6 +429,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Tells the host, unless the last event is told.
+    #[inline]
     fn tell<'m>(&mut self, events: &mut EventQueue<'m, O>, event: Event<'m, O>) {
         if !self.told_closed {
             events.push(event);
@@ -520,8 +514,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The Unix time in milliseconds.
     fn stamp(&self) -> u64 {
-        let zero = self.config().unix_time_at_zero.as_millis();
-        u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(self.now.as_millis())
+        stamp(self.config(), self.now)
     }
 
     /// The bytes that the outbox alone may hold.
@@ -530,6 +523,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Keeps the promise that a refused send made, once.
+    #[inline]
     fn offer_room<'m>(&mut self, events: &mut EventQueue<'m, O>) {
         if self.wanted.is_some_and(|wanted| self.outbox.len() + wanted <= self.stage_limit()) {
             self.wanted = None;
@@ -545,11 +539,10 @@ fn operation_limits(config: &Config) -> OperationLimits {
     limits
 }
 
-fn staged(cargo: &mut Cargo<'_>) -> (Staged, Option<BatchKey>, Option<Conclusion>) {
-    match mem::take(cargo) {
-        Cargo::Staged { message, batch, concludes } => (message, batch, concludes),
-        _ => unreachable!("whoever makes the machine send a message has staged it"),
-    }
+/// The Unix time in milliseconds.
+fn stamp(config: &Config, now: Timestamp) -> u64 {
+    let zero = config.unix_time_at_zero.as_millis();
+    u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(now.as_millis())
 }
 
 /// Writes the answer to a request.
@@ -557,29 +550,37 @@ fn write_reply(
     out: &mut Vec<u8>,
     (origin, id): (Option<&Origin>, &str),
     reply: Reply<'_>,
-    dialect: &Dialect,
-    stamp: u64,
+    config: &Config,
+    now: Timestamp,
 ) {
     match origin {
-        None => encode::response(out, id, reply, dialect),
-        Some(origin) => abp::response_to(out, origin, id, abp::Answer::Reply(reply), stamp),
+        None => encode::response(out, id, reply, &config.dialect),
+        Some(origin) => {
+            abp::response_to(out, origin, id, abp::Answer::Reply(reply), stamp(config, now));
+        }
     }
 }
 
+/// Takes what the peer answered out of the cargo, as far as the outcome says it.
+#[inline]
 fn outcome<'m>(settlement: Settlement, cause: Option<Cause>, cargo: &mut Cargo<'m>) -> Outcome<'m> {
-    let response = match (settlement, &cargo) {
-        (Settlement::Result | Settlement::Error | Settlement::Cancelled, Cargo::Response(_)) => {
-            mem::take(cargo)
-        }
-        _ => Cargo::Nothing,
+    match (settlement, cargo) {
+        (Settlement::Result, Cargo::Response(Response::Result(value))) => Outcome::Result(value),
+        (_, cargo) => failure(settlement, cause, cargo),
+    }
+}
+
+fn failure<'m>(settlement: Settlement, cause: Option<Cause>, cargo: &mut Cargo<'m>) -> Outcome<'m> {
+    let error = match (settlement, &cargo) {
+        (Settlement::Error | Settlement::Cancelled, Cargo::Response(_)) => match mem::take(cargo) {
+            Cargo::Response(Response::Error(error)) => Some(error),
+            _ => None,
+        },
+        _ => None,
     };
-    match (settlement, cause, response) {
-        (Settlement::Result, _, Cargo::Response(Response::Result(value))) => Outcome::Result(value),
-        (Settlement::Error, _, Cargo::Response(Response::Error(error))) => Outcome::Error(error),
-        (Settlement::Cancelled, Some(cause), Cargo::Response(Response::Error(error))) => {
-            Outcome::Cancelled { cause, error: Some(error) }
-        }
-        (Settlement::Cancelled, Some(cause), _) => Outcome::Cancelled { cause, error: None },
+    match (settlement, cause, error) {
+        (Settlement::Error, _, Some(error)) => Outcome::Error(error),
+        (Settlement::Cancelled, Some(cause), error) => Outcome::Cancelled { cause, error },
         (Settlement::TimedOut, Some(cause), _) => Outcome::TimedOut { cause },
         (Settlement::ConnectionLost, Some(cause), _) => Outcome::ConnectionLost { cause },
         (Settlement::Malformed, ..) => Outcome::Malformed,

@@ -28,6 +28,7 @@ impl<'m, O> Received<'m, O> {
 impl<'m, O> Iterator for Received<'m, O> {
     type Item = Event<'m, O>;
 
+    #[inline]
     fn next(&mut self) -> Option<Event<'m, O>> {
         self.events.pop()
     }
@@ -45,6 +46,7 @@ pub(super) struct EventQueue<'m, O> {
 }
 
 impl<'m, O> EventQueue<'m, O> {
+    #[inline]
     pub(super) fn push(&mut self, event: Event<'m, O>) {
         if self.is_empty() {
             self.first = Some(event);
@@ -53,10 +55,12 @@ impl<'m, O> EventQueue<'m, O> {
         }
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none() && self.rest.as_ref().is_none_or(|rest| rest.is_empty())
     }
 
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Event<'m, O>> {
         self.first.take().or_else(|| self.rest.as_mut()?.pop_front())
     }

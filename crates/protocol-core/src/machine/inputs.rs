@@ -63,7 +63,14 @@ impl Machine {
     }
 
     /// Marks a new request cancelled, if its cancel came before it.
+    #[inline]
     pub fn receive_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {
+        if !self.early.is_empty() {
+            self.take_early_cancel(request, now);
+        }
+    }
+
+    fn take_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {
         let Some(entry) = self.requests.get(request) else { return };
         let id = entry.id.clone();
         if self.early.take(&id).is_some() {

@@ -115,13 +115,30 @@ impl Machine {
     // Outputs
 
     /// The next thing to do. To be drained after every command and input.
+    #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
-        if let Some(action) = self.actions.pop_front() {
-            return Some(action);
-        }
+        self.actions
+            .pop_front()
+            .or_else(|| if self.has_more() { self.close_drained() } else { None })
+    }
+
+    /// Whether [`poll_action`](Self::poll_action) may have anything.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
         self.assert_consistent();
+        !self.actions.is_empty() || self.life == Life::Draining
+    }
+
+    /// Takes the next action for whoever knew that it would be this one, and carries it out himself.
+    #[inline]
+    pub(crate) fn take_action(&mut self, expected: Action) {
+        let next = self.actions.pop_front();
+        debug_assert_eq!(next, Some(expected), "the action that was known before");
+    }
+
+    fn close_drained(&mut self) -> Option<Action> {
         let idle = self.calls.len() == 0 && self.requests.unanswered() == 0;
-        if self.life != Life::Draining || !idle || self.input == Input::Unfinished {
+        if !idle || self.input == Input::Unfinished {
             return None;
         }
         self.life = Life::Closed;
