@@ -1,10 +1,11 @@
 //! Messages that wait to be sent, and can still be taken back.
 
 use alloc::vec::Vec;
+use core::mem;
 
 use slab::Slab;
 
-use crate::event::TransmitKind;
+use crate::event::{Transmit, TransmitKind};
 use crate::machine::CallId;
 use crate::slot::Slot;
 
@@ -46,13 +47,12 @@ struct Entry {
     behind: Option<Ticket>,
 }
 
-/// A message on its way out of the outbox.
+/// A message that has left the outbox.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Departure<'a> {
+pub(crate) struct Departure {
     pub(crate) ticket: Ticket,
-    pub(crate) message: &'a [u8],
-    pub(crate) kind: TransmitKind,
     pub(crate) call: Option<CallId>,
+    pub(crate) transmit: Transmit,
 }
 
 /// The message does not fit.
@@ -75,6 +75,10 @@ impl Outbox {
 
     /// An empty arena keeps what its last filling took, up to this size.
     const KEPT_AT_MOST: usize = 4 << 20;
+
+    /// A message of at least this size, alone in the arena, leaves with the arena: copying it takes
+    /// longer.
+    const SWAPPED: usize = 4 << 10;
 
     /// And so much room for entries.
     const KEPT_ENTRIES: usize = 1 << 10;
@@ -132,16 +136,17 @@ impl Outbox {
         kind: TransmitKind,
         call: Option<CallId>,
     ) -> Ticket {
-        let ticket = Ticket(Slot::new(self.entries.vacant_key()));
         let start = staged.start;
         let len = self.arena.len() - start;
         self.live += len;
-        let before = self.lane(is_ahead).last.replace(ticket);
+        let before = self.lane(is_ahead).last;
+        let entry = Entry { start, len, kind, is_ahead, call, before, behind: None };
+        let ticket = Ticket(Slot::new(self.entries.insert(entry)));
+        self.lane(is_ahead).last = Some(ticket);
         match before {
             Some(before) => self.entries[before.0.get()].behind = Some(ticket),
             None => self.lane(is_ahead).first = Some(ticket),
         }
-        self.entries.insert(Entry { start, len, kind, is_ahead, call, before, behind: None });
         ticket
     }
 
@@ -178,15 +183,19 @@ impl Outbox {
         self.first().map(|ticket| self.entries[ticket.0.get()].len)
     }
 
-    /// Hands the next message to `take`.
-    pub(crate) fn pop<T>(&mut self, take: impl FnOnce(Departure<'_>) -> T) -> Option<T> {
+    /// Moves the next message to the end of `out`.
+    pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Option<Departure> {
         let ticket = self.first()?;
         let entry = self.remove(ticket);
         let Entry { start, len, kind, call, .. } = entry;
-        let taken =
-            take(Departure { ticket, message: &self.arena[start..start + len], kind, call });
+        let transmit = Transmit::new(kind, out.len(), len);
+        if len >= Self::SWAPPED && len == self.arena.len() && out.is_empty() {
+            mem::swap(&mut self.arena, out);
+        } else {
+            out.extend_from_slice(&self.arena[start..start + len]);
+        }
         self.release(entry);
-        Some(taken)
+        Some(Departure { ticket, call, transmit })
     }
 
     /// Takes every message back.
@@ -198,9 +207,11 @@ impl Outbox {
         self.live -= entry.len;
         if self.entries.is_empty() {
             // Whoever sends long messages sends more of them, and fresh memory is slow.
-            let kept = self.arena.len().clamp(Self::KEPT, Self::KEPT_AT_MOST);
+            let kept = self.arena.len().max(entry.len).clamp(Self::KEPT, Self::KEPT_AT_MOST);
             self.arena.clear();
-            self.arena.shrink_to(kept);
+            if self.arena.capacity() > kept {
+                self.arena.shrink_to(kept);
+            }
             if self.entries.capacity() > Self::KEPT_ENTRIES {
                 self.entries.shrink_to_fit();
             }
@@ -234,7 +245,9 @@ mod tests {
     }
 
     fn pop(outbox: &mut Outbox) -> Option<alloc::string::String> {
-        outbox.pop(|departure| core::str::from_utf8(departure.message).unwrap().into())
+        let mut out = Vec::new();
+        let transmit = outbox.pop(&mut out)?.transmit;
+        Some(core::str::from_utf8(transmit.message(&out)).unwrap().into())
     }
 
     #[test]

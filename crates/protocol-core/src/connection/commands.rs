@@ -62,7 +62,7 @@ impl<O, I: Default> Connection<O, I> {
             Ok(staged) => staged,
             Err(full) => return Err(SendError { reason: self.promise_room(full), data }),
         };
-        let call = self.machine.call(&options, now).expect("admit_call said so");
+        let call = self.machine.make_call(number, &options, now);
         self.machine.take_action(Action::SendRequest { call, number });
         let unsent = Some(self.outbox.commit(staged, TransmitKind::Request, Some(call)));
         let params = params.raw();

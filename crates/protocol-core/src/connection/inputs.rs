@@ -1,6 +1,7 @@
 //! What comes in: messages, time, the end.
 
 use alloc::borrow::Cow;
+use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
@@ -24,18 +25,32 @@ use crate::wire::decode::{self, Message, Response};
 impl<O, I: Default> Connection<O, I> {
     /// Takes one whole message, without framing, and decides everything about it now: when this
     /// returns, a cancelled request is marked (G3). Infallible: bad input is an event (G9).
+    #[inline]
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Received<'m, O> {
-        self.pass(now);
-        // Made where it is returned: moving it takes time.
-        let mut received = Received { message: Some(message), events: self.take_events() };
-        if !self.machine.is_closed() {
-            if message.len() > self.config().limits.message_bytes {
-                self.refuse_too_large(&mut received.events);
-            } else {
-                self.take(message, now, &mut received.events);
-            }
-        }
+        let mut received = Received::nothing();
+        self.receive_message(message, now, &mut received);
         received
+    }
+
+    /// As [`receive`](Self::receive). This and its like fill in what the host gets where the host has
+    /// it: moving it takes time.
+    pub(crate) fn receive_message<'m>(
+        &mut self,
+        message: &'m [u8],
+        now: Timestamp,
+        received: &mut Received<'m, O>,
+    ) {
+        self.pass(now);
+        received.message = Some(message);
+        let events = &mut received.events;
+        self.give_events(events);
+        if self.machine.is_closed() {
+            return;
+        }
+        if message.len() > self.config().limits.message_bytes {
+            return self.refuse_too_large(events);
+        }
+        self.take(message, now, events);
     }
 
     /// Fires every timer that is due.
@@ -54,68 +69,73 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// The stream holds no message, but nothing is lost either.
-    pub(crate) fn receive_nothing<'m>(&mut self) -> Received<'m, O> {
-        Received { message: None, events: self.take_events() }
+    pub(crate) fn receive_nothing(&mut self, received: &mut Received<'_, O>) {
+        self.give_events(&mut received.events);
     }
 
     /// A message over the limit went by in the stream.
-    pub(crate) fn receive_too_large<'m>(&mut self) -> Received<'m, O> {
-        let mut events = self.take_events();
+    pub(crate) fn receive_too_large(&mut self, received: &mut Received<'_, O>) {
+        self.give_events(&mut received.events);
         if !self.machine.is_closed() {
-            self.refuse_too_large(&mut events);
+            self.refuse_too_large(&mut received.events);
         }
-        Received { message: None, events }
     }
 
     /// The stream can't be followed any more.
-    pub(crate) fn receive_broken<'m>(
+    pub(crate) fn receive_broken(
         &mut self,
         violation: Violation,
         reason: CloseReason,
         now: Timestamp,
-    ) -> Received<'m, O> {
+        received: &mut Received<'_, O>,
+    ) {
         self.pass(now);
-        let mut events = self.take_events();
+        self.give_events(&mut received.events);
         if !self.machine.is_closed() {
-            self.report(violation, None, &mut events);
+            self.report(violation, None, &mut received.events);
             self.machine.close(reason, now);
-            self.carry_out(Cargo::Nothing, &mut events);
+            self.carry_out(Cargo::Nothing, &mut received.events);
         }
-        Received { message: None, events }
     }
 
     fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp, events: &mut EventQueue<'m, O>) {
         let Config { dialect, limits, .. } = self.config();
         match decode::incoming(bytes, dialect.envelope, limits) {
             decode::Incoming::One(message) => self.take_message(message, None, now, events),
+            decode::Incoming::Batch(members) => self.take_batch(members, now, events),
             decode::Incoming::Unreadable(violation) => {
                 let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
                 self.refuse(None, None, error, violation, None, events);
             }
-            decode::Incoming::Batch(members) => {
-                let Config { dialect, limits, .. } = self.config();
-                let is_refused =
-                    dialect.batches == BatchRule::Refused || dialect.envelope == Envelope::Abp;
-                let violation = if is_refused {
-                    Violation::BatchRefused
-                } else if members.is_empty() || members.len() > limits.batch_members {
-                    Violation::BatchSize
-                } else {
-                    let depth = limits.depth;
-                    let batch = self.batches.open();
-                    self.machine.begin_batch();
-                    for member in members {
-                        let message = decode::member(member, depth);
-                        self.take_message(message, Some(batch), now, events);
-                    }
-                    self.machine.end_batch();
-                    self.settle_member(batch);
-                    return self.carry_out(Cargo::Nothing, events);
-                };
-                let error = (code::INVALID_REQUEST, "Invalid request: no such batch is accepted");
-                self.refuse(None, None, error, violation, None, events);
-            }
         }
+    }
+
+    fn take_batch<'m>(
+        &mut self,
+        members: Vec<&'m RawValue>,
+        now: Timestamp,
+        events: &mut EventQueue<'m, O>,
+    ) {
+        let Config { dialect, limits, .. } = self.config();
+        let is_refused = dialect.batches == BatchRule::Refused || dialect.envelope == Envelope::Abp;
+        let violation = if is_refused {
+            Violation::BatchRefused
+        } else if members.is_empty() || members.len() > limits.batch_members {
+            Violation::BatchSize
+        } else {
+            let depth = limits.depth;
+            let batch = self.batches.open();
+            self.machine.begin_batch();
+            for member in members {
+                let message = decode::member(member, depth);
+                self.take_message(message, Some(batch), now, events);
+            }
+            self.machine.end_batch();
+            self.settle_member(batch);
+            return self.carry_out(Cargo::Nothing, events);
+        };
+        let error = (code::INVALID_REQUEST, "Invalid request: no such batch is accepted");
+        self.refuse(None, None, error, violation, None, events);
     }
 
     fn take_message<'m>(

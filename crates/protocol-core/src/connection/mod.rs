@@ -22,8 +22,7 @@ use crate::dialect::{CancelRule, Cancellers, Role};
 use crate::event::{Event, Outcome, Reply, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
 use crate::operations::{OperationId, OperationLimits, Operations};
-use crate::outbox::{Outbox, Staged, Ticket};
-
+use crate::outbox::{Departure, Outbox, Staged, Ticket};
 use crate::time::Timestamp;
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::Response;
@@ -237,7 +236,7 @@ impl<O, I: Default> Connection<O, I> {
             our_cancels: OurCancels::default(),
             operations: Operations::new(operation_limits(&config)),
             now: Timestamp::ZERO,
-            events: EventQueue::default(),
+            events: EventQueue::new(),
             wanted: None,
             told_closed: false,
         }
@@ -249,11 +248,7 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// Until then a call can be withdrawn; from now on it has left (G4).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let (transmit, call, ticket) = self.outbox.pop(|departure| {
-            let transmit = Transmit::new(departure.kind, out.len(), departure.message.len());
-            out.extend_from_slice(departure.message);
-            (transmit, departure.call, departure.ticket)
-        })?;
+        let Departure { ticket, call, transmit } = self.outbox.pop(out)?;
         self.negotiation.sent(ticket);
         if let Some(call) = call {
             if transmit.kind == TransmitKind::Request {
@@ -264,9 +259,7 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         if self.wanted.is_some() {
-            let mut events = mem::take(&mut self.events);
-            self.offer_room(&mut events);
-            self.events = events;
+            self.carry_out_command(Cargo::Nothing);
         }
         Some(transmit)
     }
@@ -345,7 +338,8 @@ impl<O, I: Default> Connection<O, I> {
     fn carry_out_command(&mut self, cargo: Cargo<'static>) {
         // Most commands did already what there is to do, and moving a queue takes time.
         if self.has_more() {
-            let mut events = self.take_events();
+            let mut events = EventQueue::new();
+            self.give_events(&mut events);
             self.carry_out_rest(cargo, &mut events);
             if !events.is_empty() {
                 self.events = events;
@@ -353,9 +347,12 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
+    /// Moves the events that wait for the host into an empty queue.
     #[inline]
-    fn take_events(&mut self) -> EventQueue<'static, O> {
-        if self.events.is_empty() { EventQueue::default() } else { mem::take(&mut self.events) }
+    fn give_events<'m>(&mut self, events: &mut EventQueue<'m, O>) {
+        if !self.events.is_empty() {
+            *events = mem::replace(&mut self.events, EventQueue::new());
+        }
     }
 
     /// Does everything the machine wants done.

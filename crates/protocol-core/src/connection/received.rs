@@ -18,6 +18,11 @@ pub struct Received<'m, O> {
 }
 
 impl<'m, O> Received<'m, O> {
+    #[inline]
+    pub(crate) const fn nothing() -> Self {
+        Self { message: None, events: EventQueue::new() }
+    }
+
     /// The whole message that was taken, without framing, for traces.
     #[must_use]
     pub const fn message(&self) -> Option<&'m [u8]> {
@@ -46,6 +51,10 @@ pub(super) struct EventQueue<'m, O> {
 }
 
 impl<'m, O> EventQueue<'m, O> {
+    pub(super) const fn new() -> Self {
+        Self { first: None, rest: None }
+    }
+
     #[inline]
     pub(super) fn push(&mut self, event: Event<'m, O>) {
         if self.is_empty() {
@@ -63,11 +72,5 @@ impl<'m, O> EventQueue<'m, O> {
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Event<'m, O>> {
         self.first.take().or_else(|| self.rest.as_mut()?.pop_front())
-    }
-}
-
-impl<O> Default for EventQueue<'_, O> {
-    fn default() -> Self {
-        Self { first: None, rest: None }
     }
 }

@@ -41,7 +41,16 @@ impl Machine {
     /// [`Refusal::Closed`], [`Refusal::ShuttingDown`], [`Refusal::TooManyCalls`] or
     /// [`Refusal::UnknownParent`]; the machine is as it was.
     pub fn call(&mut self, options: &CallOptions, now: Timestamp) -> Result<CallId, Refusal> {
-        let number = self.admit_call(options)?;
+        self.admit_call(options).map(|number| self.make_call(number, options, now))
+    }
+
+    /// Makes a call that was admitted under this number.
+    pub(crate) fn make_call(
+        &mut self,
+        number: u32,
+        options: &CallOptions,
+        now: Timestamp,
+    ) -> CallId {
         let grace = options.grace.filter(|grace| *grace != self.config.dialect.grace);
         let call = self.calls.insert(grace, options.parent);
         if call.is_reissued() {
@@ -62,7 +71,7 @@ impl Machine {
                 self.cancel(call, Cause::Parent, now);
             }
         }
-        Ok(call)
+        call
     }
 
     /// Cancels a call (G5). Whoever drops a call cancels it with [`Cause::Dropped`], and then its
