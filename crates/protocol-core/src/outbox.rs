@@ -115,13 +115,13 @@ impl Outbox {
     }
 
     /// Queues a staged message behind all others.
-    pub(crate) fn commit(
-        &mut self,
-        staged: Staged,
-        kind: TransmitKind,
-        call: Option<CallId>,
-    ) -> Ticket {
-        self.queue(false, staged, kind, call)
+    pub(crate) fn commit(&mut self, staged: Staged, kind: TransmitKind) -> Ticket {
+        self.queue(false, staged, kind, None)
+    }
+
+    /// Queues a staged message that a call waits for behind all others.
+    pub(crate) fn commit_of(&mut self, call: CallId, staged: Staged, kind: TransmitKind) -> Ticket {
+        self.queue(false, staged, kind, Some(call))
     }
 
     /// Queues the staged cancel of a request that has left: ahead of everything but other cancels.
@@ -129,6 +129,7 @@ impl Outbox {
         self.queue(true, staged, TransmitKind::Cancel, call)
     }
 
+    #[inline]
     fn queue(
         &mut self,
         is_ahead: bool,
@@ -162,7 +163,8 @@ impl Outbox {
 
     /// Takes a message out of its lane.
     fn remove(&mut self, ticket: Ticket) -> Entry {
-        let entry = self.entries.remove(ticket.0.get());
+        let entry = self.entries[ticket.0.get()];
+        self.entries.remove(ticket.0.get());
         match entry.before {
             Some(before) => self.entries[before.0.get()].behind = entry.behind,
             None => self.lane(entry.is_ahead).first = entry.behind,
@@ -174,11 +176,13 @@ impl Outbox {
         entry
     }
 
+    #[inline]
     fn first(&self) -> Option<Ticket> {
         self.cancels.first.or(self.bulk.first)
     }
 
     /// The length of the next message.
+    #[inline]
     pub(crate) fn next_len(&self) -> Option<usize> {
         self.first().map(|ticket| self.entries[ticket.0.get()].len)
     }
@@ -240,7 +244,7 @@ mod tests {
         let staged = outbox.stage(1 << 20, |out| out.extend_from_slice(text.as_bytes())).unwrap();
         match kind {
             TransmitKind::Cancel => outbox.commit_cancel(staged, None),
-            _ => outbox.commit(staged, kind, None),
+            _ => outbox.commit(staged, kind),
         }
     }
 

@@ -151,7 +151,7 @@ impl<O, I: Default> Connection<O, I> {
         });
         match (staged, request.batch) {
             (Ok(message), None) => {
-                self.outbox.commit(message, TransmitKind::Acknowledgement, None);
+                self.outbox.commit(message, TransmitKind::Acknowledgement);
             }
             (Ok(message), Some(batch)) => self.keep_back(batch, message),
             (Err(_), _) => {
@@ -210,7 +210,7 @@ impl<O, I: Default> Connection<O, I> {
         let (dialect, stamp) = (self.config().dialect, self.stamp());
         let name = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
         let staged = self.stage(|out| write_cancel(out, &dialect, number, name, None, stamp))?;
-        self.outbox.commit(staged, TransmitKind::Cancel, None);
+        self.outbox.commit(staged, TransmitKind::Cancel);
         self.await_acknowledgement(None);
         Ok(())
     }

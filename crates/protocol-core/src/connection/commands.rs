@@ -12,7 +12,9 @@ use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Uncancell
 use crate::error::{Refusal, SendError};
 use crate::event::{Params, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{Action, CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase};
+use crate::machine::{
+    Action, CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase, RequestStep,
+};
 use crate::outbox::{Full, Staged};
 use crate::slot::put;
 use crate::time::Timestamp;
@@ -64,7 +66,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         let call = self.machine.make_call(number, &options, now);
         self.machine.take_action(Action::SendRequest { call, number });
-        let unsent = Some(self.outbox.commit(staged, TransmitKind::Request, Some(call)));
+        let unsent = Some(self.outbox.commit_of(call, staged, TransmitKind::Request));
         let params = params.raw();
         if let Some(why) = uncancellable(&self.config().dialect, (asked, method), params) {
             self.machine.refuse_cancels_of(call, why);
@@ -110,7 +112,7 @@ impl<O, I: Default> Connection<O, I> {
             Envelope::JsonRpc => encode::notification(out, method, params),
             Envelope::Abp => abp::notification(out, method, params, stamp),
         })?;
-        self.outbox.commit(staged, TransmitKind::Notification, None);
+        self.outbox.commit(staged, TransmitKind::Notification);
         Ok(())
     }
 
@@ -179,7 +181,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         let staged = self.stage(|out| encode::cancel(out, method, member, token, None))?;
         // Behind all others: its request may still be waiting (G4).
-        self.outbox.commit(staged, TransmitKind::Cancel, None);
+        self.outbox.commit(staged, TransmitKind::Cancel);
         Ok(())
     }
 
@@ -207,21 +209,18 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// [`Refusal::AlreadyAnswered`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn respond(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<I, Refusal> {
-        let phase = self.machine.request_phase(request);
-        if !phase.is_some_and(crate::RequestPhase::is_unanswered) {
-            return Err(Refusal::AlreadyAnswered);
-        }
-        if self.machine.withholds_answer(request) {
-            self.machine.respond(request).expect("it is unanswered");
+        let (machine, limit) = (&self.machine, self.stage_limit());
+        let (step, id) = machine.respond_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        if step == RequestStep::Withhold {
+            self.machine.respond(request).expect(UNANSWERED);
             return Ok(self.release_silently(request));
         }
-        let (machine, limit) = (&self.machine, self.stage_limit());
-        let id = machine.request_id(request).expect("it has a phase").token();
         let (config, now) = (machine.config(), self.now);
-        let to = (self.incoming[request.slot()].as_ref().expect(UNANSWERED).origin(), id);
+        let origin = self.incoming[request.slot()].as_ref().expect(UNANSWERED).origin();
+        let to = (origin, id.token());
         let staged = self.outbox.stage(limit, |out| write_reply(out, to, reply, config, now));
         let message = staged.map_err(|full| self.refuse_answer(request, full))?;
-        self.machine.respond(request).expect("it is unanswered");
+        self.machine.respond(request).expect(UNANSWERED);
         self.machine.take_action(Action::SendResponse { request });
         let incoming = self.incoming[request.slot()].take().expect(UNANSWERED);
         if incoming.session == Session::Open && matches!(reply, Reply::Result(_)) {
@@ -235,7 +234,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         match incoming.batch {
             None => {
-                let ticket = self.outbox.commit(message, TransmitKind::Response, None);
+                let ticket = self.outbox.commit(message, TransmitKind::Response);
                 if let Some(conclusion) = concludes {
                     self.negotiation.queued(&mut self.machine, conclusion, ticket);
                 }
@@ -288,7 +287,7 @@ impl<O, I: Default> Connection<O, I> {
         let staged = staged.transpose().map_err(|full| self.promise_room(full))?;
         if let Some(staged) = staged {
             // Behind all others: what the request was told before belongs before its end.
-            self.outbox.commit(staged, TransmitKind::Cancel, None);
+            self.outbox.commit(staged, TransmitKind::Cancel);
         }
         self.machine.end_request(request).expect("it is unanswered");
         Ok(self.release_silently(request))

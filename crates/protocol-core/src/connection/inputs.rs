@@ -13,9 +13,9 @@ use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, Special,
 use crate::cause::CloseReason;
 use crate::config::{Config, RawCancels};
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
-use crate::event::{Event, Reply, TransmitKind};
+use crate::event::{Event, Outcome, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{Action, Answer, PeerCancels, RequestRefusal, StrayResponse};
+use crate::machine::{Action, Answer, PeerCancels, RequestRefusal, Settlement, StrayResponse};
 use crate::slot::put;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
@@ -312,14 +312,19 @@ impl<O, I: Default> Connection<O, I> {
         let settled = match self.route(number, asked, kind, &answer) {
             Routed::Answer(number, kind) => number
                 .ok_or(StrayResponse::Unknown)
-                .and_then(|number| self.machine.receive_response(number, kind).map(drop)),
-            Routed::Done => Ok(()),
+                .and_then(|number| self.machine.receive_response(number, kind).map(Some)),
+            Routed::Done => Ok(None),
             Routed::Again => Err(StrayResponse::Duplicate),
         };
-        let violation = match settled {
-            Ok(()) => {
-                answer.as_ref().err().map(|&problem| Violation::MalformedResponse { problem })
+        if let (Ok(Some(call)), &Ok(Response::Result(result))) = (settled, &answer) {
+            let usual = Action::CompleteCall { call, settlement: Settlement::Result, cause: None };
+            if self.machine.take_action_if(usual) {
+                self.complete(call, Outcome::Result(result), events);
+                return self.carry_out(Cargo::Nothing, events);
             }
+        }
+        let violation = match settled {
+            Ok(_) => answer.as_ref().err().map(|&problem| Violation::MalformedResponse { problem }),
             Err(StrayResponse::Late) => Some(Violation::LateResponse),
             Err(StrayResponse::Duplicate) => Some(Violation::DuplicateResponse),
             Err(StrayResponse::Unknown) => Some(Violation::UnknownResponse),
@@ -423,7 +428,7 @@ impl<O, I: Default> Connection<O, I> {
         });
         let dropped = match (staged, batch) {
             (Ok(message), None) => {
-                self.outbox.commit(message, TransmitKind::Response, None);
+                self.outbox.commit(message, TransmitKind::Response);
                 None
             }
             (Ok(message), Some(batch)) => {

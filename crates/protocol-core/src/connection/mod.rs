@@ -395,19 +395,7 @@ impl<O, I: Default> Connection<O, I> {
                 }
                 Action::CompleteCall { call, settlement, cause } => {
                     let outcome = outcome(settlement, cause, &mut cargo);
-                    let outgoing =
-                        self.outgoing[call.slot()].take().expect("a call in flight has data");
-                    self.progress.forget(call);
-                    if outgoing.session == Session::Open && settlement == Settlement::Result {
-                        self.session = Session::Open;
-                    }
-                    if let (Some(client), Outcome::Result(result)) = (outgoing.declares, &outcome) {
-                        let concluded = self.negotiation.conclusion(Role::Client, client, result);
-                        if let Some(conclusion) = concluded {
-                            conclusion.take_effect(&mut self.machine);
-                        }
-                    }
-                    self.tell(events, Event::Settled { call, outcome, data: outgoing.data });
+                    self.complete(call, outcome, events);
                 }
                 Action::TreeSettled { request } => {
                     self.tell(events, Event::TreeSettled { request });
@@ -423,6 +411,25 @@ impl<O, I: Default> Connection<O, I> {
             self.machine.calls_in_flight() > 0 || self.progress.is_empty(),
             "only calls in flight have progress tokens"
         );
+    }
+
+    /// Gives the host the one outcome of a call.
+    #[inline]
+    fn complete<'m>(&mut self, call: CallId, outcome: Outcome<'m>, events: &mut EventQueue<'m, O>) {
+        let outgoing = self.outgoing[call.slot()].take().expect("a call in flight has data");
+        self.progress.forget(call);
+        if let Outcome::Result(result) = outcome {
+            if outgoing.session == Session::Open {
+                self.session = Session::Open;
+            }
+            if let Some(client) = outgoing.declares {
+                let concluded = self.negotiation.conclusion(Role::Client, client, result);
+                if let Some(conclusion) = concluded {
+                    conclusion.take_effect(&mut self.machine);
+                }
+            }
+        }
+        self.tell(events, Event::Settled { call, outcome, data: outgoing.data });
     }
 
     /// Tells the host, unless the last event is told.
@@ -455,7 +462,7 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(answers) = answers {
             let message = self.outbox.stage(usize::MAX, |out| out.extend_from_slice(&answers));
             let message = message.expect("no limit was given: the answers were counted before");
-            let ticket = self.outbox.commit(message, TransmitKind::Response, None);
+            let ticket = self.outbox.commit(message, TransmitKind::Response);
             self.negotiation.batch_queued(&mut self.machine, batch, ticket);
         }
     }
@@ -484,7 +491,10 @@ impl<O, I: Default> Connection<O, I> {
     /// capabilities.
     fn commit_cancel(&mut self, staged: Staged, call: Option<CallId>) -> Ticket {
         if self.negotiation.is_unsent() {
-            self.outbox.commit(staged, TransmitKind::Cancel, call)
+            match call {
+                Some(call) => self.outbox.commit_of(call, staged, TransmitKind::Cancel),
+                None => self.outbox.commit(staged, TransmitKind::Cancel),
+            }
         } else {
             self.outbox.commit_cancel(staged, call)
         }
@@ -559,25 +569,20 @@ fn write_reply(
 }
 
 /// Takes what the peer answered out of the cargo, as far as the outcome says it.
-#[inline]
 fn outcome<'m>(settlement: Settlement, cause: Option<Cause>, cargo: &mut Cargo<'m>) -> Outcome<'m> {
-    match (settlement, cargo) {
-        (Settlement::Result, Cargo::Response(Response::Result(value))) => Outcome::Result(value),
-        (_, cargo) => failure(settlement, cause, cargo),
-    }
-}
-
-fn failure<'m>(settlement: Settlement, cause: Option<Cause>, cargo: &mut Cargo<'m>) -> Outcome<'m> {
-    let error = match (settlement, &cargo) {
-        (Settlement::Error | Settlement::Cancelled, Cargo::Response(_)) => match mem::take(cargo) {
-            Cargo::Response(Response::Error(error)) => Some(error),
-            _ => None,
-        },
-        _ => None,
+    let response = match (settlement, &cargo) {
+        (Settlement::Result | Settlement::Error | Settlement::Cancelled, Cargo::Response(_)) => {
+            mem::take(cargo)
+        }
+        _ => Cargo::Nothing,
     };
-    match (settlement, cause, error) {
-        (Settlement::Error, _, Some(error)) => Outcome::Error(error),
-        (Settlement::Cancelled, Some(cause), error) => Outcome::Cancelled { cause, error },
+    match (settlement, cause, response) {
+        (Settlement::Result, _, Cargo::Response(Response::Result(value))) => Outcome::Result(value),
+        (Settlement::Error, _, Cargo::Response(Response::Error(error))) => Outcome::Error(error),
+        (Settlement::Cancelled, Some(cause), Cargo::Response(Response::Error(error))) => {
+            Outcome::Cancelled { cause, error: Some(error) }
+        }
+        (Settlement::Cancelled, Some(cause), _) => Outcome::Cancelled { cause, error: None },
         (Settlement::TimedOut, Some(cause), _) => Outcome::TimedOut { cause },
         (Settlement::ConnectionLost, Some(cause), _) => Outcome::ConnectionLost { cause },
         (Settlement::Malformed, ..) => Outcome::Malformed,

@@ -60,8 +60,13 @@ impl<'m, O> EventQueue<'m, O> {
         if self.is_empty() {
             self.first = Some(event);
         } else {
-            self.rest.get_or_insert_default().push_back(event);
+            self.push_behind(event);
         }
+    }
+
+    #[cold]
+    fn push_behind(&mut self, event: Event<'m, O>) {
+        self.rest.get_or_insert_default().push_back(event);
     }
 
     #[inline]
@@ -71,6 +76,6 @@ impl<'m, O> EventQueue<'m, O> {
 
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Event<'m, O>> {
-        self.first.take().or_else(|| self.rest.as_mut()?.pop_front())
+        if self.first.is_some() { self.first.take() } else { self.rest.as_mut()?.pop_front() }
     }
 }

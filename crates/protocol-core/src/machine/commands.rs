@@ -3,7 +3,8 @@
 use super::timers::Idle;
 use super::{
     Action, CallId, CallPhase, CancelOutcome, CancelReceipt, CancelRefusal, Life, Machine, Owes,
-    PeerCancels, RequestHandle, RequestInput, RequestPhase, RequestStep, Settlement, Transition,
+    PeerCancels, Request, RequestHandle, RequestInput, RequestPhase, RequestStep, Settlement,
+    Transition,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
@@ -156,7 +157,8 @@ impl Machine {
     ///
     /// [`Refusal::AlreadyAnswered`].
     pub fn respond(&mut self, request: RequestHandle) -> Result<(), Refusal> {
-        self.settle_request(request, self.respond_input(request))
+        let entry = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
+        self.settle_request(request, self.respond_input(entry))
     }
 
     /// Settles a request that our side may end, without an answer.
@@ -171,10 +173,14 @@ impl Machine {
     /// Whether an answer to this request would be withheld.
     #[must_use]
     pub fn withholds_answer(&self, request: RequestHandle) -> bool {
-        let phase = self.request_phase(request);
-        phase.is_some_and(|phase| {
-            phase.on(self.respond_input(request)).step == RequestStep::Withhold
-        })
+        self.respond_step(request).is_some_and(|(step, _)| step == RequestStep::Withhold)
+    }
+
+    /// What an answer to an unanswered request would do, and its id.
+    #[inline]
+    pub(crate) fn respond_step(&self, request: RequestHandle) -> Option<(RequestStep, &WireId)> {
+        let entry = self.requests.get(request).filter(|entry| entry.phase.is_unanswered())?;
+        Some((entry.phase.on(self.respond_input(entry)).step, &entry.id))
     }
 
     /// The request is answered with the token of an operation, which is cancelled by that and goes on
@@ -199,17 +205,16 @@ impl Machine {
         Ok(())
     }
 
-    fn respond_input(&self, request: RequestHandle) -> RequestInput {
-        let entry = self.requests.get(request);
-        if entry.is_some_and(|entry| entry.owes == Owes::Nothing) {
+    #[inline]
+    fn respond_input(&self, entry: &Request) -> RequestInput {
+        if entry.owes == Owes::Nothing {
             return RequestInput::End;
         }
-        let cause = entry.and_then(|entry| entry.cause);
         match (self.config.dialect.answer, self.life) {
             (_, Life::Abandoned) => RequestInput::RespondUnlessCancelled,
             (AnswerRule::Answered, _) => RequestInput::Respond,
             // It asked for no silence, and may still be reading.
-            (_, _) if cause == Some(Cause::PeerGone) => RequestInput::Respond,
+            (_, _) if entry.cause == Some(Cause::PeerGone) => RequestInput::Respond,
             (AnswerRule::Silent | AnswerRule::SilentWithProgress, _) => {
                 RequestInput::RespondUnlessCancelled
             }

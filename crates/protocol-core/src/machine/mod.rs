@@ -38,7 +38,7 @@ use crate::time::Timestamp;
 use abandoned::{Abandoned, Fate};
 use calls::Calls;
 pub(crate) use consent::RecentIds;
-use requests::{Owes, RequestSlot, Requests, Tree};
+use requests::{Owes, Request, RequestSlot, Requests, Tree};
 use timers::Timers;
 
 /// Decides what every input means; see the [module](self).
@@ -134,6 +134,16 @@ impl Machine {
     pub(crate) fn take_action(&mut self, expected: Action) {
         let next = self.actions.pop_front();
         debug_assert_eq!(next, Some(expected), "the action that was known before");
+    }
+
+    /// Takes the next action if it is this one.
+    #[inline]
+    pub(crate) fn take_action_if(&mut self, usual: Action) -> bool {
+        let is_next = self.actions.front() == Some(&usual);
+        if is_next {
+            self.actions.pop_front();
+        }
+        is_next
     }
 
     fn close_drained(&mut self) -> Option<Action> {
