@@ -47,14 +47,6 @@ struct Entry {
     behind: Option<Ticket>,
 }
 
-/// A message that has left the outbox.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Departure {
-    pub(crate) ticket: Ticket,
-    pub(crate) call: Option<CallId>,
-    pub(crate) transmit: Transmit,
-}
-
 /// The message does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full {
@@ -187,11 +179,18 @@ impl Outbox {
         self.first().map(|ticket| self.entries[ticket.0.get()].len)
     }
 
-    /// Moves the next message to the end of `out`.
-    pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Option<Departure> {
+    /// The next message, what it is and whose.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<(Ticket, TransmitKind, Option<CallId>)> {
         let ticket = self.first()?;
+        let Entry { kind, call, .. } = self.entries[ticket.0.get()];
+        Some((ticket, kind, call))
+    }
+
+    /// Moves the next message to the end of `out`.
+    pub(crate) fn pop(&mut self, ticket: Ticket, out: &mut Vec<u8>) -> Transmit {
         let entry = self.remove(ticket);
-        let Entry { start, len, kind, call, .. } = entry;
+        let Entry { start, len, kind, .. } = entry;
         let transmit = Transmit::new(kind, out.len(), len);
         if len >= Self::SWAPPED && len == self.arena.len() && out.is_empty() {
             mem::swap(&mut self.arena, out);
@@ -199,7 +198,7 @@ impl Outbox {
             out.extend_from_slice(&self.arena[start..start + len]);
         }
         self.release(entry);
-        Some(Departure { ticket, call, transmit })
+        transmit
     }
 
     /// Takes every message back.
@@ -250,7 +249,8 @@ mod tests {
 
     fn pop(outbox: &mut Outbox) -> Option<alloc::string::String> {
         let mut out = Vec::new();
-        let transmit = outbox.pop(&mut out)?.transmit;
+        let (next, ..) = outbox.next()?;
+        let transmit = outbox.pop(next, &mut out);
         Some(core::str::from_utf8(transmit.message(&out)).unwrap().into())
     }
 

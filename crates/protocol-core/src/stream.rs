@@ -110,9 +110,9 @@ impl<O, I: Default> StreamConnection<O, I> {
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         let framing = self.connection.config().dialect.framing;
         framing.open(self.connection.next_transmit_len()?, out);
-        let transmit = self.connection.poll_transmit(out)?;
+        let transmit = self.connection.poll_transmit(out);
         framing.close(out);
-        Some(transmit)
+        transmit
     }
 
     /// The connection inside.

@@ -236,7 +236,13 @@ impl<O, I: Default> Connection<O, I> {
                 };
                 put(&mut self.incoming, handle.slot(), incoming);
                 let Delivery { id, method, params, options, .. } = request;
-                self.tell(events, Event::Request { request: handle, id, method, params, options });
+                self.tell(events, || Event::Request {
+                    request: handle,
+                    id,
+                    method,
+                    params,
+                    options,
+                });
                 self.machine.receive_early_cancel(handle, now);
                 return self.carry_out(Cargo::Nothing, events);
             }
@@ -277,7 +283,7 @@ impl<O, I: Default> Connection<O, I> {
                 let reason = reason.and_then(decode::string);
                 self.carry_out(Cargo::Reason(reason), events);
                 if self.config().raw_cancels == RawCancels::Shown {
-                    self.tell(events, Event::Notification { method, params });
+                    self.tell(events, || Event::Notification { method, params });
                 }
             }
             // Nobody can acknowledge it.
@@ -290,7 +296,7 @@ impl<O, I: Default> Connection<O, I> {
                 for call in self.progress.owners_of(rules, &method, params) {
                     self.machine.progress(call, now);
                 }
-                self.tell(events, Event::Notification { method, params });
+                self.tell(events, || Event::Notification { method, params });
             }
         }
     }
@@ -319,7 +325,9 @@ impl<O, I: Default> Connection<O, I> {
         if let (Ok(Some(call)), &Ok(Response::Result(result))) = (settled, &answer) {
             let usual = Action::CompleteCall { call, settlement: Settlement::Result, cause: None };
             if self.machine.take_action_if(usual) {
-                self.complete(call, Outcome::Result(result), events);
+                let data = self.release_call(call, Some(result));
+                let outcome = Outcome::Result(result);
+                self.tell(events, || Event::Settled { call, outcome, data });
                 return self.carry_out(Cargo::Nothing, events);
             }
         }
@@ -449,7 +457,7 @@ impl<O, I: Default> Connection<O, I> {
         id: Option<WireId>,
         events: &mut EventQueue<'_, O>,
     ) {
-        self.tell(events, Event::Violation { violation, id });
+        self.tell(events, || Event::Violation { violation, id });
     }
 }
 

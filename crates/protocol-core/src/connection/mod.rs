@@ -22,7 +22,7 @@ use crate::dialect::{CancelRule, Cancellers, Role};
 use crate::event::{Event, Outcome, Reply, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
 use crate::operations::{OperationId, OperationLimits, Operations};
-use crate::outbox::{Departure, Outbox, Staged, Ticket};
+use crate::outbox::{Outbox, Staged, Ticket};
 use crate::time::Timestamp;
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::Response;
@@ -248,10 +248,11 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// Until then a call can be withdrawn; from now on it has left (G4).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let Departure { ticket, call, transmit } = self.outbox.pop(out)?;
+        let (ticket, kind, call) = self.outbox.next()?;
+        let transmit = self.outbox.pop(ticket, out);
         self.negotiation.sent(ticket);
         if let Some(call) = call {
-            if transmit.kind == TransmitKind::Request {
+            if kind == TransmitKind::Request {
                 self.machine.transmitted(call);
             }
             if let Some(outgoing) = self.outgoing_mut(call) {
@@ -390,18 +391,23 @@ impl<O, I: Default> Connection<O, I> {
                 Action::Withdraw { call } => self.withdraw(call),
                 Action::MarkCancelled { request, cause } => {
                     let reason = reason(&mut cargo);
-                    self.tell(events, Event::Cancelled { request, cause, reason });
+                    self.tell(events, || Event::Cancelled { request, cause, reason });
                     self.tell_of_cancel(request, cause);
                 }
                 Action::CompleteCall { call, settlement, cause } => {
                     let outcome = outcome(settlement, cause, &mut cargo);
-                    self.complete(call, outcome, events);
+                    let result = match outcome {
+                        Outcome::Result(result) => Some(result),
+                        _ => None,
+                    };
+                    let data = self.release_call(call, result);
+                    self.tell(events, || Event::Settled { call, outcome, data });
                 }
                 Action::TreeSettled { request } => {
-                    self.tell(events, Event::TreeSettled { request });
+                    self.tell(events, || Event::TreeSettled { request });
                 }
                 Action::Close { reason } => {
-                    self.tell(events, Event::Closed { reason });
+                    self.tell(events, || Event::Closed { reason });
                     self.told_closed = true;
                 }
             }
@@ -413,12 +419,12 @@ impl<O, I: Default> Connection<O, I> {
         );
     }
 
-    /// Gives the host the one outcome of a call.
+    /// A call is complete, perhaps with a result: gives its data back, for the host.
     #[inline]
-    fn complete<'m>(&mut self, call: CallId, outcome: Outcome<'m>, events: &mut EventQueue<'m, O>) {
+    fn release_call(&mut self, call: CallId, result: Option<&RawValue>) -> O {
         let outgoing = self.outgoing[call.slot()].take().expect("a call in flight has data");
         self.progress.forget(call);
-        if let Outcome::Result(result) = outcome {
+        if let Some(result) = result {
             if outgoing.session == Session::Open {
                 self.session = Session::Open;
             }
@@ -429,12 +435,12 @@ impl<O, I: Default> Connection<O, I> {
                 }
             }
         }
-        self.tell(events, Event::Settled { call, outcome, data: outgoing.data });
+        outgoing.data
     }
 
     /// Tells the host, unless the last event is told.
     #[inline]
-    fn tell<'m>(&mut self, events: &mut EventQueue<'m, O>, event: Event<'m, O>) {
+    fn tell<'m>(&mut self, events: &mut EventQueue<'m, O>, event: impl FnOnce() -> Event<'m, O>) {
         if !self.told_closed {
             events.push(event);
         }
@@ -534,7 +540,7 @@ impl<O, I: Default> Connection<O, I> {
     fn offer_room<'m>(&mut self, events: &mut EventQueue<'m, O>) {
         if self.wanted.is_some_and(|wanted| self.outbox.len() + wanted <= self.stage_limit()) {
             self.wanted = None;
-            self.tell(events, Event::Ready);
+            self.tell(events, || Event::Ready);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::mem;
 
 use crate::event::Event;
 
@@ -55,12 +56,14 @@ impl<'m, O> EventQueue<'m, O> {
         Self { first: None, rest: None }
     }
 
+    /// Makes an event where it waits: moving it takes time.
     #[inline]
-    pub(super) fn push(&mut self, event: Event<'m, O>) {
+    pub(super) fn push(&mut self, event: impl FnOnce() -> Event<'m, O>) {
         if self.is_empty() {
-            self.first = Some(event);
+            // There is nothing to drop.
+            mem::forget(self.first.replace(event()));
         } else {
-            self.push_behind(event);
+            self.push_behind(event());
         }
     }
 
