@@ -53,9 +53,9 @@ impl<O, I: Default> StreamConnection<O, I> {
     /// Call it again with the rest until it uses nothing; then with the same bytes and more.
     #[inline]
     pub fn receive<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> (usize, Received<'b, O>) {
-        let mut received = Received::nothing();
-        let used = self.take_next(unread, now, &mut received);
-        (used, received)
+        let mut taken = (0, Received::nothing());
+        taken.0 = self.take_next(unread, now, &mut taken.1);
+        taken
     }
 
     fn take_next<'b>(

@@ -326,8 +326,10 @@ impl<O, I: Default> Connection<O, I> {
             let usual = Action::CompleteCall { call, settlement: Settlement::Result, cause: None };
             if self.machine.take_action_if(usual) {
                 let data = self.release_call(call, Some(result));
-                let outcome = Outcome::Result(result);
-                self.tell(events, || Event::Settled { call, outcome, data });
+                self.tell(events, || {
+                    let outcome = Outcome::Result(result);
+                    Event::Settled { call, outcome, data }
+                });
                 return self.carry_out(Cargo::Nothing, events);
             }
         }
