@@ -280,6 +280,25 @@ mod tests {
     }
 
     #[test]
+    fn a_long_message_that_is_alone_leaves_with_the_arena_and_no_other_does() {
+        let mut outbox = Outbox::default();
+        let text = "x".repeat(Outbox::SWAPPED);
+        for (before, is_alone) in [("", true), ("", false), ("before", true)] {
+            push(&mut outbox, &text, TransmitKind::Request);
+            if !is_alone {
+                push(&mut outbox, "y", TransmitKind::Request);
+            }
+            let (arena, mut out) = (outbox.arena.as_ptr(), Vec::from(before));
+            let (next, ..) = outbox.next().unwrap();
+            let transmit = outbox.pop(next, &mut out);
+            assert_eq!(transmit.message(&out), text.as_bytes());
+            assert_eq!(out.as_ptr() == arena, is_alone && before.is_empty());
+            while pop(&mut outbox).is_some() {}
+            assert_eq!((outbox.len(), outbox.arena.len()), (0, 0));
+        }
+    }
+
+    #[test]
     fn g08_holes_are_closed() {
         let mut outbox = Outbox::default();
         let text = "x".repeat(1_000);

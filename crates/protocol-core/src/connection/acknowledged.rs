@@ -255,7 +255,9 @@ impl<O, I: Default> Connection<O, I> {
         answer: &Result<Response<'_>, EnvelopeProblem>,
     ) -> Routed {
         let Some(number) = number else { return Routed::Answer(None, kind) };
-        if asked.zip(self.asked_by(number)).is_some_and(|(answered, asked)| answered != asked) {
+        let is_other =
+            |answered| self.asked_by(number).is_some_and(|asked: Asked| answered != asked);
+        if asked.is_some_and(is_other) {
             return Routed::Answer(None, kind);
         }
         let CancelRule::Request { target, .. } = self.config().dialect.cancel else {

@@ -88,7 +88,7 @@ impl<O, I: Default> Connection<O, I> {
             call.slot(),
             Outgoing { data, unsent, declares, server_ends, session, asked },
         );
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
         Ok(call)
     }
 
@@ -133,7 +133,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
         self.pass(now);
         let outcome = self.machine.cancel(call, cause, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
         outcome
     }
 
@@ -190,7 +190,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn detach(&mut self, call: CallId, now: Timestamp) {
         self.pass(now);
         self.machine.detach(call, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
     }
 
     /// The host saw progress of a call: its idle timeout starts anew. Progress that the dialect
@@ -306,7 +306,7 @@ impl<O, I: Default> Connection<O, I> {
             // It is live as long as its request is.
             let _ = self.operations.finish(operation);
         }
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
         if let Some(batch) = incoming.batch {
             self.settle_member(batch);
         }
@@ -319,14 +319,14 @@ impl<O, I: Default> Connection<O, I> {
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) {
         self.pass(now);
         self.machine.cancel_request(request, cause, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
     }
 
     /// Shuts down (G5). `Closed` follows when nothing is in flight any more.
     pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
         self.pass(now);
         self.machine.shutdown(how, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
         if how == Shutdown::Abandon {
             self.outbox.clear();
             self.batches.forget_answers();
@@ -382,6 +382,7 @@ pub(super) fn uncancellable(
 
 impl SessionRule {
     /// What a request of this method makes of the session, once it has a result.
+    #[inline]
     pub(super) fn after(self, method: &str) -> Session {
         match self {
             Self::Opened { by } if by == method => Session::Open,

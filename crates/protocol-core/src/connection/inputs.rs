@@ -15,7 +15,7 @@ use crate::config::{Config, RawCancels};
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
 use crate::event::{Event, Outcome, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{Action, Answer, PeerCancels, RequestRefusal, Settlement, StrayResponse};
+use crate::machine::{Action, Answer, PeerCancels, RequestRefusal, StrayResponse};
 use crate::slot::put;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
@@ -57,7 +57,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.pass(now);
         self.machine.handle_timeout(now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
     }
 
     /// The peer's input has ended: every call settles, every request is marked cancelled, and
@@ -65,7 +65,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn handle_eof(&mut self, now: Timestamp) {
         self.pass(now);
         self.machine.close(CloseReason::PeerGone, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
     }
 
     /// The stream holds no message, but nothing is lost either.
@@ -94,7 +94,7 @@ impl<O, I: Default> Connection<O, I> {
         if !self.machine.is_closed() {
             self.report(violation, None, &mut received.events);
             self.machine.close(reason, now);
-            self.carry_out(Cargo::Nothing, &mut received.events);
+            self.follow(&mut received.events);
         }
     }
 
@@ -132,7 +132,7 @@ impl<O, I: Default> Connection<O, I> {
             }
             self.machine.end_batch();
             self.settle_member(batch);
-            return self.carry_out(Cargo::Nothing, events);
+            return self.follow(events);
         };
         let error = (code::INVALID_REQUEST, "Invalid request: no such batch is accepted");
         self.refuse(None, None, error, violation, None, events);
@@ -244,7 +244,7 @@ impl<O, I: Default> Connection<O, I> {
                     options,
                 });
                 self.machine.receive_early_cancel(handle, now);
-                return self.carry_out(Cargo::Nothing, events);
+                return self.follow(events);
             }
             Err(RequestRefusal::DuplicateId) => (DUPLICATE_ID, Violation::DuplicateId),
             Err(RequestRefusal::TooManyRequests) => (overload, Violation::TooManyRequests),
@@ -257,7 +257,7 @@ impl<O, I: Default> Connection<O, I> {
         self.refuse(id, origin.as_deref(), error, violation, batch, events);
         if violation == Violation::TooManyRequests && self.machine.closes_over_limit() {
             self.machine.close(CloseReason::OverLimit, now);
-            self.carry_out(Cargo::Nothing, events);
+            self.follow(events);
         }
     }
 
@@ -323,14 +323,14 @@ impl<O, I: Default> Connection<O, I> {
             Routed::Again => Err(StrayResponse::Duplicate),
         };
         if let (Ok(Some(call)), &Ok(Response::Result(result))) = (settled, &answer) {
-            let usual = Action::CompleteCall { call, settlement: Settlement::Result, cause: None };
-            if self.machine.take_action_if(usual) {
+            // The usual answer leads to nothing else.
+            if self.machine.take_completion(call) {
                 let data = self.release_call(call, Some(result));
                 self.tell(events, || {
                     let outcome = Outcome::Result(result);
                     Event::Settled { call, outcome, data }
                 });
-                return self.carry_out(Cargo::Nothing, events);
+                return self.follow(events);
             }
         }
         let violation = match settled {

@@ -135,6 +135,7 @@ enum ServerEnds {
 impl ServerEnds {
     /// Whether the server may end a request of this method that `caller` made: the client, or it is
     /// none of those.
+    #[inline]
     fn of(config: &Config, caller: Role, method: &str) -> Self {
         match config.dialect.cancellers {
             Cancellers::Client { server_ends }
@@ -260,7 +261,7 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         if self.wanted.is_some() {
-            self.carry_out_command(Cargo::Nothing);
+            self.follow_command();
         }
         Some(transmit)
     }
@@ -334,17 +335,34 @@ impl<O, I: Default> Connection<O, I> {
         self.outgoing.get_mut(call.slot())?.as_mut()
     }
 
-    /// Does everything the machine wants done, for a command or a timer.
+    /// Does what else the machine wants done for a command or a timer. Mostly nothing: what a command
+    /// does for certain is done with it.
     #[inline]
-    fn carry_out_command(&mut self, cargo: Cargo<'static>) {
-        // Most commands did already what there is to do, and moving a queue takes time.
+    fn follow_command(&mut self) {
         if self.has_more() {
-            let mut events = EventQueue::new();
-            self.give_events(&mut events);
-            self.carry_out_rest(cargo, &mut events);
-            if !events.is_empty() {
-                self.events = events;
-            }
+            self.carry_out_command(Cargo::Nothing);
+        }
+    }
+
+    /// As [`follow_command`](Self::follow_command), for an input.
+    #[inline]
+    fn follow<'m>(&mut self, events: &mut EventQueue<'m, O>) {
+        if self.has_more() {
+            self.carry_out(Cargo::Nothing, events);
+        }
+    }
+
+    #[inline]
+    fn has_more(&self) -> bool {
+        self.machine.has_more() || self.wanted.is_some()
+    }
+
+    fn carry_out_command(&mut self, cargo: Cargo<'static>) {
+        let mut events = EventQueue::new();
+        self.give_events(&mut events);
+        self.carry_out(cargo, &mut events);
+        if !events.is_empty() {
+            self.events = events;
         }
     }
 
@@ -357,19 +375,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Does everything the machine wants done.
-    #[inline]
-    fn carry_out<'m>(&mut self, cargo: Cargo<'m>, events: &mut EventQueue<'m, O>) {
-        if self.has_more() {
-            self.carry_out_rest(cargo, events);
-        }
-    }
-
-    #[inline]
-    fn has_more(&self) -> bool {
-        self.machine.has_more() || self.wanted.is_some()
-    }
-
-    fn carry_out_rest<'m>(&mut self, mut cargo: Cargo<'m>, events: &mut EventQueue<'m, O>) {
+    fn carry_out<'m>(&mut self, mut cargo: Cargo<'m>, events: &mut EventQueue<'m, O>) {
         while let Some(action) = self.machine.poll_action() {
             match action {
                 Action::SendRequest { .. }
@@ -443,33 +449,6 @@ impl<O, I: Default> Connection<O, I> {
     fn tell<'m>(&mut self, events: &mut EventQueue<'m, O>, event: impl FnOnce() -> Event<'m, O>) {
         if !self.told_closed {
             events.push(event);
-        }
-    }
-
-    /// Keeps the answer of a batch member until the others are settled too. Answers kept back that
-    /// take up half the outbox leave early, in an array of their own: else a batch could wait for
-    /// ever for room that only its own end would make.
-    fn keep_back(&mut self, batch: BatchKey, answer: Staged) {
-        self.batches.add_answer(batch, self.outbox.staged(&answer));
-        self.outbox.discard(answer);
-        if self.batches.bytes() > self.config().limits.unsent_bytes / 2 {
-            let answers = self.batches.take_answers(batch);
-            self.send_answers(batch, answers);
-        }
-    }
-
-    /// One member of a batch is settled; the last one sends the answers.
-    fn settle_member(&mut self, batch: BatchKey) {
-        let answers = self.batches.settle_member(batch);
-        self.send_answers(batch, answers);
-    }
-
-    fn send_answers(&mut self, batch: BatchKey, answers: Option<Vec<u8>>) {
-        if let Some(answers) = answers {
-            let message = self.outbox.stage(usize::MAX, |out| out.extend_from_slice(&answers));
-            let message = message.expect("no limit was given: the answers were counted before");
-            let ticket = self.outbox.commit(message, TransmitKind::Response);
-            self.negotiation.batch_queued(&mut self.machine, batch, ticket);
         }
     }
 

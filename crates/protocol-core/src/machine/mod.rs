@@ -136,10 +136,11 @@ impl Machine {
         debug_assert_eq!(next, Some(expected), "the action that was known before");
     }
 
-    /// Takes the next action if it is this one.
+    /// Takes the next action if it is to complete this call with a result.
     #[inline]
-    pub(crate) fn take_action_if(&mut self, usual: Action) -> bool {
-        let is_next = self.actions.front() == Some(&usual);
+    pub(crate) fn take_completion(&mut self, done: CallId) -> bool {
+        let is_next = matches!(self.actions.front(),
+            Some(Action::CompleteCall { call, settlement: Settlement::Result, .. }) if *call == done);
         if is_next {
             self.actions.pop_front();
         }
