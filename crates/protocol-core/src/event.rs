@@ -15,6 +15,8 @@ use crate::violation::Violation;
 /// [`Settled`](Self::Settled).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+// Its words are moved as they were written, the tag among them: a tag of one byte splits the others.
+#[repr(usize)]
 pub enum Event<'m, O> {
     /// The peer sent a request. Answer it with [`respond`](crate::Connection::respond).
     Request {

@@ -1,10 +1,11 @@
 //! Messages that wait to be sent, and can still be taken back.
 
 use alloc::vec::Vec;
+use core::mem;
 
 use slab::Slab;
 
-use crate::event::TransmitKind;
+use crate::event::{Transmit, TransmitKind};
 use crate::machine::CallId;
 use crate::slot::Slot;
 
@@ -46,15 +47,6 @@ struct Entry {
     behind: Option<Ticket>,
 }
 
-/// A message on its way out of the outbox.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Departure<'a> {
-    pub(crate) ticket: Ticket,
-    pub(crate) message: &'a [u8],
-    pub(crate) kind: TransmitKind,
-    pub(crate) call: Option<CallId>,
-}
-
 /// The message does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full {
@@ -75,6 +67,10 @@ impl Outbox {
 
     /// An empty arena keeps what its last filling took, up to this size.
     const KEPT_AT_MOST: usize = 4 << 20;
+
+    /// A message of at least this size, alone in the arena, leaves with the arena: copying it takes
+    /// longer.
+    const SWAPPED: usize = 4 << 10;
 
     /// And so much room for entries.
     const KEPT_ENTRIES: usize = 1 << 10;
@@ -111,13 +107,13 @@ impl Outbox {
     }
 
     /// Queues a staged message behind all others.
-    pub(crate) fn commit(
-        &mut self,
-        staged: Staged,
-        kind: TransmitKind,
-        call: Option<CallId>,
-    ) -> Ticket {
-        self.queue(false, staged, kind, call)
+    pub(crate) fn commit(&mut self, staged: Staged, kind: TransmitKind) -> Ticket {
+        self.queue(false, staged, kind, None)
+    }
+
+    /// Queues a staged message that a call waits for behind all others.
+    pub(crate) fn commit_of(&mut self, call: CallId, staged: Staged, kind: TransmitKind) -> Ticket {
+        self.queue(false, staged, kind, Some(call))
     }
 
     /// Queues the staged cancel of a request that has left: ahead of everything but other cancels.
@@ -125,6 +121,7 @@ impl Outbox {
         self.queue(true, staged, TransmitKind::Cancel, call)
     }
 
+    #[inline]
     fn queue(
         &mut self,
         is_ahead: bool,
@@ -132,16 +129,17 @@ impl Outbox {
         kind: TransmitKind,
         call: Option<CallId>,
     ) -> Ticket {
-        let ticket = Ticket(Slot::new(self.entries.vacant_key()));
         let start = staged.start;
         let len = self.arena.len() - start;
         self.live += len;
-        let before = self.lane(is_ahead).last.replace(ticket);
+        let before = self.lane(is_ahead).last;
+        let entry = Entry { start, len, kind, is_ahead, call, before, behind: None };
+        let ticket = Ticket(Slot::new(self.entries.insert(entry)));
+        self.lane(is_ahead).last = Some(ticket);
         match before {
             Some(before) => self.entries[before.0.get()].behind = Some(ticket),
             None => self.lane(is_ahead).first = Some(ticket),
         }
-        self.entries.insert(Entry { start, len, kind, is_ahead, call, before, behind: None });
         ticket
     }
 
@@ -157,7 +155,8 @@ impl Outbox {
 
     /// Takes a message out of its lane.
     fn remove(&mut self, ticket: Ticket) -> Entry {
-        let entry = self.entries.remove(ticket.0.get());
+        let entry = self.entries[ticket.0.get()];
+        self.entries.remove(ticket.0.get());
         match entry.before {
             Some(before) => self.entries[before.0.get()].behind = entry.behind,
             None => self.lane(entry.is_ahead).first = entry.behind,
@@ -169,24 +168,37 @@ impl Outbox {
         entry
     }
 
+    #[inline]
     fn first(&self) -> Option<Ticket> {
         self.cancels.first.or(self.bulk.first)
     }
 
     /// The length of the next message.
+    #[inline]
     pub(crate) fn next_len(&self) -> Option<usize> {
         self.first().map(|ticket| self.entries[ticket.0.get()].len)
     }
 
-    /// Hands the next message to `take`.
-    pub(crate) fn pop<T>(&mut self, take: impl FnOnce(Departure<'_>) -> T) -> Option<T> {
+    /// The next message, what it is and whose.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<(Ticket, TransmitKind, Option<CallId>)> {
         let ticket = self.first()?;
+        let Entry { kind, call, .. } = self.entries[ticket.0.get()];
+        Some((ticket, kind, call))
+    }
+
+    /// Moves the next message to the end of `out`.
+    pub(crate) fn pop(&mut self, ticket: Ticket, out: &mut Vec<u8>) -> Transmit {
         let entry = self.remove(ticket);
-        let Entry { start, len, kind, call, .. } = entry;
-        let taken =
-            take(Departure { ticket, message: &self.arena[start..start + len], kind, call });
+        let Entry { start, len, kind, .. } = entry;
+        let transmit = Transmit::new(kind, out.len(), len);
+        if len >= Self::SWAPPED && len == self.arena.len() && out.is_empty() {
+            mem::swap(&mut self.arena, out);
+        } else {
+            out.extend_from_slice(&self.arena[start..start + len]);
+        }
         self.release(entry);
-        Some(taken)
+        transmit
     }
 
     /// Takes every message back.
@@ -198,9 +210,11 @@ impl Outbox {
         self.live -= entry.len;
         if self.entries.is_empty() {
             // Whoever sends long messages sends more of them, and fresh memory is slow.
-            let kept = self.arena.len().clamp(Self::KEPT, Self::KEPT_AT_MOST);
+            let kept = self.arena.len().max(entry.len).clamp(Self::KEPT, Self::KEPT_AT_MOST);
             self.arena.clear();
-            self.arena.shrink_to(kept);
+            if self.arena.capacity() > kept {
+                self.arena.shrink_to(kept);
+            }
             if self.entries.capacity() > Self::KEPT_ENTRIES {
                 self.entries.shrink_to_fit();
             }
@@ -229,12 +243,15 @@ mod tests {
         let staged = outbox.stage(1 << 20, |out| out.extend_from_slice(text.as_bytes())).unwrap();
         match kind {
             TransmitKind::Cancel => outbox.commit_cancel(staged, None),
-            _ => outbox.commit(staged, kind, None),
+            _ => outbox.commit(staged, kind),
         }
     }
 
     fn pop(outbox: &mut Outbox) -> Option<alloc::string::String> {
-        outbox.pop(|departure| core::str::from_utf8(departure.message).unwrap().into())
+        let mut out = Vec::new();
+        let (next, ..) = outbox.next()?;
+        let transmit = outbox.pop(next, &mut out);
+        Some(core::str::from_utf8(transmit.message(&out)).unwrap().into())
     }
 
     #[test]
@@ -260,6 +277,25 @@ mod tests {
         let full = outbox.stage(8, |out| out.extend_from_slice(b"6789")).unwrap_err();
         assert_eq!(full, Full { len: 4 });
         assert_eq!(outbox.arena.len(), 5);
+    }
+
+    #[test]
+    fn a_long_message_that_is_alone_leaves_with_the_arena_and_no_other_does() {
+        let mut outbox = Outbox::default();
+        let text = "x".repeat(Outbox::SWAPPED);
+        for (before, is_alone) in [("", true), ("", false), ("before", true)] {
+            push(&mut outbox, &text, TransmitKind::Request);
+            if !is_alone {
+                push(&mut outbox, "y", TransmitKind::Request);
+            }
+            let (arena, mut out) = (outbox.arena.as_ptr(), Vec::from(before));
+            let (next, ..) = outbox.next().unwrap();
+            let transmit = outbox.pop(next, &mut out);
+            assert_eq!(transmit.message(&out), text.as_bytes());
+            assert_eq!(out.as_ptr() == arena, is_alone && before.is_empty());
+            while pop(&mut outbox).is_some() {}
+            assert_eq!((outbox.len(), outbox.arena.len()), (0, 0));
+        }
     }
 
     #[test]

@@ -30,14 +30,19 @@ pub(crate) const fn growth(len: usize) -> usize {
 }
 
 /// Puts a value into its slot.
+#[inline]
 pub(crate) fn put<T>(slots: &mut Vec<Option<T>>, slot: usize, value: T) {
     if slots.len() <= slot {
-        if slots.capacity() <= slot {
-            slots.reserve_exact(slot + growth(slot) - slots.len());
-        }
-        slots.resize_with(slot + 1, || None);
+        make_room(slots, slot);
     }
     slots[slot] = Some(value);
+}
+
+fn make_room<T>(slots: &mut Vec<Option<T>>, slot: usize) {
+    if slots.capacity() <= slot {
+        slots.reserve_exact(slot + growth(slot) - slots.len());
+    }
+    slots.resize_with(slot + 1, || None);
 }
 
 #[cfg(test)]

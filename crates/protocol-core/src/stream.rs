@@ -51,13 +51,27 @@ impl<O, I: Default> StreamConnection<O, I> {
     /// used, and what the message made happen.
     ///
     /// Call it again with the rest until it uses nothing; then with the same bytes and more.
+    #[inline]
     pub fn receive<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> (usize, Received<'b, O>) {
+        let mut taken = (0, Received::nothing());
+        taken.0 = self.take_next(unread, now, &mut taken.1);
+        taken
+    }
+
+    fn take_next<'b>(
+        &mut self,
+        unread: &'b [u8],
+        now: Timestamp,
+        received: &mut Received<'b, O>,
+    ) -> usize {
         // Every host asks once more when it has used all it read.
         if unread.is_empty() || self.connection.machine().is_closed() {
-            return (unread.len(), self.connection.receive_nothing());
+            self.connection.receive_nothing(received);
+            return unread.len();
         }
         let found = self.deframer.next(unread);
-        (found.used, self.take(found.frame, now))
+        self.take(found.frame, now, received);
+        found.used
     }
 
     /// The peer's input has ended, with these bytes unread: every call settles, every request is
@@ -66,24 +80,28 @@ impl<O, I: Default> StreamConnection<O, I> {
     /// Gives back what the last bytes made happen; what the end made happen is in
     /// [`poll_event`](Connection::poll_event) afterwards.
     pub fn finish<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Received<'b, O> {
-        let last = match self.deframer.finish(unread) {
+        let mut last = Received::nothing();
+        match self.deframer.finish(unread) {
             // The peer is gone, whatever its last bytes were.
             Frame::Broken(violation) => {
-                self.connection.receive_broken(violation, CloseReason::PeerGone, now)
+                self.connection.receive_broken(violation, CloseReason::PeerGone, now, &mut last);
             }
-            frame => self.take(frame, now),
-        };
+            frame => self.take(frame, now, &mut last),
+        }
         self.connection.handle_eof(now);
         last
     }
 
-    fn take<'b>(&mut self, frame: Frame<'b>, now: Timestamp) -> Received<'b, O> {
+    #[inline]
+    fn take<'b>(&mut self, frame: Frame<'b>, now: Timestamp, received: &mut Received<'b, O>) {
+        let connection = &mut self.connection;
         match frame {
-            Frame::Message(message) => self.connection.receive(message, now),
-            Frame::Partial => self.connection.receive_nothing(),
-            Frame::TooLarge => self.connection.receive_too_large(),
+            Frame::Message(message) => connection.receive_message(message, now, received),
+            Frame::Partial => connection.receive_nothing(received),
+            Frame::TooLarge => connection.receive_too_large(received),
             Frame::Broken(violation) => {
-                self.connection.receive_broken(violation, CloseReason::BrokenFraming, now)
+                let reason = CloseReason::BrokenFraming;
+                connection.receive_broken(violation, reason, now, received);
             }
         }
     }
@@ -92,9 +110,9 @@ impl<O, I: Default> StreamConnection<O, I> {
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         let framing = self.connection.config().dialect.framing;
         framing.open(self.connection.next_transmit_len()?, out);
-        let transmit = self.connection.poll_transmit(out)?;
+        let transmit = self.connection.poll_transmit(out);
         framing.close(out);
-        Some(transmit)
+        transmit
     }
 
     /// The connection inside.

@@ -49,8 +49,12 @@ pub(super) struct OurCancels {
 impl OurCancels {
     /// A number names a new call.
     pub(super) fn reissued(&mut self, number: u32) {
-        self.unacknowledged.remove(&number);
-        self.tokenless.remove(&number);
+        if !self.unacknowledged.is_empty() {
+            self.unacknowledged.remove(&number);
+        }
+        if !self.tokenless.is_empty() {
+            self.tokenless.remove(&number);
+        }
     }
 
     /// Whether a call waits for the answer to the cancel with this number.
@@ -118,7 +122,8 @@ impl<O, I: Default> Connection<O, I> {
         events: &mut EventQueue<'m, O>,
     ) {
         let CancelRule::Request { target, .. } = self.config().dialect.cancel else { return };
-        let (limit, stamp, dialect) = (self.stage_limit(), self.stamp(), self.config().dialect);
+        let (limit, stamp) = (self.stage_limit(), self.stamp());
+        let config = self.machine.config();
         let id = request.id.token();
         let staged = self.outbox.stage(limit, |out| match (target, &request.origin) {
             (CancelTarget::Id { member }, origin) => {
@@ -140,13 +145,13 @@ impl<O, I: Default> Connection<O, I> {
                 _ => {
                     let (code, message) = OPERATION_NOT_FOUND;
                     let reply = Reply::Error { code, message, data: None };
-                    encode::response(out, id, reply, &dialect);
+                    encode::response(out, id, reply, &config.dialect);
                 }
             },
         });
         match (staged, request.batch) {
             (Ok(message), None) => {
-                self.outbox.commit(message, TransmitKind::Acknowledgement, None);
+                self.outbox.commit(message, TransmitKind::Acknowledgement);
             }
             (Ok(message), Some(batch)) => self.keep_back(batch, message),
             (Err(_), _) => {
@@ -205,7 +210,7 @@ impl<O, I: Default> Connection<O, I> {
         let (dialect, stamp) = (self.config().dialect, self.stamp());
         let name = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
         let staged = self.stage(|out| write_cancel(out, &dialect, number, name, None, stamp))?;
-        self.outbox.commit(staged, TransmitKind::Cancel, None);
+        self.outbox.commit(staged, TransmitKind::Cancel);
         self.await_acknowledgement(None);
         Ok(())
     }
@@ -250,7 +255,9 @@ impl<O, I: Default> Connection<O, I> {
         answer: &Result<Response<'_>, EnvelopeProblem>,
     ) -> Routed {
         let Some(number) = number else { return Routed::Answer(None, kind) };
-        if asked.zip(self.asked_by(number)).is_some_and(|(answered, asked)| answered != asked) {
+        let is_other =
+            |answered| self.asked_by(number).is_some_and(|asked: Asked| answered != asked);
+        if asked.is_some_and(is_other) {
             return Routed::Answer(None, kind);
         }
         let CancelRule::Request { target, .. } = self.config().dialect.cancel else {

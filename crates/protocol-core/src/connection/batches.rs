@@ -5,6 +5,9 @@ use core::mem;
 
 use slab::Slab;
 
+use super::Connection;
+use crate::event::TransmitKind;
+use crate::outbox::Staged;
 use crate::slot::Slot;
 
 /// Names a batch in flight.
@@ -80,5 +83,34 @@ impl Batches {
         self.bytes -= answers.len();
         answers.push(b']');
         Some(answers)
+    }
+}
+
+impl<O, I: Default> Connection<O, I> {
+    /// Keeps the answer of a batch member until the others are settled too. Answers kept back that
+    /// take up half the outbox leave early, in an array of their own: else a batch could wait for
+    /// ever for room that only its own end would make.
+    pub(super) fn keep_back(&mut self, batch: BatchKey, answer: Staged) {
+        self.batches.add_answer(batch, self.outbox.staged(&answer));
+        self.outbox.discard(answer);
+        if self.batches.bytes() > self.config().limits.unsent_bytes / 2 {
+            let answers = self.batches.take_answers(batch);
+            self.send_answers(batch, answers);
+        }
+    }
+
+    /// One member of a batch is settled; the last one sends the answers.
+    pub(super) fn settle_member(&mut self, batch: BatchKey) {
+        let answers = self.batches.settle_member(batch);
+        self.send_answers(batch, answers);
+    }
+
+    fn send_answers(&mut self, batch: BatchKey, answers: Option<Vec<u8>>) {
+        if let Some(answers) = answers {
+            let message = self.outbox.stage(usize::MAX, |out| out.extend_from_slice(&answers));
+            let message = message.expect("no limit was given: the answers were counted before");
+            let ticket = self.outbox.commit(message, TransmitKind::Response);
+            self.negotiation.batch_queued(&mut self.machine, batch, ticket);
+        }
     }
 }

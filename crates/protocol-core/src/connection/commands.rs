@@ -1,18 +1,22 @@
 //! What the host asks of a connection.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::{Cargo, Connection, Outgoing, ServerEnds, Session, write_reply};
+use super::special::Special;
+use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session, stamp, write_reply};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Uncancellable};
 use crate::error::{Refusal, SendError};
 use crate::event::{Params, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase};
+use crate::machine::{
+    Action, CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase, RequestStep,
+};
 use crate::outbox::{Full, Staged};
 use crate::slot::put;
 use crate::time::Timestamp;
@@ -36,7 +40,10 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
     ) -> Result<CallId, SendError<O>> {
         let envelope = self.config().dialect.envelope;
-        let asked = Asked::by(method);
+        let asked = match envelope {
+            Envelope::JsonRpc => Asked::Other,
+            Envelope::Abp => Asked::by(method),
+        };
         let is_payload = envelope == Envelope::Abp && asked == Asked::Other;
         let params = match structured(params, is_payload) {
             Ok(params) => params,
@@ -47,15 +54,21 @@ impl<O, I: Default> Connection<O, I> {
             Ok(number) => number,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        let stamp = self.stamp();
-        let staged = match self.stage(|out| match envelope {
+        let (limit, config) = (self.stage_limit(), self.machine.config());
+        let now_said = self.now;
+        let staged = match self.outbox.stage(limit, |out| match envelope {
             Envelope::JsonRpc => encode::request(out, number, method, params),
-            Envelope::Abp => abp::request(out, number, method, params, options.timeout, stamp),
+            Envelope::Abp => {
+                let stamp = stamp(config, now_said);
+                abp::request(out, number, method, params, options.timeout, stamp);
+            }
         }) {
             Ok(staged) => staged,
-            Err(reason) => return Err(SendError { reason, data }),
+            Err(full) => return Err(SendError { reason: self.promise_room(full), data }),
         };
-        let call = self.machine.call(&options, now).expect("admit_call said so");
+        let call = self.machine.make_call(number, &options, now);
+        self.machine.take_action(Action::SendRequest { call, number });
+        let unsent = Some(self.outbox.commit_of(call, staged, TransmitKind::Request));
         let params = params.raw();
         if let Some(why) = uncancellable(&self.config().dialect, (asked, method), params) {
             self.machine.refuse_cancels_of(call, why);
@@ -75,9 +88,9 @@ impl<O, I: Default> Connection<O, I> {
         put(
             &mut self.outgoing,
             call.slot(),
-            Outgoing { data, unsent: None, declares, server_ends, session, asked },
+            Outgoing { data, unsent, declares, server_ends, session, asked },
         );
-        self.carry_out_command(Cargo::Staged { message: staged, batch: None, concludes: None });
+        self.follow_command();
         Ok(call)
     }
 
@@ -101,7 +114,7 @@ impl<O, I: Default> Connection<O, I> {
             Envelope::JsonRpc => encode::notification(out, method, params),
             Envelope::Abp => abp::notification(out, method, params, stamp),
         })?;
-        self.outbox.commit(staged, TransmitKind::Notification, None);
+        self.outbox.commit(staged, TransmitKind::Notification);
         Ok(())
     }
 
@@ -122,7 +135,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
         self.pass(now);
         let outcome = self.machine.cancel(call, cause, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
         outcome
     }
 
@@ -170,7 +183,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         let staged = self.stage(|out| encode::cancel(out, method, member, token, None))?;
         // Behind all others: its request may still be waiting (G4).
-        self.outbox.commit(staged, TransmitKind::Cancel, None);
+        self.outbox.commit(staged, TransmitKind::Cancel);
         Ok(())
     }
 
@@ -179,7 +192,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn detach(&mut self, call: CallId, now: Timestamp) {
         self.pass(now);
         self.machine.detach(call, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
     }
 
     /// The host saw progress of a call: its idle timeout starts anew. Progress that the dialect
@@ -198,34 +211,46 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// [`Refusal::AlreadyAnswered`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn respond(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<I, Refusal> {
-        let phase = self.machine.request_phase(request);
-        if !phase.is_some_and(crate::RequestPhase::is_unanswered) {
-            return Err(Refusal::AlreadyAnswered);
-        }
-        if self.machine.withholds_answer(request) {
-            self.machine.respond(request).expect("it is unanswered");
-            return Ok(self.release(request, Cargo::Nothing));
-        }
         let (machine, limit) = (&self.machine, self.stage_limit());
-        let id = machine.request_id(request).expect("it has a phase").token();
-        let (dialect, stamp) = (&machine.config().dialect, self.stamp());
-        let special = self.specials.get(request.slot());
-        let (batch, declares) = special.map_or((None, None), |it| (it.batch, it.declares));
-        let to = (special.and_then(|special| special.origin.as_deref()), id);
-        let staged = self.outbox.stage(limit, |out| write_reply(out, to, reply, dialect, stamp));
+        let (step, id) = machine.respond_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        if step == RequestStep::Withhold {
+            self.machine.respond(request).expect(UNANSWERED);
+            return Ok(self.release_silently(request));
+        }
+        let (config, now) = (machine.config(), self.now);
+        let origin = self.specials.get(request.slot()).and_then(|it| it.origin.as_deref());
+        let to = (origin, id.token());
+        let staged = self.outbox.stage(limit, |out| write_reply(out, to, reply, config, now));
         let message = staged.map_err(|full| self.refuse_answer(request, full))?;
-        self.machine.respond(request).expect("it is unanswered");
-        let session = self.incoming[request.slot()].as_ref().expect(UNANSWERED).session;
-        if session == Session::Open && matches!(reply, Reply::Result(_)) {
+        self.machine.respond(request).expect(UNANSWERED);
+        self.machine.take_action(Action::SendResponse { request });
+        let incoming = self.incoming[request.slot()].take().expect(UNANSWERED);
+        let special = self.specials.take(request.slot());
+        if incoming.session == Session::Open && matches!(reply, Reply::Result(_)) {
             self.session = Session::Open;
         }
-        let concludes = match (declares, reply) {
+        let concludes = match (special.as_ref().and_then(|special| special.declares), reply) {
             (Some(client), Reply::Result(result)) => {
                 self.negotiation.conclusion(Role::Server, client, result)
             }
             _ => None,
         };
-        Ok(self.release(request, Cargo::Staged { message, batch, concludes }))
+        match special.as_ref().and_then(|special| special.batch) {
+            None => {
+                let ticket = self.outbox.commit(message, TransmitKind::Response);
+                if let Some(conclusion) = concludes {
+                    self.negotiation.queued(&mut self.machine, conclusion, ticket);
+                }
+            }
+            Some(batch) => {
+                if let Some(conclusion) = concludes {
+                    self.negotiation.kept_back(batch, conclusion);
+                }
+                self.keep_back(batch, message);
+            }
+        }
+        self.withheld.forget(request);
+        Ok(self.release(incoming, special))
     }
 
     /// Ends a request of the client's that the dialect lets the server end, without an answer: the
@@ -265,26 +290,27 @@ impl<O, I: Default> Connection<O, I> {
         let staged = staged.transpose().map_err(|full| self.promise_room(full))?;
         if let Some(staged) = staged {
             // Behind all others: what the request was told before belongs before its end.
-            self.outbox.commit(staged, TransmitKind::Cancel, None);
+            self.outbox.commit(staged, TransmitKind::Cancel);
         }
         self.machine.end_request(request).expect("it is unanswered");
-        Ok(self.release(request, Cargo::Nothing))
+        Ok(self.release_silently(request))
     }
 
-    /// Carries out how a request was settled, and gives its data back.
-    fn release(&mut self, request: RequestHandle, cargo: Cargo<'static>) -> I {
+    /// As [`release`](Self::release), of a request that gets no answer.
+    fn release_silently(&mut self, request: RequestHandle) -> I {
         let incoming = self.incoming[request.slot()].take().expect(UNANSWERED);
         let special = self.specials.take(request.slot());
+        self.withheld.retire(request, self.config().limits.abandoned_ids);
+        self.release(incoming, special)
+    }
+
+    /// Carries out what else a settled request leads to, and gives its data back.
+    fn release(&mut self, incoming: Incoming<I>, special: Option<Box<Special>>) -> I {
         if let Some(operation) = special.as_ref().and_then(|special| special.operation) {
             // It is live as long as its request is.
             let _ = self.operations.finish(operation);
         }
-        if matches!(cargo, Cargo::Nothing) {
-            self.withheld.retire(request, self.config().limits.abandoned_ids);
-        } else {
-            self.withheld.forget(request);
-        }
-        self.carry_out_command(cargo);
+        self.carry_out_command(Cargo::Nothing);
         if let Some(batch) = special.and_then(|special| special.batch) {
             self.settle_member(batch);
         }
@@ -297,14 +323,14 @@ impl<O, I: Default> Connection<O, I> {
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) {
         self.pass(now);
         self.machine.cancel_request(request, cause, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
     }
 
     /// Shuts down (G5). `Closed` follows when nothing is in flight any more.
     pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
         self.pass(now);
         self.machine.shutdown(how, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
         if how == Shutdown::Abandon {
             self.outbox.clear();
             self.batches.forget_answers();
@@ -360,6 +386,7 @@ pub(super) fn uncancellable(
 
 impl SessionRule {
     /// What a request of this method makes of the session, once it has a result.
+    #[inline]
     pub(super) fn after(self, method: &str) -> Session {
         match self {
             Self::Opened { by } if by == method => Session::Open,

@@ -1,6 +1,7 @@
 //! What comes in: messages, time, the end.
 
 use alloc::borrow::Cow;
+use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
@@ -11,11 +12,11 @@ use super::received::{EventQueue, Received};
 use super::special::Special;
 use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, write_reply};
 use crate::cause::CloseReason;
-use crate::config::RawCancels;
+use crate::config::{Config, RawCancels};
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
-use crate::event::{Event, Reply, TransmitKind};
+use crate::event::{Event, Outcome, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{Answer, PeerCancels, RequestRefusal, StrayResponse};
+use crate::machine::{Action, Answer, PeerCancels, RequestRefusal, StrayResponse};
 use crate::slot::put;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
@@ -25,24 +26,39 @@ use crate::wire::decode::{self, Message, Response};
 impl<O, I: Default> Connection<O, I> {
     /// Takes one whole message, without framing, and decides everything about it now: when this
     /// returns, a cancelled request is marked (G3). Infallible: bad input is an event (G9).
+    #[inline]
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Received<'m, O> {
+        let mut received = Received::nothing();
+        self.receive_message(message, now, &mut received);
+        received
+    }
+
+    /// As [`receive`](Self::receive). This and its like fill in what the host gets where the host has
+    /// it: moving it takes time.
+    pub(crate) fn receive_message<'m>(
+        &mut self,
+        message: &'m [u8],
+        now: Timestamp,
+        received: &mut Received<'m, O>,
+    ) {
         self.pass(now);
-        let mut events = self.take_events();
-        if !self.machine.is_closed() {
-            if message.len() > self.config().limits.message_bytes {
-                self.refuse_too_large(&mut events);
-            } else {
-                self.take(message, now, &mut events);
-            }
+        received.message = Some(message);
+        let events = &mut received.events;
+        self.give_events(events);
+        if self.machine.is_closed() {
+            return;
         }
-        Received { message: Some(message), events }
+        if message.len() > self.config().limits.message_bytes {
+            return self.refuse_too_large(events);
+        }
+        self.take(message, now, events);
     }
 
     /// Fires every timer that is due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.pass(now);
         self.machine.handle_timeout(now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
     }
 
     /// The peer's input has ended: every call settles, every request is marked cancelled, and
@@ -50,71 +66,77 @@ impl<O, I: Default> Connection<O, I> {
     pub fn handle_eof(&mut self, now: Timestamp) {
         self.pass(now);
         self.machine.close(CloseReason::PeerGone, now);
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
     }
 
     /// The stream holds no message, but nothing is lost either.
-    pub(crate) fn receive_nothing<'m>(&mut self) -> Received<'m, O> {
-        Received { message: None, events: self.take_events() }
+    pub(crate) fn receive_nothing(&mut self, received: &mut Received<'_, O>) {
+        self.give_events(&mut received.events);
     }
 
     /// A message over the limit went by in the stream.
-    pub(crate) fn receive_too_large<'m>(&mut self) -> Received<'m, O> {
-        let mut events = self.take_events();
+    pub(crate) fn receive_too_large(&mut self, received: &mut Received<'_, O>) {
+        self.give_events(&mut received.events);
         if !self.machine.is_closed() {
-            self.refuse_too_large(&mut events);
+            self.refuse_too_large(&mut received.events);
         }
-        Received { message: None, events }
     }
 
     /// The stream can't be followed any more.
-    pub(crate) fn receive_broken<'m>(
+    pub(crate) fn receive_broken(
         &mut self,
         violation: Violation,
         reason: CloseReason,
         now: Timestamp,
-    ) -> Received<'m, O> {
+        received: &mut Received<'_, O>,
+    ) {
         self.pass(now);
-        let mut events = self.take_events();
+        self.give_events(&mut received.events);
         if !self.machine.is_closed() {
-            self.report(violation, None, &mut events);
+            self.report(violation, None, &mut received.events);
             self.machine.close(reason, now);
-            self.carry_out(Cargo::Nothing, &mut events);
+            self.follow(&mut received.events);
         }
-        Received { message: None, events }
     }
 
     fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp, events: &mut EventQueue<'m, O>) {
-        let limits = self.config().limits;
-        match decode::incoming(bytes, self.config().dialect.envelope, &limits) {
+        let Config { dialect, limits, .. } = self.config();
+        match decode::incoming(bytes, dialect.envelope, limits) {
             decode::Incoming::One(message) => self.take_message(message, None, now, events),
+            decode::Incoming::Batch(members) => self.take_batch(members, now, events),
             decode::Incoming::Unreadable(violation) => {
                 let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
                 self.refuse(None, None, error, violation, None, events);
             }
-            decode::Incoming::Batch(members) => {
-                let dialect = self.config().dialect;
-                let is_refused =
-                    dialect.batches == BatchRule::Refused || dialect.envelope == Envelope::Abp;
-                let violation = if is_refused {
-                    Violation::BatchRefused
-                } else if members.is_empty() || members.len() > limits.batch_members {
-                    Violation::BatchSize
-                } else {
-                    let batch = self.batches.open();
-                    self.machine.begin_batch();
-                    for member in members {
-                        let message = decode::member(member, limits.depth);
-                        self.take_message(message, Some(batch), now, events);
-                    }
-                    self.machine.end_batch();
-                    self.settle_member(batch);
-                    return self.carry_out(Cargo::Nothing, events);
-                };
-                let error = (code::INVALID_REQUEST, "Invalid request: no such batch is accepted");
-                self.refuse(None, None, error, violation, None, events);
-            }
         }
+    }
+
+    fn take_batch<'m>(
+        &mut self,
+        members: Vec<&'m RawValue>,
+        now: Timestamp,
+        events: &mut EventQueue<'m, O>,
+    ) {
+        let Config { dialect, limits, .. } = self.config();
+        let is_refused = dialect.batches == BatchRule::Refused || dialect.envelope == Envelope::Abp;
+        let violation = if is_refused {
+            Violation::BatchRefused
+        } else if members.is_empty() || members.len() > limits.batch_members {
+            Violation::BatchSize
+        } else {
+            let depth = limits.depth;
+            let batch = self.batches.open();
+            self.machine.begin_batch();
+            for member in members {
+                let message = decode::member(member, depth);
+                self.take_message(message, Some(batch), now, events);
+            }
+            self.machine.end_batch();
+            self.settle_member(batch);
+            return self.follow(events);
+        };
+        let error = (code::INVALID_REQUEST, "Invalid request: no such batch is accepted");
+        self.refuse(None, None, error, violation, None, events);
     }
 
     fn take_message<'m>(
@@ -124,36 +146,36 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
         events: &mut EventQueue<'m, O>,
     ) {
-        match message {
+        let request = match message {
             Message::Request { id, method, params } => {
-                let delivery = Delivery { id, method, params, options: None, origin: None };
-                self.take_request(delivery, batch, now, events);
+                Delivery { id, method, params, options: None, origin: None }
             }
             Message::Abp { origin, id, method, params, options } => {
-                let delivery = Delivery { id, method, params, options, origin: Some(origin) };
-                self.take_request(delivery, batch, now, events);
+                Delivery { id, method, params, options, origin: Some(origin) }
             }
             Message::Notification { method, params } => {
-                self.take_notification(method, params, now, events);
+                return self.take_notification(method, params, now, events);
             }
             Message::Response { id, asked, answer } => {
-                self.take_response(id, asked, answer, events);
+                return self.take_response(id, asked, answer, events);
             }
             Message::Neither { id, problem } if self.is_in_flight(id) => {
-                self.take_response(id, None, Err(problem), events);
+                return self.take_response(id, None, Err(problem), events);
             }
             Message::Neither { id, problem } | Message::Invalid { id, problem } => {
-                self.refuse_invalid(id, None, problem, batch, events);
+                return self.refuse_invalid(id, None, problem, batch, events);
             }
             Message::InvalidAbp { origin, id, problem } => {
-                self.refuse_invalid(id, Some(&origin), problem, batch, events);
+                return self.refuse_invalid(id, Some(&origin), problem, batch, events);
             }
             Message::InvalidNotification { problem } => {
-                self.report(Violation::InvalidNotification { problem }, None, events);
+                return self.report(Violation::InvalidNotification { problem }, None, events);
             }
-        }
+        };
+        self.take_request(request, batch, now, events);
     }
 
+    #[inline]
     fn take_request<'m>(
         &mut self,
         mut request: Delivery<'m>,
@@ -184,8 +206,9 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         let overload = (overload_code, "The request was refused: too much is in flight");
-        let (error, violation) = match self.machine.receive_request(id.clone()) {
+        let (error, violation) = match self.machine.receive_request(id) {
             Ok(handle) => {
+                self.machine.take_action(Action::Deliver { request: handle });
                 if let Some(batch) = batch {
                     self.batches.add_member(batch);
                 }
@@ -216,8 +239,16 @@ impl<O, I: Default> Connection<O, I> {
                     session: self.config().dialect.session.after(method),
                 };
                 put(&mut self.incoming, handle.slot(), incoming);
+                let Delivery { id, method, params, options, .. } = request;
+                self.tell(events, || Event::Request {
+                    request: handle,
+                    id,
+                    method,
+                    params,
+                    options,
+                });
                 self.machine.receive_early_cancel(handle, now);
-                return self.carry_out(Cargo::Request(request), events);
+                return self.follow(events);
             }
             Err(RequestRefusal::DuplicateId) => (DUPLICATE_ID, Violation::DuplicateId),
             Err(RequestRefusal::TooManyRequests) => (overload, Violation::TooManyRequests),
@@ -226,10 +257,11 @@ impl<O, I: Default> Connection<O, I> {
                 (error, Violation::RequestAfterShutdown)
             }
         };
-        self.refuse(Some(id), origin.as_deref(), error, violation, batch, events);
+        let id = self.readable(request.id);
+        self.refuse(id, origin.as_deref(), error, violation, batch, events);
         if violation == Violation::TooManyRequests && self.machine.closes_over_limit() {
             self.machine.close(CloseReason::OverLimit, now);
-            self.carry_out(Cargo::Nothing, events);
+            self.follow(events);
         }
     }
 
@@ -255,7 +287,7 @@ impl<O, I: Default> Connection<O, I> {
                 let reason = reason.and_then(decode::string);
                 self.carry_out(Cargo::Reason(reason), events);
                 if self.config().raw_cancels == RawCancels::Shown {
-                    self.tell(events, Event::Notification { method, params });
+                    self.tell(events, || Event::Notification { method, params });
                 }
             }
             // Nobody can acknowledge it.
@@ -268,7 +300,7 @@ impl<O, I: Default> Connection<O, I> {
                 for call in self.progress.owners_of(rules, &method, params) {
                     self.machine.progress(call, now);
                 }
-                self.tell(events, Event::Notification { method, params });
+                self.tell(events, || Event::Notification { method, params });
             }
         }
     }
@@ -290,14 +322,23 @@ impl<O, I: Default> Connection<O, I> {
         let settled = match self.route(number, asked, kind, &answer) {
             Routed::Answer(number, kind) => number
                 .ok_or(StrayResponse::Unknown)
-                .and_then(|number| self.machine.receive_response(number, kind).map(drop)),
-            Routed::Done => Ok(()),
+                .and_then(|number| self.machine.receive_response(number, kind).map(Some)),
+            Routed::Done => Ok(None),
             Routed::Again => Err(StrayResponse::Duplicate),
         };
-        let violation = match settled {
-            Ok(()) => {
-                answer.as_ref().err().map(|&problem| Violation::MalformedResponse { problem })
+        if let (Ok(Some(call)), &Ok(Response::Result(result))) = (settled, &answer) {
+            // The usual answer leads to nothing else.
+            if self.machine.take_completion(call) {
+                let data = self.release_call(call, Some(result));
+                self.tell(events, || {
+                    let outcome = Outcome::Result(result);
+                    Event::Settled { call, outcome, data }
+                });
+                return self.follow(events);
             }
+        }
+        let violation = match settled {
+            Ok(_) => answer.as_ref().err().map(|&problem| Violation::MalformedResponse { problem }),
             Err(StrayResponse::Late) => Some(Violation::LateResponse),
             Err(StrayResponse::Duplicate) => Some(Violation::DuplicateResponse),
             Err(StrayResponse::Unknown) => Some(Violation::UnknownResponse),
@@ -394,15 +435,14 @@ impl<O, I: Default> Connection<O, I> {
             return self.report(violation, id, events);
         }
         let reply = Reply::Error { code, message, data: None };
-        let stamp = self.stamp();
         let token = id.as_ref().map_or("null", WireId::token);
-        let (limit, dialect) = (self.stage_limit(), self.machine.config().dialect);
+        let (limit, config, now) = (self.stage_limit(), self.machine.config(), self.now);
         let staged = self.outbox.stage(limit, |out| {
-            write_reply(out, (origin, token), reply, &dialect, stamp);
+            write_reply(out, (origin, token), reply, config, now);
         });
         let dropped = match (staged, batch) {
             (Ok(message), None) => {
-                self.outbox.commit(message, TransmitKind::Response, None);
+                self.outbox.commit(message, TransmitKind::Response);
                 None
             }
             (Ok(message), Some(batch)) => {
@@ -423,7 +463,7 @@ impl<O, I: Default> Connection<O, I> {
         id: Option<WireId>,
         events: &mut EventQueue<'_, O>,
     ) {
-        self.tell(events, Event::Violation { violation, id });
+        self.tell(events, || Event::Violation { violation, id });
     }
 }
 
@@ -432,5 +472,8 @@ pub(super) const DUPLICATE_ID: (i64, &str) =
 
 /// The number that an id token of ours says: decimal, nothing else (B14).
 pub(super) fn number_of(token: &str) -> Option<u32> {
-    if token.bytes().all(|byte| byte.is_ascii_digit()) { token.parse().ok() } else { None }
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| u32::from(byte - b'0'));
+    let mut digits = token.bytes();
+    let first = digit(digits.next()?)?;
+    digits.try_fold(first, |number, byte| number.checked_mul(10)?.checked_add(digit(byte)?))
 }

@@ -19,19 +19,18 @@ use serde_json::value::RawValue;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::{CancelRule, Cancellers, Dialect, Role};
+use crate::dialect::{CancelRule, Cancellers, Role};
 use crate::event::{Event, Outcome, Reply, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
 use crate::operations::{OperationLimits, Operations};
 use crate::outbox::{Outbox, Staged, Ticket};
-
 use crate::time::Timestamp;
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::Response;
 use crate::wire::{abp, encode};
 use acknowledged::{CancelRequest, OurCancels, reason};
-use batches::{BatchKey, Batches};
-use negotiation::{Conclusion, Declared, Negotiation};
+use batches::Batches;
+use negotiation::{Declared, Negotiation};
 use progress::ProgressTokens;
 use received::EventQueue;
 pub use received::Received;
@@ -138,6 +137,7 @@ enum ServerEnds {
 impl ServerEnds {
     /// Whether the server may end a request of this method that `caller` made: the client, or it is
     /// none of those.
+    #[inline]
     fn of(config: &Config, caller: Role, method: &str) -> Self {
         match config.dialect.cancellers {
             Cancellers::Client { server_ends }
@@ -162,10 +162,6 @@ struct Incoming<I> {
 enum Cargo<'m> {
     #[default]
     Nothing,
-    /// The message that `SendRequest` or `SendResponse` is about.
-    Staged { message: Staged, batch: Option<BatchKey>, concludes: Option<Conclusion> },
-    /// What `Deliver` hands over.
-    Request(Delivery<'m>),
     /// What `CompleteCall` hands over.
     Response(Response<'m>),
     /// What `SendCancel` and `MarkCancelled` say why.
@@ -200,7 +196,7 @@ impl<O, I: Default> Connection<O, I> {
             our_cancels: OurCancels::default(),
             operations: Operations::new(operation_limits(&config)),
             now: Timestamp::ZERO,
-            events: EventQueue::default(),
+            events: EventQueue::new(),
             wanted: None,
             told_closed: false,
         }
@@ -212,14 +208,11 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// Until then a call can be withdrawn; from now on it has left (G4).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        let (transmit, call, ticket) = self.outbox.pop(|departure| {
-            let transmit = Transmit::new(departure.kind, out.len(), departure.message.len());
-            out.extend_from_slice(departure.message);
-            (transmit, departure.call, departure.ticket)
-        })?;
+        let (ticket, kind, call) = self.outbox.next()?;
+        let transmit = self.outbox.pop(ticket, out);
         self.negotiation.sent(ticket);
         if let Some(call) = call {
-            if transmit.kind == TransmitKind::Request {
+            if kind == TransmitKind::Request {
                 self.machine.transmitted(call);
             }
             if let Some(outgoing) = self.outgoing_mut(call) {
@@ -227,9 +220,7 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         if self.wanted.is_some() {
-            let mut events = mem::take(&mut self.events);
-            self.offer_room(&mut events);
-            self.events = events;
+            self.follow_command();
         }
         Some(transmit)
     }
@@ -303,43 +294,54 @@ impl<O, I: Default> Connection<O, I> {
         self.outgoing.get_mut(call.slot())?.as_mut()
     }
 
-    /// Does everything the machine wants done, for a command or a timer.
+    /// Does what else the machine wants done for a command or a timer. Mostly nothing: what a command
+    /// does for certain is done with it.
+    #[inline]
+    fn follow_command(&mut self) {
+        if self.has_more() {
+            self.carry_out_command(Cargo::Nothing);
+        }
+    }
+
+    /// As [`follow_command`](Self::follow_command), for an input.
+    #[inline]
+    fn follow<'m>(&mut self, events: &mut EventQueue<'m, O>) {
+        if self.has_more() {
+            self.carry_out(Cargo::Nothing, events);
+        }
+    }
+
+    #[inline]
+    fn has_more(&self) -> bool {
+        self.machine.has_more() || self.wanted.is_some()
+    }
+
     fn carry_out_command(&mut self, cargo: Cargo<'static>) {
-        // Most commands make nothing happen, and moving a queue takes time.
-        let mut events = self.take_events();
+        let mut events = EventQueue::new();
+        self.give_events(&mut events);
         self.carry_out(cargo, &mut events);
         if !events.is_empty() {
             self.events = events;
         }
     }
 
-    fn take_events(&mut self) -> EventQueue<'static, O> {
-        if self.events.is_empty() { EventQueue::default() } else { mem::take(&mut self.events) }
+    /// Moves the events that wait for the host into an empty queue.
+    #[inline]
+    fn give_events<'m>(&mut self, events: &mut EventQueue<'m, O>) {
+        if !self.events.is_empty() {
+            *events = mem::replace(&mut self.events, EventQueue::new());
+        }
     }
 
     /// Does everything the machine wants done.
     fn carry_out<'m>(&mut self, mut cargo: Cargo<'m>, events: &mut EventQueue<'m, O>) {
         while let Some(action) = self.machine.poll_action() {
             match action {
-                Action::SendRequest { call, .. } => {
-                    let (message, ..) = staged(&mut cargo);
-                    let ticket = self.outbox.commit(message, TransmitKind::Request, Some(call));
-                    self.hold_unsent(call, ticket);
+                Action::SendRequest { .. }
+                | Action::SendResponse { .. }
+                | Action::Deliver { .. } => {
+                    unreachable!("whoever makes the machine decide this does it at once")
                 }
-                Action::SendResponse { .. } => match staged(&mut cargo) {
-                    (message, None, concludes) => {
-                        let ticket = self.outbox.commit(message, TransmitKind::Response, None);
-                        if let Some(conclusion) = concludes {
-                            self.negotiation.queued(&mut self.machine, conclusion, ticket);
-                        }
-                    }
-                    (message, Some(batch), concludes) => {
-                        if let Some(conclusion) = concludes {
-                            self.negotiation.kept_back(batch, conclusion);
-                        }
-                        self.keep_back(batch, message);
-                    }
-                },
                 Action::SendCancel { call, number } => {
                     let reason = reason(&mut cargo);
                     self.send_cancel(call, number, reason.as_deref());
@@ -352,45 +354,28 @@ impl<O, I: Default> Connection<O, I> {
                     }
                 }
                 Action::Withdraw { call } => self.withdraw(call),
-                Action::Deliver { request } => {
-                    if let Cargo::Request(delivery) = mem::take(&mut cargo) {
-                        let Delivery { id, method, params, options, .. } = delivery;
-                        self.tell(events, Event::Request { request, id, method, params, options });
-                    }
-                }
                 Action::MarkCancelled { request, cause } => {
                     let reason = reason(&mut cargo);
-                    self.tell(events, Event::Cancelled { request, cause, reason });
+                    self.tell(events, || Event::Cancelled { request, cause, reason });
                     self.tell_of_cancel(request, cause);
                 }
                 Action::CompleteCall { call, settlement, cause } => {
                     let outcome = outcome(settlement, cause, &mut cargo);
-                    let outgoing =
-                        self.outgoing[call.slot()].take().expect("a call in flight has data");
-                    self.progress.forget(call);
-                    if outgoing.session == Session::Open && settlement == Settlement::Result {
-                        self.session = Session::Open;
-                    }
-                    if let (Some(client), Outcome::Result(result)) = (outgoing.declares, &outcome) {
-                        let concluded = self.negotiation.conclusion(Role::Client, client, result);
-                        if let Some(conclusion) = concluded {
-                            conclusion.take_effect(&mut self.machine);
-                        }
-                    }
-                    self.tell(events, Event::Settled { call, outcome, data: outgoing.data });
+                    let result = match outcome {
+                        Outcome::Result(result) => Some(result),
+                        _ => None,
+                    };
+                    let data = self.release_call(call, result);
+                    self.tell(events, || Event::Settled { call, outcome, data });
                 }
                 Action::TreeSettled { request } => {
-                    self.tell(events, Event::TreeSettled { request });
+                    self.tell(events, || Event::TreeSettled { request });
                 }
                 Action::Close { reason } => {
-                    self.tell(events, Event::Closed { reason });
+                    self.tell(events, || Event::Closed { reason });
                     self.told_closed = true;
                 }
             }
-        }
-        if let Cargo::Staged { message, .. } = cargo {
-            // The machine withheld it.
-            self.outbox.discard(message);
         }
         self.offer_room(events);
         debug_assert!(
@@ -399,37 +384,30 @@ impl<O, I: Default> Connection<O, I> {
         );
     }
 
+    /// A call is complete, perhaps with a result: gives its data back, for the host.
+    #[inline]
+    fn release_call(&mut self, call: CallId, result: Option<&RawValue>) -> O {
+        let outgoing = self.outgoing[call.slot()].take().expect("a call in flight has data");
+        self.progress.forget(call);
+        if let Some(result) = result {
+            if outgoing.session == Session::Open {
+                self.session = Session::Open;
+            }
+            if let Some(client) = outgoing.declares {
+                let concluded = self.negotiation.conclusion(Role::Client, client, result);
+                if let Some(conclusion) = concluded {
+                    conclusion.take_effect(&mut self.machine);
+                }
+            }
+        }
+        outgoing.data
+    }
+
     /// Tells the host, unless the last event is told.
-    fn tell<'m>(&mut self, events: &mut EventQueue<'m, O>, event: Event<'m, O>) {
+    #[inline]
+    fn tell<'m>(&mut self, events: &mut EventQueue<'m, O>, event: impl FnOnce() -> Event<'m, O>) {
         if !self.told_closed {
             events.push(event);
-        }
-    }
-
-    /// Keeps the answer of a batch member until the others are settled too. Answers kept back that
-    /// take up half the outbox leave early, in an array of their own: else a batch could wait for
-    /// ever for room that only its own end would make.
-    fn keep_back(&mut self, batch: BatchKey, answer: Staged) {
-        self.batches.add_answer(batch, self.outbox.staged(&answer));
-        self.outbox.discard(answer);
-        if self.batches.bytes() > self.config().limits.unsent_bytes / 2 {
-            let answers = self.batches.take_answers(batch);
-            self.send_answers(batch, answers);
-        }
-    }
-
-    /// One member of a batch is settled; the last one sends the answers.
-    fn settle_member(&mut self, batch: BatchKey) {
-        let answers = self.batches.settle_member(batch);
-        self.send_answers(batch, answers);
-    }
-
-    fn send_answers(&mut self, batch: BatchKey, answers: Option<Vec<u8>>) {
-        if let Some(answers) = answers {
-            let message = self.outbox.stage(usize::MAX, |out| out.extend_from_slice(&answers));
-            let message = message.expect("no limit was given: the answers were counted before");
-            let ticket = self.outbox.commit(message, TransmitKind::Response, None);
-            self.negotiation.batch_queued(&mut self.machine, batch, ticket);
         }
     }
 
@@ -457,7 +435,10 @@ impl<O, I: Default> Connection<O, I> {
     /// capabilities.
     fn commit_cancel(&mut self, staged: Staged, call: Option<CallId>) -> Ticket {
         if self.negotiation.is_unsent() {
-            self.outbox.commit(staged, TransmitKind::Cancel, call)
+            match call {
+                Some(call) => self.outbox.commit_of(call, staged, TransmitKind::Cancel),
+                None => self.outbox.commit(staged, TransmitKind::Cancel),
+            }
         } else {
             self.outbox.commit_cancel(staged, call)
         }
@@ -484,8 +465,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The Unix time in milliseconds.
     fn stamp(&self) -> u64 {
-        let zero = self.config().unix_time_at_zero.as_millis();
-        u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(self.now.as_millis())
+        stamp(self.config(), self.now)
     }
 
     /// The bytes that the outbox alone may hold.
@@ -494,10 +474,11 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Keeps the promise that a refused send made, once.
+    #[inline]
     fn offer_room<'m>(&mut self, events: &mut EventQueue<'m, O>) {
         if self.wanted.is_some_and(|wanted| self.outbox.len() + wanted <= self.stage_limit()) {
             self.wanted = None;
-            self.tell(events, Event::Ready);
+            self.tell(events, || Event::Ready);
         }
     }
 }
@@ -509,11 +490,10 @@ fn operation_limits(config: &Config) -> OperationLimits {
     limits
 }
 
-fn staged(cargo: &mut Cargo<'_>) -> (Staged, Option<BatchKey>, Option<Conclusion>) {
-    match mem::take(cargo) {
-        Cargo::Staged { message, batch, concludes } => (message, batch, concludes),
-        _ => unreachable!("whoever makes the machine send a message has staged it"),
-    }
+/// The Unix time in milliseconds.
+fn stamp(config: &Config, now: Timestamp) -> u64 {
+    let zero = config.unix_time_at_zero.as_millis();
+    u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(now.as_millis())
 }
 
 /// Writes the answer to a request.
@@ -521,15 +501,18 @@ fn write_reply(
     out: &mut Vec<u8>,
     (origin, id): (Option<&Origin>, &str),
     reply: Reply<'_>,
-    dialect: &Dialect,
-    stamp: u64,
+    config: &Config,
+    now: Timestamp,
 ) {
     match origin {
-        None => encode::response(out, id, reply, dialect),
-        Some(origin) => abp::response_to(out, origin, id, abp::Answer::Reply(reply), stamp),
+        None => encode::response(out, id, reply, &config.dialect),
+        Some(origin) => {
+            abp::response_to(out, origin, id, abp::Answer::Reply(reply), stamp(config, now));
+        }
     }
 }
 
+/// Takes what the peer answered out of the cargo, as far as the outcome says it.
 fn outcome<'m>(settlement: Settlement, cause: Option<Cause>, cargo: &mut Cargo<'m>) -> Outcome<'m> {
     let response = match (settlement, &cargo) {
         (Settlement::Result | Settlement::Error | Settlement::Cancelled, Cargo::Response(_)) => {

@@ -38,6 +38,7 @@ impl Negotiation {
     }
 
     /// What the client declares in the params of a request, if that is the exchange.
+    #[inline]
     pub(super) fn client_declares(
         &self,
         method: &str,

@@ -65,7 +65,7 @@ impl<O, I: Default> Connection<O, I> {
             // Nothing is sent once the connection is abandoned (G7).
             _ if is_withheld => self.outbox.discard(staged),
             None => {
-                self.outbox.commit(staged, TransmitKind::Response, None);
+                self.outbox.commit(staged, TransmitKind::Response);
             }
             Some(batch) => self.keep_back(batch, staged),
         }
@@ -120,6 +120,6 @@ impl<O, I: Default> Connection<O, I> {
             encode::told(out, told, |out| token.write_json(out), &reason.to_string(), stamp);
         });
         let staged = staged.expect("no limit was given");
-        self.outbox.commit(staged, TransmitKind::Notification, None);
+        self.outbox.commit(staged, TransmitKind::Notification);
     }
 }

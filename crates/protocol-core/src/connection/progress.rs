@@ -53,10 +53,14 @@ impl<K: Copy + Ord> ProgressTokens<K> {
     }
 
     /// Forgets the tokens of a settled call or request.
+    #[inline]
     pub(super) fn forget(&mut self, owner: K) {
-        if self.is_empty() {
-            return;
+        if !self.is_empty() {
+            self.forget_some(owner);
         }
+    }
+
+    fn forget_some(&mut self, owner: K) {
         for token in self.by_owner.remove(&owner).into_iter().flatten() {
             if let Some(owners) = self.by_token.get_mut(&token) {
                 owners.remove(&owner);

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::mem;
 
 use crate::event::Event;
 
@@ -18,6 +19,11 @@ pub struct Received<'m, O> {
 }
 
 impl<'m, O> Received<'m, O> {
+    #[inline]
+    pub(crate) const fn nothing() -> Self {
+        Self { message: None, events: EventQueue::new() }
+    }
+
     /// The whole message that was taken, without framing, for traces.
     #[must_use]
     pub const fn message(&self) -> Option<&'m [u8]> {
@@ -28,6 +34,7 @@ impl<'m, O> Received<'m, O> {
 impl<'m, O> Iterator for Received<'m, O> {
     type Item = Event<'m, O>;
 
+    #[inline]
     fn next(&mut self) -> Option<Event<'m, O>> {
         self.events.pop()
     }
@@ -45,25 +52,33 @@ pub(super) struct EventQueue<'m, O> {
 }
 
 impl<'m, O> EventQueue<'m, O> {
-    pub(super) fn push(&mut self, event: Event<'m, O>) {
+    pub(super) const fn new() -> Self {
+        Self { first: None, rest: None }
+    }
+
+    /// Makes an event where it waits: moving it takes time.
+    #[inline]
+    pub(super) fn push(&mut self, event: impl FnOnce() -> Event<'m, O>) {
         if self.is_empty() {
-            self.first = Some(event);
+            // There is nothing to drop.
+            mem::forget(self.first.replace(event()));
         } else {
-            self.rest.get_or_insert_default().push_back(event);
+            self.push_behind(event());
         }
     }
 
+    #[cold]
+    fn push_behind(&mut self, event: Event<'m, O>) {
+        self.rest.get_or_insert_default().push_back(event);
+    }
+
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none() && self.rest.as_ref().is_none_or(|rest| rest.is_empty())
     }
 
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Event<'m, O>> {
-        self.first.take().or_else(|| self.rest.as_mut()?.pop_front())
-    }
-}
-
-impl<O> Default for EventQueue<'_, O> {
-    fn default() -> Self {
-        Self { first: None, rest: None }
+        if self.first.is_some() { self.first.take() } else { self.rest.as_mut()?.pop_front() }
     }
 }

@@ -237,6 +237,7 @@ impl Dialect {
 
     /// The type of the operation that a request of this method starts, if it starts one.
     #[must_use]
+    #[inline]
     pub fn starts_operation(&self, method: &str) -> Option<&'static str> {
         match self.cancel {
             CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } => {

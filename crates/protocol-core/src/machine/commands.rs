@@ -3,7 +3,8 @@
 use super::timers::Idle;
 use super::{
     Action, CallId, CallPhase, CancelOutcome, CancelReceipt, CancelRefusal, Life, Machine, Owes,
-    PeerCancels, RequestHandle, RequestInput, RequestPhase, RequestStep, Settlement, Transition,
+    PeerCancels, Request, RequestHandle, RequestInput, RequestPhase, RequestStep, Settlement,
+    Transition,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
@@ -41,7 +42,16 @@ impl Machine {
     /// [`Refusal::Closed`], [`Refusal::ShuttingDown`], [`Refusal::TooManyCalls`] or
     /// [`Refusal::UnknownParent`]; the machine is as it was.
     pub fn call(&mut self, options: &CallOptions, now: Timestamp) -> Result<CallId, Refusal> {
-        let number = self.admit_call(options)?;
+        self.admit_call(options).map(|number| self.make_call(number, options, now))
+    }
+
+    /// Makes a call that was admitted under this number.
+    pub(crate) fn make_call(
+        &mut self,
+        number: u32,
+        options: &CallOptions,
+        now: Timestamp,
+    ) -> CallId {
         let grace = options.grace.filter(|grace| *grace != self.config.dialect.grace);
         let call = self.calls.insert(grace, options.parent);
         if call.is_reissued() {
@@ -62,7 +72,7 @@ impl Machine {
                 self.cancel(call, Cause::Parent, now);
             }
         }
-        Ok(call)
+        call
     }
 
     /// Cancels a call (G5). Whoever drops a call cancels it with [`Cause::Dropped`], and then its
@@ -147,7 +157,8 @@ impl Machine {
     ///
     /// [`Refusal::AlreadyAnswered`].
     pub fn respond(&mut self, request: RequestHandle) -> Result<(), Refusal> {
-        self.settle_request(request, self.respond_input(request))
+        let entry = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
+        self.settle_request(request, self.respond_input(entry))
     }
 
     /// Settles a request that our side may end, without an answer.
@@ -162,10 +173,14 @@ impl Machine {
     /// Whether an answer to this request would be withheld.
     #[must_use]
     pub fn withholds_answer(&self, request: RequestHandle) -> bool {
-        let phase = self.request_phase(request);
-        phase.is_some_and(|phase| {
-            phase.on(self.respond_input(request)).step == RequestStep::Withhold
-        })
+        self.respond_step(request).is_some_and(|(step, _)| step == RequestStep::Withhold)
+    }
+
+    /// What an answer to an unanswered request would do, and its id.
+    #[inline]
+    pub(crate) fn respond_step(&self, request: RequestHandle) -> Option<(RequestStep, &WireId)> {
+        let entry = self.requests.get(request).filter(|entry| entry.phase.is_unanswered())?;
+        Some((entry.phase.on(self.respond_input(entry)).step, &entry.id))
     }
 
     /// The request is answered with the token of an operation, which is cancelled by that and goes on
@@ -190,17 +205,16 @@ impl Machine {
         Ok(())
     }
 
-    fn respond_input(&self, request: RequestHandle) -> RequestInput {
-        let entry = self.requests.get(request);
-        if entry.is_some_and(|entry| entry.owes == Owes::Nothing) {
+    #[inline]
+    fn respond_input(&self, entry: &Request) -> RequestInput {
+        if entry.owes == Owes::Nothing {
             return RequestInput::End;
         }
-        let cause = entry.and_then(|entry| entry.cause);
         match (self.config.dialect.answer, self.life) {
             (_, Life::Abandoned) => RequestInput::RespondUnlessCancelled,
             (AnswerRule::Answered, _) => RequestInput::Respond,
             // It asked for no silence, and may still be reading.
-            (_, _) if cause == Some(Cause::PeerGone) => RequestInput::Respond,
+            (_, _) if entry.cause == Some(Cause::PeerGone) => RequestInput::Respond,
             (AnswerRule::Silent | AnswerRule::SilentWithProgress, _) => {
                 RequestInput::RespondUnlessCancelled
             }

@@ -91,10 +91,12 @@ impl<T: Copy> RecentIds<T> {
     }
 
     /// What was remembered of the id; it is forgotten now.
+    #[inline]
     pub(crate) fn take(&mut self, id: &WireId) -> Option<T> {
-        if self.is_empty() {
-            return None;
-        }
+        if self.is_empty() { None } else { self.take_some(id) }
+    }
+
+    fn take_some(&mut self, id: &WireId) -> Option<T> {
         let with = self.ids.remove(id)?;
         self.order.retain(|other| other != id);
         Some(with)

@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{
     Action, Answer, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Input, Life, Machine,
     Owes, PeerCancels, RequestHandle, RequestPhase, RequestRefusal, Settlement, StrayResponse,
+    Transition,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::dialect::{CancelRule, ClosedStream, Grace, MessageOrder};
@@ -24,8 +25,12 @@ impl Machine {
     }
 
     /// The request of this call has left; it can't be withdrawn any more.
+    #[inline]
     pub fn transmitted(&mut self, call: CallId) {
-        self.step_call(call, CallInput::Transmitted);
+        let Some(entry) = self.calls.get_mut(call) else { return };
+        let Transition { next, step } = entry.phase.on(CallInput::Transmitted);
+        debug_assert_eq!(step, CallStep::Nothing, "in every phase");
+        entry.phase = next.expect("it settles no call");
     }
 
     /// The peer sent a request. If its cancel came before it, that is
@@ -63,7 +68,14 @@ impl Machine {
     }
 
     /// Marks a new request cancelled, if its cancel came before it.
+    #[inline]
     pub fn receive_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {
+        if !self.early.is_empty() {
+            self.take_early_cancel(request, now);
+        }
+    }
+
+    fn take_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {
         let Some(entry) = self.requests.get(request) else { return };
         if self.early.take(&entry.id).is_some() {
             let id = entry.id.clone();

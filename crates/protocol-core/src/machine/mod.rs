@@ -38,7 +38,7 @@ use crate::time::Timestamp;
 use abandoned::{Abandoned, Fate};
 use calls::Calls;
 pub(crate) use consent::RecentIds;
-use requests::{Owes, RequestSlot, Requests, Tree};
+use requests::{Owes, Request, RequestSlot, Requests, Tree};
 use timers::Timers;
 
 /// Decides what every input means; see the [module](self).
@@ -115,13 +115,41 @@ impl Machine {
     // Outputs
 
     /// The next thing to do. To be drained after every command and input.
+    #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
-        if let Some(action) = self.actions.pop_front() {
-            return Some(action);
-        }
+        self.actions
+            .pop_front()
+            .or_else(|| if self.has_more() { self.close_drained() } else { None })
+    }
+
+    /// Whether [`poll_action`](Self::poll_action) may have anything.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
         self.assert_consistent();
+        !self.actions.is_empty() || self.life == Life::Draining
+    }
+
+    /// Takes the next action for whoever knew that it would be this one, and carries it out himself.
+    #[inline]
+    pub(crate) fn take_action(&mut self, expected: Action) {
+        let next = self.actions.pop_front();
+        debug_assert_eq!(next, Some(expected), "the action that was known before");
+    }
+
+    /// Takes the next action if it is to complete this call with a result.
+    #[inline]
+    pub(crate) fn take_completion(&mut self, done: CallId) -> bool {
+        let is_next = matches!(self.actions.front(),
+            Some(Action::CompleteCall { call, settlement: Settlement::Result, .. }) if *call == done);
+        if is_next {
+            self.actions.pop_front();
+        }
+        is_next
+    }
+
+    fn close_drained(&mut self) -> Option<Action> {
         let idle = self.calls.len() == 0 && self.requests.unanswered() == 0;
-        if self.life != Life::Draining || !idle || self.input == Input::Unfinished {
+        if !idle || self.input == Input::Unfinished {
             return None;
         }
         self.life = Life::Closed;

@@ -81,7 +81,12 @@ impl Timers {
     }
 
     /// Forgets the timers of one call.
+    #[inline]
     pub(super) fn remove(&mut self, call: CallId) -> Option<CallTimers> {
+        if self.by_call.is_empty() { None } else { self.remove_some(call) }
+    }
+
+    fn remove_some(&mut self, call: CallId) -> Option<CallTimers> {
         let timers = self.by_call.remove(&call)?;
         let (due, reason) = timers.next().expect("a call without timers has no entry");
         self.due.remove(&(due, call, reason));
