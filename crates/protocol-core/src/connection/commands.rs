@@ -68,7 +68,7 @@ impl<O, I: Default> Connection<O, I> {
         self.machine.take_action(Action::SendRequest { call, number });
         let unsent = Some(self.outbox.commit_of(call, staged, TransmitKind::Request));
         let params = params.raw();
-        if let Some(why) = uncancellable(&self.config().dialect, (asked, method), params) {
+        if let Some(why) = uncancellable(&self.config().dialect, asked, method, params) {
             self.machine.refuse_cancels_of(call, why);
         }
         if options.idle_timeout.is_some() {
@@ -364,7 +364,8 @@ pub(super) const UNANSWERED: &str = "an unanswered request has data";
 /// absent: some peers write all that they could say.
 pub(super) fn uncancellable(
     dialect: &Dialect,
-    (asked, method): (Asked, &str),
+    asked: Asked,
+    method: &str,
     params: Option<&RawValue>,
 ) -> Option<CancelRefusal> {
     let Uncancellable { methods, params: members } = dialect.uncancellable;
