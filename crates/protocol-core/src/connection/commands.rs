@@ -52,12 +52,11 @@ impl<O, I: Default> Connection<O, I> {
             Ok(number) => number,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        let (limit, config) = (self.stage_limit(), self.machine.config());
-        let now_said = self.now;
+        let (limit, config, latest) = (self.stage_limit(), self.machine.config(), self.now);
         let staged = match self.outbox.stage(limit, |out| match envelope {
             Envelope::JsonRpc => encode::request(out, number, method, params),
             Envelope::Abp => {
-                let stamp = stamp(config, now_said);
+                let stamp = stamp(config, latest);
                 abp::request(out, number, method, params, options.timeout, stamp);
             }
         }) {

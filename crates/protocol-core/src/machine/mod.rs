@@ -129,7 +129,7 @@ impl Machine {
         !self.actions.is_empty() || self.life == Life::Draining
     }
 
-    /// Takes the next action for whoever knew that it would be this one, and carries it out himself.
+    /// Takes the next action, for whoever knew that it would be this one and does it at once.
     #[inline]
     pub(crate) fn take_action(&mut self, expected: Action) {
         let next = self.actions.pop_front();
