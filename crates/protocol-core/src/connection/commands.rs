@@ -54,12 +54,11 @@ impl<O, I: Default> Connection<O, I> {
             Ok(number) => number,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        let (limit, config) = (self.stage_limit(), self.machine.config());
-        let now_said = self.now;
+        let (limit, config, latest) = (self.stage_limit(), self.machine.config(), self.now);
         let staged = match self.outbox.stage(limit, |out| match envelope {
             Envelope::JsonRpc => encode::request(out, number, method, params),
             Envelope::Abp => {
-                let stamp = stamp(config, now_said);
+                let stamp = stamp(config, latest);
                 abp::request(out, number, method, params, options.timeout, stamp);
             }
         }) {
@@ -70,7 +69,7 @@ impl<O, I: Default> Connection<O, I> {
         self.machine.take_action(Action::SendRequest { call, number });
         let unsent = Some(self.outbox.commit_of(call, staged, TransmitKind::Request));
         let params = params.raw();
-        if let Some(why) = uncancellable(&self.config().dialect, (asked, method), params) {
+        if let Some(why) = uncancellable(&self.config().dialect, asked, method, params) {
             self.machine.refuse_cancels_of(call, why);
         }
         if options.idle_timeout.is_some() {
@@ -368,7 +367,8 @@ pub(super) const UNANSWERED: &str = "an unanswered request has data";
 /// absent: some peers write all that they could say.
 pub(super) fn uncancellable(
     dialect: &Dialect,
-    (asked, method): (Asked, &str),
+    asked: Asked,
+    method: &str,
     params: Option<&RawValue>,
 ) -> Option<CancelRefusal> {
     let Uncancellable { methods, params: members } = dialect.uncancellable;

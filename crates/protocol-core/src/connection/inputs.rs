@@ -213,7 +213,7 @@ impl<O, I: Default> Connection<O, I> {
                     self.batches.add_member(batch);
                 }
                 let (method, params) = (&*request.method, request.params);
-                if uncancellable(&self.config().dialect, (asked, method), params).is_some() {
+                if uncancellable(&self.config().dialect, asked, method, params).is_some() {
                     self.machine.take_cancels_of(handle, PeerCancels::Ignored);
                 }
                 if self.config().dialect.answer == AnswerRule::SilentWithProgress {

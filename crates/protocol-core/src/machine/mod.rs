@@ -129,7 +129,7 @@ impl Machine {
         !self.actions.is_empty() || self.life == Life::Draining
     }
 
-    /// Takes the next action for whoever knew that it would be this one, and carries it out himself.
+    /// Takes the next action, for whoever knew that it would be this one and does it at once.
     #[inline]
     pub(crate) fn take_action(&mut self, expected: Action) {
         let next = self.actions.pop_front();
@@ -306,7 +306,8 @@ impl Machine {
     /// Looks the transition up and carries its step out.
     fn step_call(&mut self, call: CallId, input: CallInput) -> CallStep {
         let Some(entry) = self.calls.get_mut(call) else { return CallStep::Nothing };
-        let Transition { next, step } = entry.phase.on(input);
+        let before = entry.phase;
+        let Transition { next, step } = before.on(input);
         if let Some(next) = next {
             entry.phase = next;
         }
@@ -324,7 +325,7 @@ impl Machine {
                 self.actions.push_back(Action::SendCancel { call, number });
             }
             CallStep::Complete => {
-                self.recall_cancel(call);
+                self.recall_cancel(call, before);
                 let settlement = match input {
                     CallInput::Result => Settlement::Result,
                     CallInput::Malformed => Settlement::Malformed,
@@ -334,17 +335,17 @@ impl Machine {
             }
             CallStep::CompleteCancelled => {
                 let cause = entry.ending.map(|(_, cause)| cause);
-                self.recall_cancel(call);
+                self.recall_cancel(call, before);
                 self.settle(call, Settlement::Cancelled, cause);
             }
         }
         step
     }
 
-    /// The call is answered: a cancel that has not left has nothing to cancel any more. (When we
+    /// The call is answered, in this phase: a cancel that has not left has nothing to cancel any more. (When we
     /// settle it ourselves it still has to leave: the peer is at work, B18.)
-    fn recall_cancel(&mut self, call: CallId) {
-        if self.call_phase(call) == Some(CallPhase::Cancelling) {
+    fn recall_cancel(&mut self, call: CallId, before: CallPhase) {
+        if before == CallPhase::Cancelling {
             self.actions.push_back(Action::Withdraw { call });
         }
     }
