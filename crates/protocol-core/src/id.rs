@@ -122,16 +122,22 @@ impl Key for WireId {
     fn spread(&self) -> u64 {
         match &self.0 {
             Repr::Short(text) if text.bytes[0].is_ascii_digit() => text.number(),
-            _ => {
-                let sum = self.key().chunks(8).fold(0_u64, |sum, chunk| {
-                    let mut bytes = [0; 8];
-                    bytes[..chunk.len()].copy_from_slice(chunk);
-                    (sum.rotate_left(5) ^ u64::from_le_bytes(bytes)).wrapping_mul(MIX)
-                });
-                // A product's high bits depend on every bit of its factors.
-                sum.rotate_left(32)
-            }
+            _ => self.mixed(),
         }
+    }
+}
+
+impl WireId {
+    /// Apart, so that what numbers do is short enough to be inlined.
+    #[inline(never)]
+    fn mixed(&self) -> u64 {
+        let sum = self.key().chunks(8).fold(0_u64, |sum, chunk| {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            (sum.rotate_left(5) ^ u64::from_le_bytes(bytes)).wrapping_mul(MIX)
+        });
+        // A product's high bits depend on every bit of its factors.
+        sum.rotate_left(32)
     }
 }
 
