@@ -206,8 +206,8 @@ impl Shared {
     }
 
     /// To be called after every command and input: passes events on, releases the lock, and wakes
-    /// whoever waits.
-    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) {
+    /// whoever waits. Says whether nothing comes in any more.
+    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) -> bool {
         let state = &mut *guard;
         state.respond_deferred(after);
         loop {
@@ -228,8 +228,10 @@ impl Shared {
         if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
             after.wake(state.timers.waker.take());
         }
+        let is_closed = state.core().machine().is_closed();
         drop(guard);
         after.run();
+        is_closed
     }
 }
 
