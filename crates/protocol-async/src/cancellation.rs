@@ -36,8 +36,10 @@ struct Inner {
 struct Around {
     /// Invariant: nobody, once the marker is set.
     listeners: Listeners,
-    /// What sets the marker from outside.
-    source: Option<Box<dyn Any + Send>>,
+    /// What sets the marker from outside. In two boxes because it is mostly not there, and every
+    /// request has a marker.
+    #[expect(clippy::redundant_allocation, reason = "it is smaller")]
+    source: Option<Box<Box<dyn Any + Send>>>,
 }
 
 /// The work was cancelled.
@@ -293,7 +295,7 @@ impl Canceller {
 
     /// Drops `source` when nobody has the marker any more: it is what sets it from outside.
     pub fn keep(&self, source: impl Any + Send) {
-        let replaced = lock(&self.marker.inner.around).source.replace(Box::new(source));
+        let replaced = lock(&self.marker.inner.around).source.replace(Box::new(Box::new(source)));
         drop(replaced);
     }
 }
