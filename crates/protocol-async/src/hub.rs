@@ -127,7 +127,8 @@ impl Hub {
         let mut state = self.shared.lock();
         let mut after = mem::take(&mut state.after);
         state.now = self.shared.now();
-        loop {
+        // Once nothing is unread, asking again gives nothing.
+        while !input.unread().is_empty() {
             let state = &mut *state;
             let (used, received) = state.stream.receive(input.unread(), state.now);
             if let Some(message) = received.message() {
