@@ -38,7 +38,6 @@ struct Around {
     listeners: Listeners,
     /// What sets the marker from outside. In two boxes because it is mostly not there, and every
     /// request has a marker.
-    #[expect(clippy::redundant_allocation, reason = "it is smaller")]
     source: Option<Box<Box<dyn Any + Send>>>,
 }
 
