@@ -35,6 +35,12 @@ impl Afterwards {
         }
     }
 
+    pub(crate) fn let_go(&mut self, keys: Option<Vec<FollowerKey>>) {
+        if let Some(keys) = keys {
+            self.push(Afterward::LetGo(keys));
+        }
+    }
+
     /// Whether it is worth keeping, empty.
     pub(crate) fn is_roomy(&self) -> bool {
         const KEPT: usize = 1024;

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use protocol_core::Cause;
 
-use crate::sync::{Arc, AtomicU8, Mutex, Ordering, Weak, lock};
+use crate::sync::{Arc, AtomicU8, Mutex, Ordering, Weak, get_mut, lock};
 use listeners::{Listener, Listeners};
 
 /// Says whether, and why, some work was cancelled. Clones are the same marker.
@@ -36,8 +36,9 @@ struct Inner {
 struct Around {
     /// Invariant: nobody, once the marker is set.
     listeners: Listeners,
-    /// What sets the marker from outside.
-    source: Option<Box<dyn Any + Send>>,
+    /// What sets the marker from outside. In two boxes because it is mostly not there, and every
+    /// request has a marker.
+    source: Option<Box<Box<dyn Any + Send>>>,
 }
 
 /// The work was cancelled.
@@ -150,8 +151,8 @@ impl Cancellation {
     /// Whether nobody else has it, and nothing was ever done with it: then it can be another's.
     pub(crate) fn is_unused(&mut self) -> bool {
         let Some(Inner { cause, around }) = Arc::get_mut(&mut self.inner) else { return false };
-        let around = lock(around);
-        cause.load(Ordering::Relaxed) == 0 && around.listeners.is_empty() && around.source.is_none()
+        let around = get_mut(around);
+        *cause.get_mut() == 0 && around.listeners.is_empty() && around.source.is_none()
     }
 
     pub(crate) fn set(&self, cause: Cause) {
@@ -293,7 +294,7 @@ impl Canceller {
 
     /// Drops `source` when nobody has the marker any more: it is what sets it from outside.
     pub fn keep(&self, source: impl Any + Send) {
-        let replaced = lock(&self.marker.inner.around).source.replace(Box::new(source));
+        let replaced = lock(&self.marker.inner.around).source.replace(Box::new(Box::new(source)));
         drop(replaced);
     }
 }

@@ -84,8 +84,7 @@ where
             if read.is_pending() && is_idle {
                 return Poll::Pending;
             }
-            let timers = this.poll_timers(cx);
-            let write = this.poll_write(cx);
+            let (timers, write) = this.poll_hub(cx);
             if let Poll::Ready(Turn::Over) = write {
                 ready!(this.writer.poll_close(cx));
                 return Poll::Ready(this.error.take().map_or(Ok(()), Err));
@@ -116,8 +115,7 @@ where
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.reader.poll(cx)) {
             Read::Bytes => {
-                self.hub.receive(&mut self.reader.input);
-                if self.hub.is_closed() {
+                if self.hub.receive(&mut self.reader.input).is_break() {
                     self.reader.close();
                 }
             }
@@ -130,26 +128,35 @@ where
         Poll::Ready(())
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        // Twice: what is taken is mostly written at once, and then mostly there is no more.
-        for _ in 0..2 {
-            if self.writer.poll(cx).is_pending() {
-                // What is being written may have been given up.
-                let is_over = self.hub.is_over();
-                return if is_over { Poll::Ready(Turn::Over) } else { Poll::Pending };
-            }
-            match self.hub.poll_output(cx.waker(), &mut self.writer.output) {
-                Output::Write => {}
-                Output::Over => return Poll::Ready(Turn::Over),
-                Output::Idle => return Poll::Pending,
-            }
+    /// Fires timers and writes. The first is ready when a timer was due.
+    fn poll_hub(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Poll<Turn>) {
+        if self.writer.poll(cx).is_pending() {
+            let due = self.hub.poll_timers(cx.waker());
+            return (self.alarm.poll(due, cx), self.wait_for_writer());
         }
-        Poll::Ready(Turn::Made)
+        let (due, output) = self.hub.poll(cx.waker(), &mut self.writer.output);
+        let timers = self.alarm.poll(due, cx);
+        if output != Output::Write {
+            return (timers, turn(output));
+        }
+        // What is taken is mostly written at once, and then mostly there is no more.
+        if self.writer.poll(cx).is_pending() {
+            return (timers, self.wait_for_writer());
+        }
+        (timers, turn(self.hub.poll_output(cx.waker(), &mut self.writer.output)))
     }
 
-    /// Ready when a timer was due.
-    fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.alarm.poll(self.hub.poll_timers(cx.waker()), cx)
+    fn wait_for_writer(&self) -> Poll<Turn> {
+        // What is being written may have been given up.
+        if self.hub.is_over() { Poll::Ready(Turn::Over) } else { Poll::Pending }
+    }
+}
+
+fn turn(output: Output) -> Poll<Turn> {
+    match output {
+        Output::Write => Poll::Ready(Turn::Made),
+        Output::Over => Poll::Ready(Turn::Over),
+        Output::Idle => Poll::Pending,
     }
 }
 

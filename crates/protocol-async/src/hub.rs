@@ -5,7 +5,8 @@
 //!
 //! 1. read bytes into an [`InputBuffer`] and call [`Hub::receive`]; at the end [`Hub::finish`];
 //! 2. call [`Hub::poll_output`] and do what it says: write, or wait for the waker;
-//! 3. call [`Hub::poll_timers`] and wait for the waker or the time.
+//! 3. call [`Hub::poll_timers`] and wait for the waker or the time. One task for both calls
+//!    [`Hub::poll`].
 //!
 //! Where the transport keeps messages apart by itself, [`Hub::receive_message`] and
 //! [`Hub::poll_messages`] take the places of the first and the second.
@@ -15,6 +16,7 @@ mod state;
 
 use std::fmt;
 use std::mem;
+use std::ops::ControlFlow;
 use std::task::Waker;
 
 use protocol_core::{Config, InputBuffer, Shutdown, Timestamp};
@@ -25,7 +27,7 @@ use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
 use crate::outside::{self, Entropy};
 use crate::peer::Peer;
-use crate::sync::Arc;
+use crate::sync::{Arc, MutexGuard};
 pub use messages::Messages;
 use state::Writing;
 pub(crate) use state::{Core, Shared, State};
@@ -119,12 +121,14 @@ impl Hub {
         (Self { shared }, Peer::new(lease.clone()), Incoming::new(lease, taker))
     }
 
-    /// Takes every whole message in the input, and marks what they cancel (G3).
-    pub fn receive(&self, input: &mut InputBuffer) {
+    /// Takes every whole message in the input, and marks what they cancel (G3). Says whether more
+    /// may come, as [`is_closed`](Self::is_closed) does.
+    pub fn receive(&self, input: &mut InputBuffer) -> ControlFlow<()> {
         let mut state = self.shared.lock();
         let mut after = mem::take(&mut state.after);
         state.now = self.shared.now();
-        loop {
+        // Once nothing is unread, asking again gives nothing.
+        while !input.unread().is_empty() {
             let state = &mut *state;
             let (used, received) = state.stream.receive(input.unread(), state.now);
             if let Some(message) = received.message() {
@@ -138,10 +142,11 @@ impl Hub {
             }
             input.consume(used);
         }
-        self.shared.settle(state, &mut after);
+        let is_closed = self.shared.settle(state, &mut after);
         if after.is_roomy() {
             self.shared.lock().after = after;
         }
+        if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// The input has ended, with these bytes unread.
@@ -164,24 +169,11 @@ impl Hub {
     /// changes. It never waits for writing: a deadline frees its caller however stuck the peer is
     /// (G5).
     pub fn poll_timers(&self, waker: &Waker) -> Option<Timestamp> {
-        loop {
-            let mut state = self.shared.lock();
-            if state.lacks_patience() {
-                state.writing = Writing::Busy { settled: Some(self.shared.now()) };
-            }
-            let due = state.due();
-            // The clock is read only when there is something to compare it with.
-            if due.is_some_and(|due| due <= self.shared.now()) {
-                state.handle_timeout(self.shared.now());
-                self.shared.settle(state, &mut Afterwards::default());
-                continue;
-            }
-            state.timers.armed = due;
-            let replaced = set(&mut state.timers.waker, waker);
-            drop(state);
-            drop(replaced);
-            return due;
-        }
+        let (mut state, due) = self.fire_timers();
+        let replaced = set(&mut state.timers.waker, waker);
+        drop(state);
+        drop(replaced);
+        due
     }
 
     /// Adds what there is to write to `out`, which the caller has emptied: what was given before is
@@ -190,10 +182,46 @@ impl Hub {
         self.poll_taken(waker, |state| state.take_output(out, |_| {}))
     }
 
+    /// [`poll_timers`](Self::poll_timers) and then [`poll_output`](Self::poll_output), for one task
+    /// that does both.
+    pub fn poll(&self, waker: &Waker, out: &mut Vec<u8>) -> (Option<Timestamp>, Output) {
+        let (mut state, due) = self.fire_timers();
+        let replaced = set(&mut state.timers.waker, waker);
+        let output = self.take_from(state, waker, |state| state.take_output(out, |_| {}));
+        drop(replaced);
+        (due, output)
+    }
+
+    /// Fires the timers that are due; then the next one, if there is any, is armed.
+    fn fire_timers(&self) -> (MutexGuard<'_, State>, Option<Timestamp>) {
+        loop {
+            let mut state = self.shared.lock();
+            if state.lacks_patience() {
+                state.writing = Writing::Busy { settled: Some(self.shared.now()) };
+            }
+            let due = state.due();
+            // The clock is read only when there is something to compare it with.
+            if due.is_none_or(|due| due > self.shared.now()) {
+                state.timers.armed = due;
+                return (state, due);
+            }
+            state.handle_timeout(self.shared.now());
+            self.shared.settle(state, &mut Afterwards::default());
+        }
+    }
+
     /// What there is to write; `take` says whether that was anything.
     fn poll_taken(&self, waker: &Waker, take: impl FnOnce(&mut State) -> bool) -> Output {
+        self.take_from(self.shared.lock(), waker, take)
+    }
+
+    fn take_from(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        waker: &Waker,
+        take: impl FnOnce(&mut State) -> bool,
+    ) -> Output {
         let mut after = Afterwards::default();
-        let mut state = self.shared.lock();
         if mem::replace(&mut state.writing, Writing::Idle) != Writing::Idle {
             state.room.wake_all(&mut after);
         }

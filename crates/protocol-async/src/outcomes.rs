@@ -1,5 +1,6 @@
 //! What becomes of calls.
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::task::{Poll, Waker};
 
@@ -16,12 +17,21 @@ pub(crate) type RawOutcome = Result<Box<RawValue>, Box<CallError>>;
 /// What is done with an outcome.
 pub(crate) type HandOver = Box<dyn FnOnce(RawOutcome) + Send>;
 
+/// As many outcomes get room for as many more, and above that for a quarter more: with many in flight
+/// the difference is bytes for each.
+const DOUBLED: usize = 1024;
+
 /// The outcomes of one connection's calls, there already or still to come.
 ///
 /// Whatever may run the host's own code when it is dropped is handed out, not dropped here: this is
 /// behind the connection's lock.
 #[derive(Default)]
-pub(crate) struct Outcomes(Slab<Expected>);
+pub(crate) struct Outcomes {
+    progress: Slab<Progress>,
+    /// The markers that cancel a call, by the index of its slot; let go when it settles. Apart from
+    /// the others because mostly there are none.
+    forwarded: BTreeMap<u32, Vec<FollowerKey>>,
+}
 
 /// Where the outcome of one call is. Invariant: whoever has it is the only one who waits, and gives it
 /// up when the outcome was taken or is not wanted any more.
@@ -32,15 +42,6 @@ impl Slot {
     const fn index(self) -> usize {
         self.0 as usize
     }
-}
-
-#[derive(Default)]
-struct Expected {
-    progress: Progress,
-    /// The markers that cancel the call; let go when it settles. In a box because there is mostly
-    /// none.
-    #[expect(clippy::box_collection, reason = "it is smaller")]
-    forwarded: Option<Box<Vec<FollowerKey>>>,
 }
 
 #[derive(Default)]
@@ -60,33 +61,37 @@ enum Progress {
 impl Outcomes {
     /// Expects one outcome more.
     pub(crate) fn expect_one(&mut self) -> Slot {
-        let slot = self.0.insert(Expected::default());
+        let len = self.progress.len();
+        if len == self.progress.capacity() && len >= DOUBLED {
+            self.progress.reserve_exact(len / 4);
+        }
+        let slot = self.progress.insert(Progress::default());
         Slot(u32::try_from(slot).expect("memory ends long before 2^32 of them"))
     }
 
     /// Of a call that was refused.
     pub(crate) fn forget(&mut self, slot: Slot) {
-        self.0.remove(slot.index());
+        self.progress.remove(slot.index());
     }
 
     /// The outcome is there.
     pub(crate) fn settle(&mut self, slot: Slot, outcome: RawOutcome, after: &mut Afterwards) {
-        let expected = &mut self.0[slot.index()];
-        if let Some(forwarded) = expected.forwarded.take() {
-            after.push(Afterward::LetGo(*forwarded));
+        if !self.forwarded.is_empty() {
+            after.let_go(self.forwarded.remove(&slot.0));
         }
-        match mem::take(&mut expected.progress) {
-            Progress::InFlight => expected.progress = Progress::Settled(outcome),
+        let progress = &mut self.progress[slot.index()];
+        match mem::take(progress) {
+            Progress::InFlight => *progress = Progress::Settled(outcome),
             Progress::Awaited(waker) => {
-                expected.progress = Progress::Settled(outcome);
+                *progress = Progress::Settled(outcome);
                 after.push(Afterward::Wake(waker));
             }
             Progress::Handed(hand_over) => {
-                self.0.remove(slot.index());
+                self.progress.remove(slot.index());
                 after.push(Afterward::HandOver(hand_over, outcome));
             }
             Progress::Unwanted => {
-                self.0.remove(slot.index());
+                self.progress.remove(slot.index());
             }
             Progress::Settled(_) => unreachable!("the core settles a call once"),
         }
@@ -94,13 +99,10 @@ impl Outcomes {
 
     /// Takes the outcome, or waits for it; gives back a waker to be dropped.
     pub(crate) fn poll(&mut self, slot: Slot, waker: &Waker) -> (Poll<RawOutcome>, Option<Waker>) {
-        match &mut self.0[slot.index()].progress {
+        match &mut self.progress[slot.index()] {
             Progress::Settled(_) => (Poll::Ready(self.take(slot)), None),
             Progress::Awaited(waiting) if waiting.will_wake(waker) => (Poll::Pending, None),
-            progress => match mem::replace(progress, Progress::Awaited(waker.clone())) {
-                Progress::Awaited(other) => (Poll::Pending, Some(other)),
-                _ => (Poll::Pending, None),
-            },
+            progress => (Poll::Pending, progress.replace(Progress::Awaited(waker.clone()))),
         }
     }
 
@@ -113,7 +115,7 @@ impl Outcomes {
         if self.is_settled(slot) {
             return Err((hand_over, self.take(slot)));
         }
-        Ok(self.0[slot.index()].give_up(Progress::Handed(hand_over)))
+        Ok(self.progress[slot.index()].replace(Progress::Handed(hand_over)))
     }
 
     /// Nobody wants to know any more; gives the outcome back if it is there already.
@@ -121,7 +123,7 @@ impl Outcomes {
         if self.is_settled(slot) {
             return Err(self.take(slot));
         }
-        Ok(self.0[slot.index()].give_up(Progress::Unwanted))
+        Ok(self.progress[slot.index()].replace(Progress::Unwanted))
     }
 
     /// Keeps what cancels the call as long as it is in flight; then gives it back.
@@ -129,27 +131,27 @@ impl Outcomes {
         if self.is_settled(slot) {
             return Some(key);
         }
-        self.0[slot.index()].forwarded.get_or_insert_default().push(key);
+        self.forwarded.entry(slot.0).or_default().push(key);
         None
     }
 
     fn is_settled(&self, slot: Slot) -> bool {
-        matches!(self.0[slot.index()].progress, Progress::Settled(_))
+        matches!(self.progress[slot.index()], Progress::Settled(_))
     }
 
     fn take(&mut self, slot: Slot) -> RawOutcome {
-        match self.0.remove(slot.index()).progress {
+        match self.progress.remove(slot.index()) {
             Progress::Settled(outcome) => outcome,
             _ => unreachable!("whoever takes it has seen it"),
         }
     }
 }
 
-impl Expected {
-    /// Nobody waits any more; gives back a waker to be dropped.
-    fn give_up(&mut self, progress: Progress) -> Option<Waker> {
-        match mem::replace(&mut self.progress, progress) {
-            Progress::Awaited(waker) => Some(waker),
+impl Progress {
+    /// Gives back a waker to be dropped.
+    fn replace(&mut self, progress: Self) -> Option<Waker> {
+        match mem::replace(self, progress) {
+            Self::Awaited(waker) => Some(waker),
             _ => None,
         }
     }

@@ -33,8 +33,7 @@ pub fn begin_operation<O, I: Default>(
     method: &str,
     entropy: Entropy,
 ) -> Result<(), RpcError> {
-    let dialect = core.config().dialect;
-    if dialect.starts_operation(method).is_none() {
+    if core.config().dialect.starts_operation(method).is_none() {
         return Ok(());
     }
     let entropy = entropy().ok_or_else(|| {
@@ -42,6 +41,9 @@ pub fn begin_operation<O, I: Default>(
     })?;
     match core.begin_operation(request, entropy) {
         Ok(_) | Err(Refusal::AlreadyAnswered) => Ok(()),
-        Err(refusal) => Err(RpcError::new(dialect.overload_code, refusal.to_string())),
+        Err(refusal) => {
+            let code = core.config().dialect.overload_code;
+            Err(RpcError::new(code, refusal.to_string()))
+        }
     }
 }

@@ -64,13 +64,25 @@ impl<T> SentRequest<T> {
 
     /// Cancels the call. A change of state and never a wait (B29): the outcome comes all the same.
     pub fn cancel(&self) -> CancelOutcome {
-        self.cancellation_handle().cancel()
+        self.command(|core, call, now| core.cancel(call, Cause::Caller, now))
     }
 
     /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place for
     /// that.
     pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
-        self.cancellation_handle().cancel_with_reason(reason)
+        self.command(|core, call, now| core.cancel_because(call, Cause::Caller, reason, now))
+    }
+
+    fn command(
+        &self,
+        cancel: impl FnOnce(&mut Core, CallId, Timestamp) -> CancelOutcome,
+    ) -> CancelOutcome {
+        match &self.outcome {
+            Whereabouts::There { lease, call, .. } => {
+                lease.shared().command(|core, now| cancel(core, *call, now))
+            }
+            Whereabouts::Here(_) | Whereabouts::Taken(_) => CancelOutcome::AlreadySettled,
+        }
     }
 
     /// A handle that cancels the call from anywhere. It keeps nothing alive.

@@ -126,7 +126,9 @@ fn read(hub: &Hub, mut reader: impl Read) {
         match input.fill(READ_BYTES, |room| reader.read(room)) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return hub.finish(&input),
-            Ok(_) => hub.receive(&mut input),
+            Ok(_) => {
+                let _ = hub.receive(&mut input);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::mem;
 use std::task::Waker;
 
 use protocol_core::{
-    CallId, CloseReason, Config, Connection, Event, Params, Refusal, Reply, RequestHandle,
+    CallId, CloseReason, Config, Connection, Event, Outcome, Params, Refusal, Reply, RequestHandle,
     RpcError, Shutdown, StreamConnection, Timestamp, code,
 };
 use serde_json::value::RawValue;
@@ -206,8 +206,8 @@ impl Shared {
     }
 
     /// To be called after every command and input: passes events on, releases the lock, and wakes
-    /// whoever waits.
-    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) {
+    /// whoever waits. Says whether nothing comes in any more.
+    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) -> bool {
         let state = &mut *guard;
         state.respond_deferred(after);
         loop {
@@ -228,8 +228,10 @@ impl Shared {
         if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
             after.wake(state.timers.waker.take());
         }
+        let is_closed = state.core().machine().is_closed();
         drop(guard);
         after.run();
+        is_closed
     }
 }
 
@@ -269,6 +271,37 @@ impl State {
     }
 
     pub(super) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
+        match event {
+            Event::Settled { outcome, data, .. } => {
+                let outcome = match outcome {
+                    Outcome::Result(result) => Ok(result.to_owned()),
+                    failed => failed.into_result().map_err(Box::new),
+                };
+                self.outcomes.settle(data.slot, outcome, after);
+            }
+            Event::Cancelled { request, cause, .. } => {
+                let entry = self.stream.connection_mut().request_data_mut(request);
+                if let Some(marker) = entry.and_then(|entry| entry.marker.as_ref()) {
+                    after.push(Afterward::Tell(marker.raise(cause)));
+                }
+            }
+            Event::Ready => {
+                self.is_full = false;
+                self.respond_deferred(after);
+                self.room.wake_all(after);
+            }
+            Event::Closed { reason } => {
+                self.closed = Some(reason);
+                self.is_full = false;
+                self.arrived.wake_all(after);
+                self.room.wake_all(after);
+            }
+            event => self.take_in(event, after),
+        }
+    }
+
+    /// Takes what has arrived into the inbox.
+    fn take_in(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         if let Event::Request { request, method, params, .. } = &event {
             let request = *request;
             if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
@@ -290,34 +323,11 @@ impl State {
                 return self.deferred.push_back((request, Err(error.into())));
             }
         }
-        let event = match self.inbox.take(event) {
-            Ok(()) if self.is_served => return self.arrived.wake_all(after),
-            Ok(()) => return self.inbox.clear(),
-            Err(event) => event,
-        };
-        match event {
-            Event::Cancelled { request, cause, .. } => {
-                let entry = self.stream.connection_mut().request_data_mut(request);
-                if let Some(marker) = entry.and_then(|entry| entry.marker.as_ref()) {
-                    after.push(Afterward::Tell(marker.raise(cause)));
-                }
-            }
-            Event::Settled { outcome, data, .. } => {
-                let outcome = outcome.into_result().map_err(Box::new);
-                self.outcomes.settle(data.slot, outcome, after);
-            }
-            Event::Ready => {
-                self.is_full = false;
-                self.respond_deferred(after);
-                self.room.wake_all(after);
-            }
-            Event::Closed { reason } => {
-                self.closed = Some(reason);
-                self.is_full = false;
-                self.arrived.wake_all(after);
-                self.room.wake_all(after);
-            }
-            _ => {}
+        match self.inbox.take(event) {
+            Ok(()) if self.is_served => self.arrived.wake_all(after),
+            Ok(()) => self.inbox.clear(),
+            // Nobody here asks what else there is.
+            Err(_) => {}
         }
     }
 
