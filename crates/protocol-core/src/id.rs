@@ -86,7 +86,7 @@ impl WireId {
 
 impl Repr {
     fn plain(token: &str) -> Self {
-        if let Some(text) = Text::of(token) {
+        if let Some(text) = Text::short(token) {
             Self::Short(text)
         } else if let Some(text) = Text::of(token) {
             Self::Middle(Box::new(text))
@@ -142,6 +142,14 @@ impl WireId {
 }
 
 impl Text<14> {
+    /// As [`of`](Self::of), byte by byte: for so few that is quicker than to copy them to memory and
+    /// to read them there at once.
+    fn short(token: &str) -> Option<Self> {
+        let len = u8::try_from(token.len()).ok().filter(|len| *len <= 14)?;
+        let all = token.bytes().rev().fold(0_u128, |all, byte| all << 8 | u128::from(byte));
+        all.to_le_bytes().first_chunk().map(|bytes| Self { len, bytes: *bytes })
+    }
+
     /// The number that its digits say; whatever, if there is more in it than digits. The first eight
     /// are read at once: a request's id is looked up three times or more.
     fn number(&self) -> u64 {

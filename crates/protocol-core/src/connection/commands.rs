@@ -309,7 +309,7 @@ impl<O, I: Default> Connection<O, I> {
             // It is live as long as its request is.
             let _ = self.operations.finish(operation);
         }
-        self.carry_out_command(Cargo::Nothing);
+        self.follow_command();
         if let Some(batch) = special.and_then(|special| special.batch) {
             self.settle_member(batch);
         }
@@ -371,7 +371,7 @@ pub(super) fn uncancellable(
     method: &str,
     params: Option<&RawValue>,
 ) -> Option<CancelRefusal> {
-    let Uncancellable { methods, params: members } = dialect.uncancellable;
+    let Uncancellable { methods, params: members } = &dialect.uncancellable;
     let is_no_operation = dialect.has_operations() && dialect.starts_operation(method).is_none();
     // In the envelope that has call ids, only calls of capabilities have one.
     let is_nameless = dialect.envelope == Envelope::Abp && asked == Asked::Other;

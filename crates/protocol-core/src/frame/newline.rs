@@ -73,7 +73,16 @@ impl Lines {
 
     /// What a line is, given without its LF. White space counts towards the limit: while the line
     /// is still coming, nobody can tell what will be trimmed (G11).
+    #[inline]
     fn judge<'b>(&self, line: &'b [u8]) -> Frame<'b> {
+        match line {
+            // Most lines have nothing around their message.
+            [b'{', .., b'}'] if line.len() <= self.limit => Frame::Message(line),
+            _ => self.judge_trimmed(line),
+        }
+    }
+
+    fn judge_trimmed<'b>(&self, line: &'b [u8]) -> Frame<'b> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.len() > self.limit {
             return Frame::TooLarge;
