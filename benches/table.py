@@ -224,7 +224,7 @@ def operations(run):
 
 
 def targets(run):
-    """What the issue asks for, and what was measured."""
+    """What is to be reached, and what was measured."""
     median = run.median
 
     def less(one, other):
