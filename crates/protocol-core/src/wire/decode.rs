@@ -88,6 +88,15 @@ pub(crate) enum Response<'m> {
     Error(ErrorObject<'m>),
 }
 
+impl<'m> Response<'m> {
+    pub(crate) fn error(self) -> Option<ErrorObject<'m>> {
+        match self {
+            Self::Error(error) => Some(error),
+            Self::Result(_) => None,
+        }
+    }
+}
+
 /// Reads what arrived.
 pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits) -> Incoming<'m> {
     let text = match core::str::from_utf8(bytes) {

@@ -34,10 +34,7 @@ impl<'m> Name<'m> {
 
 /// Hands every member of a text that is one object to `take`, its value as the token it is; gives
 /// the nesting of the text, itself counted. `None` if it is no object.
-pub(super) fn object<'m>(
-    text: &'m str,
-    mut take: impl FnMut(Name<'m>, &'m str),
-) -> Option<usize> {
+pub(super) fn object<'m>(text: &'m str, mut take: impl FnMut(Name<'m>, &'m str)) -> Option<usize> {
     let json = Json::of(text);
     let mut deepest = 0;
     let (byte, mut at) = json.token(json.is(b'{', json.space(0))?)?;
