@@ -134,6 +134,13 @@ impl<O, I: Default> Connection<O, I> {
     pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
         self.pass(now);
         let outcome = self.machine.cancel(call, cause, now);
+        let sent = self.machine.take_action_if(|action| match *action {
+            Action::SendCancel { call, number } => Some((call, number)),
+            _ => None,
+        });
+        if let Some((call, number)) = sent {
+            self.send_cancel(call, number, None);
+        }
         self.follow_command();
         outcome
     }

@@ -11,12 +11,14 @@ use super::commands::uncancellable;
 use super::received::{EventQueue, Received};
 use super::special::Special;
 use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, write_reply};
-use crate::cause::CloseReason;
+use crate::cause::{Cause, CloseReason};
 use crate::config::{Config, RawCancels};
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
 use crate::event::{Event, Outcome, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{Action, Answer, PeerCancels, RequestRefusal, StrayResponse};
+use crate::machine::{
+    Action, Answer, CallId, PeerCancels, RequestRefusal, Settlement, StrayResponse,
+};
 use crate::slot::put;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
@@ -274,18 +276,7 @@ impl<O, I: Default> Connection<O, I> {
     ) {
         match self.config().dialect.cancel {
             CancelRule::Notification { method: cancel, id, reason } if cancel == method => {
-                let ids = self.config().dialect.ids;
-                let id = decode::param(params, id).map(RawValue::get).filter(|id| ids.allows(id));
-                match id.and_then(|id| self.readable(id)) {
-                    Some(id) => match self.call_that_peer_ends(&id) {
-                        Some(number) => self.machine.receive_end(number),
-                        None => self.machine.receive_cancel(&id, now),
-                    },
-                    None => self.report(Violation::MalformedCancel, None, events),
-                }
-                let reason = reason.and_then(|reason| decode::param(params, reason));
-                let reason = reason.and_then(decode::string);
-                self.carry_out(Cargo::Reason(reason), events);
+                self.take_cancel(params, (id, reason), now, events);
                 if self.config().raw_cancels == RawCancels::Shown {
                     self.tell(events, || Event::Notification { method, params });
                 }
@@ -302,6 +293,40 @@ impl<O, I: Default> Connection<O, I> {
                 }
                 self.tell(events, || Event::Notification { method, params });
             }
+        }
+    }
+
+    /// A cancel, whose params have these members.
+    #[inline(never)]
+    fn take_cancel<'m>(
+        &mut self,
+        params: Option<&'m RawValue>,
+        (id, reason): (&str, Option<&str>),
+        now: Timestamp,
+        events: &mut EventQueue<'m, O>,
+    ) {
+        let ids = self.config().dialect.ids;
+        let id = decode::param(params, id).map(RawValue::get).filter(|id| ids.allows(id));
+        match id.and_then(|id| self.readable(id)) {
+            Some(id) => match self.call_that_peer_ends(&id) {
+                Some(number) => self.machine.receive_end(number),
+                None => self.machine.receive_cancel(&id, now),
+            },
+            None => self.report(Violation::MalformedCancel, None, events),
+        }
+        let reason = reason.and_then(|reason| decode::param(params, reason));
+        let reason = reason.and_then(decode::string);
+        let marked = self.machine.take_action_if(|action| match *action {
+            Action::MarkCancelled { request, cause } => Some((request, cause)),
+            _ => None,
+        });
+        match marked {
+            // The usual cancel leads to nothing else.
+            Some((request, cause)) => {
+                self.mark_cancelled(request, cause, reason, events);
+                self.follow(events);
+            }
+            None => self.carry_out(Cargo::Reason(reason), events),
         }
     }
 
@@ -326,12 +351,24 @@ impl<O, I: Default> Connection<O, I> {
             Routed::Done => Ok(None),
             Routed::Again => Err(StrayResponse::Duplicate),
         };
+        // The usual answers lead to nothing else.
         if let (Ok(Some(call)), &Ok(Response::Result(result))) = (settled, &answer) {
-            // The usual answer leads to nothing else.
-            if self.machine.take_completion(call) {
+            if self.take_completion(call, Settlement::Result).is_some() {
                 let data = self.release_call(call, Some(result));
                 self.tell(events, || {
                     let outcome = Outcome::Result(result);
+                    Event::Settled { call, outcome, data }
+                });
+                return self.follow(events);
+            }
+        }
+        if let (Ok(Some(call)), Ok(Response::Error(_))) = (settled, &answer) {
+            self.take_recall(call);
+            if let Some(Some(cause)) = self.take_completion(call, Settlement::Cancelled) {
+                let data = self.release_call(call, None);
+                self.tell(events, || {
+                    let error = answer.ok().and_then(Response::error);
+                    let outcome = Outcome::Cancelled { cause, error };
                     Event::Settled { call, outcome, data }
                 });
                 return self.follow(events);
@@ -348,6 +385,29 @@ impl<O, I: Default> Connection<O, I> {
             self.report(violation, id, events);
         }
         self.carry_out(answer.map_or(Cargo::Nothing, Cargo::Response), events);
+    }
+
+    /// Does the next action, if it is to take back what this call has not sent yet.
+    #[inline]
+    fn take_recall(&mut self, answered: CallId) {
+        let recalled = self.machine.take_action_if(|action| match *action {
+            Action::Withdraw { call } => (call == answered).then_some(call),
+            _ => None,
+        });
+        if let Some(call) = recalled {
+            self.withdraw(call);
+        }
+    }
+
+    /// Takes the next action, if it is to complete this call so; gives why it was cancelled, if it was.
+    #[inline]
+    fn take_completion(&mut self, done: CallId, so: Settlement) -> Option<Option<Cause>> {
+        self.machine.take_action_if(|action| match *action {
+            Action::CompleteCall { call, settlement, cause } => {
+                (call == done && settlement == so).then_some(cause)
+            }
+            _ => None,
+        })
     }
 
     /// The number of the call of ours that the peer's cancel ends: the one exception to that it

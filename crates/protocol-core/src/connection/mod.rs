@@ -355,9 +355,7 @@ impl<O, I: Default> Connection<O, I> {
                 }
                 Action::Withdraw { call } => self.withdraw(call),
                 Action::MarkCancelled { request, cause } => {
-                    let reason = reason(&mut cargo);
-                    self.tell(events, || Event::Cancelled { request, cause, reason });
-                    self.tell_of_cancel(request, cause);
+                    self.mark_cancelled(request, cause, reason(&mut cargo), events);
                 }
                 Action::CompleteCall { call, settlement, cause } => {
                     let outcome = outcome(settlement, cause, &mut cargo);
@@ -401,6 +399,19 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         outgoing.data
+    }
+
+    /// A request is cancelled: tells whoever has to know.
+    #[inline]
+    fn mark_cancelled<'m>(
+        &mut self,
+        request: RequestHandle,
+        cause: Cause,
+        reason: Option<Cow<'m, str>>,
+        events: &mut EventQueue<'m, O>,
+    ) {
+        self.tell(events, || Event::Cancelled { request, cause, reason });
+        self.tell_of_cancel(request, cause);
     }
 
     /// Tells the host, unless the last event is told.

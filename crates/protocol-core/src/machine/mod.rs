@@ -136,15 +136,15 @@ impl Machine {
         debug_assert_eq!(next, Some(expected), "the action that was known before");
     }
 
-    /// Takes the next action if it is to complete this call with a result.
+    /// Takes the next action if it is one that `wanted` makes something of, for whoever does it at once.
     #[inline]
-    pub(crate) fn take_completion(&mut self, done: CallId) -> bool {
-        let is_next = matches!(self.actions.front(),
-            Some(Action::CompleteCall { call, settlement: Settlement::Result, .. }) if *call == done);
-        if is_next {
-            self.actions.pop_front();
-        }
-        is_next
+    pub(crate) fn take_action_if<T>(
+        &mut self,
+        wanted: impl FnOnce(&Action) -> Option<T>,
+    ) -> Option<T> {
+        let taken = wanted(self.actions.front()?)?;
+        self.actions.pop_front();
+        Some(taken)
     }
 
     fn close_drained(&mut self) -> Option<Action> {

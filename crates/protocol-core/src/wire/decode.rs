@@ -88,6 +88,15 @@ pub(crate) enum Response<'m> {
     Error(ErrorObject<'m>),
 }
 
+impl<'m> Response<'m> {
+    pub(crate) fn error(self) -> Option<ErrorObject<'m>> {
+        match self {
+            Self::Error(error) => Some(error),
+            Self::Result(_) => None,
+        }
+    }
+}
+
 /// Reads what arrived.
 pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits) -> Incoming<'m> {
     let text = match core::str::from_utf8(bytes) {
@@ -149,13 +158,35 @@ fn usual(text: &str, depth: usize) -> Option<Message<'_>> {
         } else {
             let begin = json.literal(br#""error":"#, at)?;
             let error;
-            (error, at, nesting) = error_at(text, begin)?;
+            (error, at, nesting) = usual_error(text, begin)?;
             Response::Error(error)
         };
         Message::Response { id, asked: None, answer: Ok(answer) }
     };
     let is_whole = json.literal(b"}", at)? == text.len();
     (is_whole && nesting < depth).then_some(message)
+}
+
+/// As [`usual`], the error object that begins at `begin`, where it ends, and its nesting.
+#[inline]
+fn usual_error(text: &str, begin: usize) -> Option<(ErrorObject<'_>, usize, usize)> {
+    let json = Json::of(text);
+    let (mut nesting, mut data) = (0, None);
+    let code = json.literal(br#"{"code":"#, begin)?;
+    let code_end = json.scalar(code)?;
+    let message = json.literal(br#","message":"#, code_end)?;
+    let (mut end, is_escaped) = json.string(message)?;
+    if is_escaped {
+        return None;
+    }
+    let message = Cow::Borrowed(&text[message + 1..end - 1]);
+    if let Some(begin) = json.literal(br#","data":"#, end) {
+        end = json.value(begin, &mut nesting)?;
+        data = Some(raw::of(&text[begin..end]));
+    }
+    end = json.literal(b"}", end)?;
+    let (raw, code) = (raw::of(&text[begin..end]), text[code..code_end].parse().ok()?);
+    Some((ErrorObject { raw, code, message, data }, end, nesting + 1))
 }
 
 /// Reads one member of a batch.
@@ -300,26 +331,19 @@ impl<'m> Members<'m> {
 
 /// The error object that a token is, if it is one.
 pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
-    error_at(token, 0).map(|(error, ..)| error)
-}
-
-/// The error object that begins at `begin`, where it ends, and its nesting.
-fn error_at(whole: &str, begin: usize) -> Option<(ErrorObject<'_>, usize, usize)> {
     let (mut code, mut message, mut data) = (None, None, None);
-    let (end, nesting) =
-        scan::object_at(whole, begin, |name, value| match name.decoded().as_deref() {
-            Some("code") => code = Some(value),
-            Some("message") => message = Some(value),
-            Some("data") => data = Some(value),
-            _ => {}
-        })?;
-    let error = ErrorObject {
-        raw: raw::of(&whole[begin..end]),
+    scan::object(token, |name, value| match name.decoded().as_deref() {
+        Some("code") => code = Some(value),
+        Some("message") => message = Some(value),
+        Some("data") => data = Some(value),
+        _ => {}
+    })?;
+    Some(ErrorObject {
+        raw: raw::of(token),
         code: code?.parse().ok()?,
         message: text(message?)?,
         data: data.map(raw::of),
-    };
-    Some((error, end, nesting))
+    })
 }
 
 /// Whether a response to one of our calls is the peer's word that it was cancelled.

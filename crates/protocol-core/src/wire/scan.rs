@@ -34,23 +34,12 @@ impl<'m> Name<'m> {
 
 /// Hands every member of a text that is one object to `take`, its value as the token it is; gives
 /// the nesting of the text, itself counted. `None` if it is no object.
-pub(super) fn object<'m>(text: &'m str, take: impl FnMut(Name<'m>, &'m str)) -> Option<usize> {
-    let json = Json::of(text);
-    let (end, nesting) = object_at(text, json.space(0), take)?;
-    json.end(end).map(|()| nesting)
-}
-
-/// As [`object`], of the object that begins at `at`; gives where it ends too.
-pub(super) fn object_at<'m>(
-    text: &'m str,
-    at: usize,
-    mut take: impl FnMut(Name<'m>, &'m str),
-) -> Option<(usize, usize)> {
+pub(super) fn object<'m>(text: &'m str, mut take: impl FnMut(Name<'m>, &'m str)) -> Option<usize> {
     let json = Json::of(text);
     let mut deepest = 0;
-    let (byte, mut at) = json.token(json.is(b'{', at)?)?;
+    let (byte, mut at) = json.token(json.is(b'{', json.space(0))?)?;
     if byte == b'}' {
-        return Some((at + 1, 1));
+        return json.end(at + 1).map(|()| 1);
     }
     loop {
         let (end, is_escaped) = json.string(at)?;
@@ -60,7 +49,7 @@ pub(super) fn object_at<'m>(
         take(name, &text[begin..end]);
         match json.token(end)? {
             (b',', comma) => at = json.space(comma + 1),
-            (b'}', brace) => return Some((brace + 1, deepest + 1)),
+            (b'}', brace) => return json.end(brace + 1).map(|()| deepest + 1),
             _ => return None,
         }
     }
