@@ -6,6 +6,7 @@ use protocol_core::{Event, RequestHandle, Violation, WireId};
 use serde_json::value::RawValue;
 
 use crate::incoming::{Notification, Request};
+use crate::method::Method;
 
 /// An [`Arrival`](crate::Arrival) without its handles.
 #[derive(Debug)]
@@ -45,10 +46,8 @@ impl Inbox {
     pub fn take<'m, O>(&mut self, event: Event<'m, O>) -> Result<(), Event<'m, O>> {
         self.push(match event {
             Event::Request { request, method, params, options, .. } => {
-                let (params, options) =
-                    (params.map(ToOwned::to_owned), options.map(ToOwned::to_owned));
-                let method = (&*method).into();
-                Arrived::Request(request, Request { method, params, options })
+                self.take_request(request, (&*method).into(), params, options);
+                return Ok(());
             }
             Event::Notification { method, params } => {
                 let params = params.map(ToOwned::to_owned);
@@ -58,6 +57,20 @@ impl Inbox {
             other => return Err(other),
         });
         Ok(())
+    }
+
+    /// Takes a request.
+    #[inline]
+    pub(crate) fn take_request(
+        &mut self,
+        request: RequestHandle,
+        method: Method,
+        params: Option<&RawValue>,
+        options: Option<&RawValue>,
+    ) {
+        let (params, options) = (params.map(ToOwned::to_owned), options.map(ToOwned::to_owned));
+        self.bytes += size_of::<Arrived>() + method.len() + length(&params) + length(&options);
+        self.queue.push_back(Arrived::Request(request, Request { method, params, options }));
     }
 
     /// Whether a request fits; one that waits alone always does.
@@ -94,7 +107,7 @@ impl Inbox {
 
     fn push(&mut self, arrived: Arrived) {
         let size = size(&arrived);
-        if self.bytes + size <= self.limit || matches!(arrived, Arrived::Request(..)) {
+        if self.bytes + size <= self.limit {
             self.bytes += size;
             self.queue.push_back(arrived);
         } else if let Some(Arrived::Missed(count)) = self.queue.back_mut() {
