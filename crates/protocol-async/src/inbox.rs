@@ -10,6 +10,8 @@ use crate::method::Method;
 
 /// An [`Arrival`](crate::Arrival) without its handles.
 #[derive(Debug)]
+// Its tag is a word, because a tag of one byte splits the words that are moved with it.
+#[repr(usize)]
 pub enum Arrived {
     /// A request.
     Request(RequestHandle, Request),

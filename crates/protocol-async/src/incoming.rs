@@ -23,6 +23,8 @@ use crate::waiters::{Line, Place, WaitFor};
 /// One thing that the peer sent, or did wrong.
 #[derive(Debug)]
 #[non_exhaustive]
+// Its tag is a word, because a tag of one byte splits the words that are moved with it.
+#[repr(usize)]
 pub enum Arrival {
     /// A request, and what answers it.
     Request(Request, Responder),
