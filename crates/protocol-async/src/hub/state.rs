@@ -272,7 +272,7 @@ impl State {
 
     /// Passes on what has happened. What is usual is taken apart where it was given: an event is large,
     /// and each move of it takes time.
-    #[inline]
+    #[inline(always)]
     pub(super) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         match event {
             Event::Settled { outcome: Outcome::Result(result), data, .. } => {
