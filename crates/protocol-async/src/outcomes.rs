@@ -100,6 +100,11 @@ impl Outcomes {
     /// Waits for the outcome, which is not there yet; gives back a waker to be dropped.
     pub(crate) fn wait(&mut self, slot: Slot, waker: &Waker) -> Option<Waker> {
         match &mut self.progress[slot.index()] {
+            // Mostly so, and then there is nothing to move out of the way.
+            progress @ Progress::InFlight => {
+                *progress = Progress::Awaited(waker.clone());
+                None
+            }
             Progress::Awaited(waiting) if waiting.will_wake(waker) => None,
             progress => progress.replace(Progress::Awaited(waker.clone())),
         }
