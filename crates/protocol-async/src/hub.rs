@@ -135,7 +135,7 @@ impl Hub {
                 state.trace(Way::Received, message);
             }
             // Not moved: it is large.
-            while let Some(event) = received.next() {
+            for event in received.by_ref() {
                 state.dispatch(event, &mut after);
             }
             if used == 0 {
