@@ -222,7 +222,8 @@ impl Shared {
         if !state.room.is_empty() && state.is_flushed() {
             state.room.wake_all(after);
         }
-        if state.has_output() || state.is_over() {
+        // Mostly it is awake already.
+        if state.driver.is_some() && (state.has_output() || state.is_over()) {
             after.wake(state.driver.take());
         }
         if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
