@@ -171,7 +171,7 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Whereabouts::There { lease, slot, .. } = &this.outcome {
+        if let Whereabouts::There { lease, call, slot } = &this.outcome {
             let mut state = lease.shared().lock();
             if !state.outcomes.is_settled(*slot) {
                 let replaced = state.outcomes.wait(*slot, cx.waker());
@@ -182,7 +182,7 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
             }
             let outcome = state.outcomes.take(*slot);
             drop(state);
-            this.take_outcome();
+            this.outcome = Whereabouts::Taken(Some(*call));
             return Poll::Ready(decode(outcome));
         }
         match this.take_outcome() {
