@@ -130,11 +130,12 @@ impl Hub {
         // Once nothing is unread, asking again gives nothing.
         while !input.unread().is_empty() {
             let state = &mut *state;
-            let (used, received) = state.stream.receive(input.unread(), state.now);
+            let (used, mut received) = state.stream.receive(input.unread(), state.now);
             if let Some(message) = received.message() {
                 state.trace(Way::Received, message);
             }
-            for event in received {
+            // Not moved: it is large.
+            for event in received.by_ref() {
                 state.dispatch(event, &mut after);
             }
             if used == 0 {

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::hub::State;
 use crate::inbox::Arrived;
+use crate::json;
 use crate::lease::{Lease, Taker};
 use crate::method::Method;
 use crate::peer::Peer;
@@ -22,6 +23,8 @@ use crate::waiters::{Line, Place, WaitFor};
 /// One thing that the peer sent, or did wrong.
 #[derive(Debug)]
 #[non_exhaustive]
+// Its tag is a word, because a tag of one byte splits the words that are moved with it.
+#[repr(usize)]
 pub enum Arrival {
     /// A request, and what answers it.
     Request(Request, Responder),
@@ -92,7 +95,7 @@ impl Notification {
 
 /// Nothing of the params is in the error: it goes to the peer (B3).
 fn read<T: DeserializeOwned>(method: &str, params: Option<&RawValue>) -> Result<T, Failure> {
-    serde_json::from_str(params.map_or("null", RawValue::get)).map_err(|error| {
+    json::read(params.map_or("null", RawValue::get)).map_err(|error| {
         let (method, line, column) = (clip(method), error.line(), error.column());
         let message = format!("invalid params of {method}, at line {line} column {column}");
         Failure::Error(RpcError::new(code::INVALID_PARAMS, message))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 use protocol_core::CallError;
 use serde_json::value::RawValue;
@@ -97,12 +97,16 @@ impl Outcomes {
         }
     }
 
-    /// Takes the outcome, or waits for it; gives back a waker to be dropped.
-    pub(crate) fn poll(&mut self, slot: Slot, waker: &Waker) -> (Poll<RawOutcome>, Option<Waker>) {
+    /// Waits for the outcome, which is not there yet; gives back a waker to be dropped.
+    pub(crate) fn wait(&mut self, slot: Slot, waker: &Waker) -> Option<Waker> {
         match &mut self.progress[slot.index()] {
-            Progress::Settled(_) => (Poll::Ready(self.take(slot)), None),
-            Progress::Awaited(waiting) if waiting.will_wake(waker) => (Poll::Pending, None),
-            progress => (Poll::Pending, progress.replace(Progress::Awaited(waker.clone()))),
+            // Mostly so, and then there is nothing to move out of the way.
+            progress @ Progress::InFlight => {
+                *progress = Progress::Awaited(waker.clone());
+                None
+            }
+            Progress::Awaited(waiting) if waiting.will_wake(waker) => None,
+            progress => progress.replace(Progress::Awaited(waker.clone())),
         }
     }
 
@@ -135,11 +139,13 @@ impl Outcomes {
         None
     }
 
-    fn is_settled(&self, slot: Slot) -> bool {
+    /// Whether the outcome is there.
+    pub(crate) fn is_settled(&self, slot: Slot) -> bool {
         matches!(self.progress[slot.index()], Progress::Settled(_))
     }
 
-    fn take(&mut self, slot: Slot) -> RawOutcome {
+    /// Takes the outcome, which is there.
+    pub(crate) fn take(&mut self, slot: Slot) -> RawOutcome {
         match self.progress.remove(slot.index()) {
             Progress::Settled(outcome) => outcome,
             _ => unreachable!("whoever takes it has seen it"),

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use protocol_core::{CallError, CallId, CancelOutcome, Cause, Timestamp};
 use serde::de::DeserializeOwned;
@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use crate::afterwards::contain;
 use crate::cancellation::Cancellation;
 use crate::hub::{Core, Shared};
+use crate::json;
 use crate::lease::Lease;
 use crate::outcomes::{HandOver, RawOutcome, Slot};
 use crate::peer::Preparation;
@@ -170,12 +171,18 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Whereabouts::There { lease, slot, .. } = &this.outcome {
-            let (outcome, replaced) = lease.shared().lock().outcomes.poll(*slot, cx.waker());
-            // Dropping another task's waker may drop that task.
-            drop(replaced);
-            let outcome = ready!(outcome);
-            this.take_outcome();
+        if let Whereabouts::There { lease, call, slot } = &this.outcome {
+            let mut state = lease.shared().lock();
+            if !state.outcomes.is_settled(*slot) {
+                let replaced = state.outcomes.wait(*slot, cx.waker());
+                drop(state);
+                // Dropping another task's waker may drop that task.
+                drop(replaced);
+                return Poll::Pending;
+            }
+            let outcome = state.outcomes.take(*slot);
+            drop(state);
+            this.outcome = Whereabouts::Taken(Some(*call));
             return Poll::Ready(decode(outcome));
         }
         match this.take_outcome() {
@@ -187,7 +194,7 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
 
 fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
     let result = outcome.map_err(|error| *error)?;
-    serde_json::from_str(result.get())
+    json::read(result.get())
         .map_err(|error| CallError::InvalidResult { problem: error.to_string() })
 }
 

@@ -222,7 +222,8 @@ impl Shared {
         if !state.room.is_empty() && state.is_flushed() {
             state.room.wake_all(after);
         }
-        if state.has_output() || state.is_over() {
+        // Mostly it is awake already.
+        if state.driver.is_some() && (state.has_output() || state.is_over()) {
             after.wake(state.driver.take());
         }
         if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
@@ -270,13 +271,26 @@ impl State {
         self.stream.connection()
     }
 
+    /// Passes on what has happened. What is usual is taken apart where it was given: an event is large,
+    /// and each move of it takes time.
+    #[inline(always)]
     pub(super) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         match event {
+            Event::Settled { outcome: Outcome::Result(result), data, .. } => {
+                self.outcomes.settle(data.slot, Ok(result.to_owned()), after);
+            }
+            Event::Request { request, method, params, options, .. } => {
+                self.take_request(request, &method, params, options, after);
+            }
+            event => self.dispatch_unusual(event, after),
+        }
+    }
+
+    #[inline(never)]
+    fn dispatch_unusual(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
+        match event {
             Event::Settled { outcome, data, .. } => {
-                let outcome = match outcome {
-                    Outcome::Result(result) => Ok(result.to_owned()),
-                    failed => failed.into_result().map_err(Box::new),
-                };
+                let outcome = outcome.into_result().map_err(Box::new);
                 self.outcomes.settle(data.slot, outcome, after);
             }
             Event::Cancelled { request, cause, .. } => {
@@ -296,39 +310,45 @@ impl State {
                 self.arrived.wake_all(after);
                 self.room.wake_all(after);
             }
-            event => self.take_in(event, after),
+            event => match self.inbox.take(event) {
+                Ok(()) if self.is_served => self.arrived.wake_all(after),
+                Ok(()) => self.inbox.clear(),
+                // Nobody here asks what else there is.
+                Err(_) => {}
+            },
         }
     }
 
-    /// Takes what has arrived into the inbox.
-    fn take_in(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
-        if let Event::Request { request, method, params, .. } = &event {
-            let request = *request;
-            if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
-                entry.method = (&**method).into();
-                entry.since = self.now;
-                entry.marker = Some(self.spare.pop().unwrap_or_default());
-            }
-            if !self.is_served {
-                return self.refuse(request);
-            }
-            if !self.inbox.has_room_for(method, *params) {
-                let code = self.core().config().dialect.overload_code;
-                let message = "The request was refused: too much waits to be served";
-                let error = RpcError::new(code, message);
-                return self.deferred.push_back((request, Err(error.into())));
-            }
-            let core = self.stream.connection_mut();
-            if let Err(error) = outside::begin_operation(core, request, method, self.entropy) {
-                return self.deferred.push_back((request, Err(error.into())));
-            }
+    /// Takes a request into the inbox.
+    fn take_request(
+        &mut self,
+        request: RequestHandle,
+        name: &str,
+        params: Option<&RawValue>,
+        options: Option<&RawValue>,
+        after: &mut Afterwards,
+    ) {
+        let method = Method::from(name);
+        if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
+            entry.method = method.clone();
+            entry.since = self.now;
+            entry.marker = Some(self.spare.pop().unwrap_or_default());
         }
-        match self.inbox.take(event) {
-            Ok(()) if self.is_served => self.arrived.wake_all(after),
-            Ok(()) => self.inbox.clear(),
-            // Nobody here asks what else there is.
-            Err(_) => {}
+        if !self.is_served {
+            return self.refuse(request);
         }
+        if !self.inbox.has_room_for(name, params) {
+            let code = self.core().config().dialect.overload_code;
+            let message = "The request was refused: too much waits to be served";
+            let error = RpcError::new(code, message);
+            return self.deferred.push_back((request, Err(error.into())));
+        }
+        let core = self.stream.connection_mut();
+        if let Err(error) = outside::begin_operation(core, request, name, self.entropy) {
+            return self.deferred.push_back((request, Err(error.into())));
+        }
+        self.inbox.take_request(request, method, params, options);
+        self.arrived.wake_all(after);
     }
 
     /// Answers a request that nobody will take.
