@@ -400,4 +400,4 @@ impl Open {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

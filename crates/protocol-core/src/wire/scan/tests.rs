@@ -48,7 +48,7 @@ const TEXTS: [&str; 32] = [
 ];
 
 /// What is put in, or put in the place of a byte.
-const PIECES: [&str; 36] = [
+pub(in crate::wire) const PIECES: [&str; 38] = [
     "\"",
     "\\",
     "{",
@@ -85,6 +85,8 @@ const PIECES: [&str; 36] = [
     "\u{1f600}",
     "\"a\":",
     "[[",
+    "{}",
+    ",\"id\":2",
 ];
 
 struct Random(u32);
