@@ -1,6 +1,6 @@
 //! Answers that outlive the message they came in.
 
-use alloc::borrow::ToOwned;
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
@@ -41,7 +41,7 @@ impl From<ErrorObject<'_>> for RpcError {
         Self {
             code: error.code,
             message: error.message.into_owned(),
-            data: error.data.map(ToOwned::to_owned),
+            data: error.data.map(Cow::into_owned),
         }
     }
 }
@@ -102,7 +102,15 @@ impl fmt::Display for CallError {
     }
 }
 
-impl core::error::Error for CallError {}
+impl core::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Error(error) | Self::Cancelled { error: Some(error), .. } => Some(error),
+            Self::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+}
 
 impl From<Refusal> for CallError {
     fn from(refusal: Refusal) -> Self {
@@ -118,7 +126,7 @@ impl Outcome<'_> {
     /// Every outcome but [`Outcome::Result`].
     pub fn into_result(self) -> Result<Box<RawValue>, CallError> {
         Err(match self {
-            Self::Result(value) => return Ok(value.to_owned()),
+            Self::Result(value) => return Ok(value.into_owned()),
             Self::Error(error) => CallError::Error(error.into()),
             Self::Cancelled { cause, error } => {
                 CallError::Cancelled { cause, error: error.map(RpcError::from) }

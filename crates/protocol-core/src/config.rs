@@ -9,10 +9,10 @@ use crate::dialect::{Dialect, Grace, Role};
 /// ```
 /// use protocol_core::{Config, Dialect};
 ///
-/// let mut config = Config::new(Dialect::LSP_3_17);
+/// let mut config = Config::server(Dialect::LSP_3_17);
 /// config.limits.requests = 256;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Config {
     /// The protocol to speak.
@@ -25,6 +25,8 @@ pub struct Config {
     pub over_limit: OverLimit,
     /// Whether the host sees the cancel notifications themselves.
     pub raw_cancels: RawCancels,
+    /// What happens to a cancel of an operation that was not begun on this connection.
+    pub unknown_operations: UnknownOperations,
     /// The Unix time at [`Timestamp::ZERO`](crate::Timestamp::ZERO), for the dialects that write times
     /// into messages; 0.
     pub unix_time_at_zero: Duration,
@@ -33,15 +35,26 @@ pub struct Config {
 }
 
 impl Config {
-    /// The dialect with every default.
+    /// The side that opened the connection, with every default.
     #[must_use]
-    pub const fn new(dialect: Dialect) -> Self {
+    pub const fn client(dialect: Dialect) -> Self {
+        Self::of(dialect, Role::Client)
+    }
+
+    /// The side that was connected to, with every default.
+    #[must_use]
+    pub const fn server(dialect: Dialect) -> Self {
+        Self::of(dialect, Role::Server)
+    }
+
+    const fn of(dialect: Dialect, role: Role) -> Self {
         Self {
             dialect,
-            role: Role::Client,
+            role,
             limits: Limits::DEFAULT,
             over_limit: OverLimit::Refuse,
             raw_cancels: RawCancels::Hidden,
+            unknown_operations: UnknownOperations::Refused,
             unix_time_at_zero: Duration::ZERO,
             abandoned_grace: Duration::from_secs(30),
         }
@@ -90,6 +103,8 @@ pub struct Limits {
     /// are taken above it. Answers kept back that take up half of it leave before their batch is
     /// complete.
     pub unsent_bytes: usize,
+    /// Messages waiting to be sent; 262,144. Cancels are taken above it.
+    pub unsent_messages: usize,
     /// How many of the calls that were settled without an answer are remembered, so that a late
     /// answer is told from a duplicate, and how many progress tokens of cancelled requests, where
     /// nothing further may be sent for those; 4,096 each. As many answered requests, where a cancel
@@ -112,6 +127,7 @@ impl Limits {
         calls: 65_536,
         requests: 65_536,
         unsent_bytes: 64 << 20,
+        unsent_messages: 256 << 10,
         abandoned_ids: 4_096,
         early_cancels: 1_024,
     };
@@ -142,6 +158,18 @@ pub enum RawCancels {
     /// It sees each as an [`Event::Notification`](crate::Event::Notification) too, after what it
     /// did: for traces, and for routing of its own.
     Shown,
+}
+
+/// What happens to a cancel whose token names no operation that was begun on this connection, in a
+/// dialect whose cancels name operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum UnknownOperations {
+    /// It is answered with [`code::OPERATION_NOT_FOUND`](crate::code::OPERATION_NOT_FOUND).
+    #[default]
+    Refused,
+    /// The host gets it as an ordinary [`Event::Request`](crate::Event::Request), and answers it: the
+    /// operation may be one that another connection of the host knows.
+    Delivered,
 }
 
 /// What one call asks for beyond its method and params.

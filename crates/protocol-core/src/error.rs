@@ -15,11 +15,12 @@ pub enum Refusal {
     ShuttingDown,
     /// [`Limits::calls`](crate::Limits::calls) are in flight.
     TooManyCalls,
-    /// The message does not fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes). One
+    /// The message does not fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes) or
+    /// [`Limits::unsent_messages`](crate::Limits::unsent_messages). One
     /// [`Event::Ready`](crate::Event::Ready) follows when there is room again.
     OutboxFull,
-    /// The message alone is larger than [`Limits::unsent_bytes`](crate::Limits::unsent_bytes), or
-    /// it is so together with the answers that its batch keeps back. It will never fit.
+    /// The message alone is larger than [`Limits::unsent_bytes`](crate::Limits::unsent_bytes): it
+    /// will never fit.
     TooLarge,
     /// The request that the notification is progress of was cancelled, and the dialect wants
     /// nothing further of it.
@@ -71,7 +72,7 @@ impl fmt::Display for Refusal {
             Self::Closed => "the connection is closed",
             Self::ShuttingDown => "the connection is shutting down",
             Self::TooManyCalls => "too many calls are in flight (limits.calls)",
-            Self::OutboxFull => "the outbox is full (limits.unsent_bytes)",
+            Self::OutboxFull => "the outbox is full (limits.unsent_bytes, limits.unsent_messages)",
             Self::TooLarge => "the message is larger than the outbox (limits.unsent_bytes)",
             Self::Withheld => "the request that this is progress of was cancelled",
             Self::NoCancel => "the dialect has no cancel on the wire",
@@ -90,7 +91,7 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// A refused send: why, and the goods back.
+/// A refused send: why, and what the host gave with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendError<O> {
     /// Why.
@@ -105,4 +106,8 @@ impl<O> fmt::Display for SendError<O> {
     }
 }
 
-impl<O: fmt::Debug> core::error::Error for SendError<O> {}
+impl<O: fmt::Debug> core::error::Error for SendError<O> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.reason)
+    }
+}

@@ -9,34 +9,32 @@ use crate::id::WireId;
 use crate::machine::{CallId, RequestHandle, Settlement};
 use crate::violation::Violation;
 
-/// What happened, borrowing from the message that made it happen.
+/// What happened, borrowing from the message that made it happen where that is still at hand.
 ///
 /// `O` is the host's own data on a call; it comes back by value exactly once, with
 /// [`Settled`](Self::Settled).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-// Its words are moved as they were written, the tag among them: a tag of one byte splits the others.
-#[repr(usize)]
 pub enum Event<'m, O> {
     /// The peer sent a request. Answer it with [`respond`](crate::Connection::respond).
     Request {
         /// Names it from now on.
         request: RequestHandle,
         /// The id token as the peer wrote it, for logs.
-        id: &'m str,
+        id: Cow<'m, str>,
         /// Its method.
         method: Cow<'m, str>,
         /// Its params, as the peer wrote them.
-        params: Option<&'m RawValue>,
+        params: Option<Cow<'m, RawValue>>,
         /// What the peer said beside the params: ABP's `options`, with the token for its progress.
-        options: Option<&'m RawValue>,
+        options: Option<Cow<'m, RawValue>>,
     },
     /// The peer sent a notification.
     Notification {
         /// Its method.
         method: Cow<'m, str>,
         /// Its params, as the peer wrote them.
-        params: Option<&'m RawValue>,
+        params: Option<Cow<'m, RawValue>>,
     },
     /// A request was cancelled. The host still owes its answer.
     Cancelled {
@@ -70,12 +68,52 @@ pub enum Event<'m, O> {
         id: Option<WireId>,
     },
     /// There is room in the outbox again, after a [`Refusal::OutboxFull`](crate::Refusal::OutboxFull).
+    /// The only event that may follow [`Closed`](Self::Closed): a promised wake-up always comes.
     Ready,
-    /// Nothing comes in any more. The last event, exactly once (G7).
+    /// Nothing comes in any more. Exactly once, and the last of what happens (G7).
     Closed {
         /// Why.
         reason: CloseReason,
     },
+}
+
+impl<'m, O> Event<'m, O> {
+    pub(crate) fn notification(method: Cow<'m, str>, params: Option<&'m RawValue>) -> Self {
+        Self::Notification { method, params: params.map(Cow::Borrowed) }
+    }
+
+    /// The event with copies of what it borrowed.
+    #[must_use]
+    pub fn into_owned(self) -> Event<'static, O> {
+        match self {
+            Self::Request { request, id, method, params, options } => Event::Request {
+                request,
+                id: Cow::Owned(id.into_owned()),
+                method: Cow::Owned(method.into_owned()),
+                params: params.map(owned),
+                options: options.map(owned),
+            },
+            Self::Notification { method, params } => Event::Notification {
+                method: Cow::Owned(method.into_owned()),
+                params: params.map(owned),
+            },
+            Self::Cancelled { request, cause, reason } => {
+                let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
+                Event::Cancelled { request, cause, reason }
+            }
+            Self::Settled { call, outcome, data } => {
+                Event::Settled { call, outcome: outcome.into_owned(), data }
+            }
+            Self::TreeSettled { request } => Event::TreeSettled { request },
+            Self::Violation { violation, id } => Event::Violation { violation, id },
+            Self::Ready => Event::Ready,
+            Self::Closed { reason } => Event::Closed { reason },
+        }
+    }
+}
+
+fn owned(value: Cow<'_, RawValue>) -> Cow<'static, RawValue> {
+    Cow::Owned(value.into_owned())
 }
 
 /// How a call ended.
@@ -83,7 +121,7 @@ pub enum Event<'m, O> {
 #[non_exhaustive]
 pub enum Outcome<'m> {
     /// The peer answered with this result.
-    Result(&'m RawValue),
+    Result(Cow<'m, RawValue>),
     /// The peer answered with this error.
     Error(ErrorObject<'m>),
     /// It was cancelled.
@@ -108,6 +146,21 @@ pub enum Outcome<'m> {
 }
 
 impl Outcome<'_> {
+    /// The outcome with copies of what it borrowed.
+    #[must_use]
+    pub fn into_owned(self) -> Outcome<'static> {
+        match self {
+            Self::Result(result) => Outcome::Result(owned(result)),
+            Self::Error(error) => Outcome::Error(error.into_owned()),
+            Self::Cancelled { cause, error } => {
+                Outcome::Cancelled { cause, error: error.map(ErrorObject::into_owned) }
+            }
+            Self::TimedOut { cause } => Outcome::TimedOut { cause },
+            Self::Malformed => Outcome::Malformed,
+            Self::ConnectionLost { cause } => Outcome::ConnectionLost { cause },
+        }
+    }
+
     /// The kind of ending, without its payload.
     #[must_use]
     pub const fn settlement(&self) -> Settlement {
@@ -137,7 +190,7 @@ impl Outcome<'_> {
     pub fn value(&self) -> Option<&RawValue> {
         match self {
             Self::Result(value) => Some(value),
-            Self::Error(error) | Self::Cancelled { error: Some(error), .. } => Some(error.raw),
+            Self::Error(error) | Self::Cancelled { error: Some(error), .. } => Some(&error.raw),
             _ => None,
         }
     }
@@ -147,13 +200,24 @@ impl Outcome<'_> {
 #[derive(Clone, Debug)]
 pub struct ErrorObject<'m> {
     /// The whole object, as the peer wrote it.
-    pub raw: &'m RawValue,
+    pub raw: Cow<'m, RawValue>,
     /// Its code.
     pub code: i64,
     /// Its message.
     pub message: Cow<'m, str>,
     /// Its data.
-    pub data: Option<&'m RawValue>,
+    pub data: Option<Cow<'m, RawValue>>,
+}
+
+impl ErrorObject<'_> {
+    fn into_owned(self) -> ErrorObject<'static> {
+        ErrorObject {
+            raw: owned(self.raw),
+            code: self.code,
+            message: Cow::Owned(self.message.into_owned()),
+            data: self.data.map(owned),
+        }
+    }
 }
 
 /// The params of a call or a notification that we send.

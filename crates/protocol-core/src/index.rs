@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
+use core::fmt;
 use core::mem;
 
 use crate::slot::growth;
@@ -23,7 +24,7 @@ pub(crate) trait Key: Ord + Clone {
 /// the tree's logarithm.
 ///
 /// Never iterated: its order means nothing. So it is no part of its table's equality either.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Index<K> {
     /// Invariant: at least a third of it is free, and no free place is between a slot and the place
     /// that its key points to.
@@ -146,6 +147,14 @@ impl<K: Key> Index<K> {
         for (key, slot) in crowded {
             self.put(&key, slot);
         }
+    }
+}
+
+/// Shows no keys: the token of an operation is one, and a secret.
+impl<K> fmt::Debug for Index<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = self.used + self.crowded.len();
+        f.debug_struct("Index").field("len", &len).finish_non_exhaustive()
     }
 }
 

@@ -44,19 +44,19 @@ mod id;
 mod index;
 mod input;
 pub mod machine;
-pub mod operations;
 mod outbox;
 mod relay;
 mod slot;
 mod stream;
 mod time;
+mod token;
 mod violation;
 mod wire;
 
 pub use answer::{CallError, RpcError};
 pub use cause::{Cause, CloseReason};
-pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown};
-pub use connection::{Connection, Received};
+pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown, UnknownOperations};
+pub use connection::Connection;
 pub use dialect::{
     AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
     ClosedStream, Dialect, Envelope, Grace, MessageOrder, PartialResults, ProgressRule, Role,
@@ -73,5 +73,6 @@ pub use machine::{
 pub use relay::{Relay, RelayConnection, RelayEvent, Side};
 pub use stream::StreamConnection;
 pub use time::Timestamp;
+pub use token::{InvalidToken, OperationToken};
 pub use violation::{EnvelopeProblem, Violation};
 pub use wire::{raw_value, trusted_raw_value};

@@ -1,313 +1,369 @@
 //! Messages that wait to be sent, and can still be taken back.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
-
-use slab::Slab;
+use core::num::NonZeroU32;
 
 use crate::event::{Transmit, TransmitKind};
-use crate::machine::CallId;
-use crate::slot::Slot;
+use crate::wire::encode::{Context, Draft};
 
-/// Holds whole unframed messages in one arena.
+/// Holds whole unframed messages, each in a buffer of its own.
 ///
 /// Cancels leave before everything else, in their order; the rest leaves in its order. A cancel is
 /// queued only after its request has left, so it never overtakes that (G4).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
-    /// Every message, and holes where one was taken out of the middle.
-    arena: Vec<u8>,
-    entries: Slab<Entry>,
-    cancels: Lane,
-    bulk: Lane,
-    /// The bytes of `arena` that belong to an entry.
-    live: usize,
+    ahead: Queue,
+    bulk: Queue,
+    /// The serial of the last message that was queued.
+    last: u32,
+    /// The bytes of the messages that wait.
+    bytes: usize,
+    /// Buffers of messages that have left, for the next ones.
+    spare: Vec<Vec<u8>>,
 }
 
-/// Names a message that waits; once it has left or was taken back, another may get its name.
+/// Where a message is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(Slot);
-
-/// Messages that leave one after the other: a list through their entries.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lane {
-    first: Option<Ticket>,
-    last: Option<Ticket>,
+pub(crate) enum Lane {
+    /// Ahead of everything but others of its kind.
+    Ahead,
+    /// Behind all others.
+    Bulk,
 }
 
+/// Names a message that waits; once it has left or was taken back, it names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(NonZeroU32);
+
+/// What may wait at the most.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    start: usize,
-    len: usize,
-    kind: TransmitKind,
-    /// Whether it is in the lane that leaves first.
-    is_ahead: bool,
-    call: Option<CallId>,
-    before: Option<Ticket>,
-    behind: Option<Ticket>,
+pub(crate) struct Room {
+    pub(crate) bytes: usize,
+    pub(crate) messages: usize,
+}
+
+impl Room {
+    pub(crate) const UNLIMITED: Self = Self { bytes: usize::MAX, messages: usize::MAX };
 }
 
 /// The message does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full {
-    /// The bytes it would have taken.
+    /// The bytes it would take.
     pub(crate) len: usize,
 }
 
-/// A message written to the end of the arena, not queued yet.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct Staged {
-    start: usize,
+/// One message that waits.
+#[derive(Clone, Debug)]
+struct Message {
+    ticket: Ticket,
+    kind: TransmitKind,
+    /// The number of the request or the cancel of ours that it is.
+    number: Option<u32>,
+    /// Empty once it was taken back.
+    bytes: Vec<u8>,
+}
+
+/// Messages that leave one after the other.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    /// In the order of their tickets. Invariant: the first and the last were not taken back, and at
+    /// most half of them were.
+    messages: VecDeque<Message>,
+    /// How many were taken back.
+    withdrawn: usize,
 }
 
 impl Outbox {
-    /// Arenas up to this size are kept; above it, holes and spare room are given back.
-    const KEPT: usize = 64 << 10;
-
-    /// An empty arena keeps what its last filling took, up to this size.
-    const KEPT_AT_MOST: usize = 4 << 20;
-
-    /// A message of at least this size, alone in the arena, leaves with the arena: copying it takes
+    /// A message of at least this size is moved out with its buffer, if it can be: copying it takes
     /// longer.
-    const SWAPPED: usize = 4 << 10;
+    const MOVED: usize = 4 << 10;
+    /// Buffers up to this size are kept for the next messages, and so many of them.
+    pub(crate) const SPARE_BYTES: usize = 1 << 10;
+    pub(crate) const SPARE: usize = 64;
+    /// Buffers have room for a multiple of so many bytes, that the next message may fit too.
+    const ROUND: usize = 64;
+    /// The bytes that a message takes at the most beside its own.
+    pub(crate) const ROW: usize = size_of::<Message>() + Self::ROUND;
+    /// So much room for messages is kept when there are none.
+    const KEPT: usize = 64;
 
-    /// And so much room for entries.
-    const KEPT_ENTRIES: usize = 1 << 10;
-
-    /// The bytes waiting.
-    pub(crate) fn len(&self) -> usize {
-        self.live
+    /// The bytes that wait.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    /// Writes a message to the end, unless there would be more than `limit` bytes waiting.
-    pub(crate) fn stage(
+    /// Whether no message waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ahead.is_empty() && self.bulk.is_empty()
+    }
+
+    /// Whether a message of this length fits.
+    pub(crate) fn has_room(&self, room: Room, len: usize) -> bool {
+        len <= room.bytes.saturating_sub(self.bytes)
+            && self.ahead.len() + self.bulk.len() < room.messages
+    }
+
+    /// Writes a message and queues it, if it fits. `number` is that of the request or cancel of ours
+    /// that it is.
+    #[inline]
+    pub(crate) fn push(
         &mut self,
-        limit: usize,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<Staged, Full> {
-        let start = self.arena.len();
-        write(&mut self.arena);
-        let len = self.arena.len() - start;
-        if len > limit.saturating_sub(self.live) {
-            self.arena.truncate(start);
+        room: Room,
+        context: &Context<'_>,
+        draft: &Draft<'_>,
+        lane: Lane,
+        kind: TransmitKind,
+        number: Option<u32>,
+    ) -> Result<Ticket, Full> {
+        let len = draft.len(context);
+        if !self.has_room(room, len) {
             return Err(Full { len });
         }
-        Ok(Staged { start })
+        let mut bytes = self.buffer(len);
+        draft.write(context, &mut bytes);
+        debug_assert_eq!(bytes.len(), len, "a draft knows its length");
+        Ok(self.queue(lane, kind, number, bytes))
     }
 
-    /// The bytes of a staged message.
-    pub(crate) fn staged(&self, staged: &Staged) -> &[u8] {
-        &self.arena[staged.start..]
+    /// Queues a message that is written already, behind all others.
+    pub(crate) fn push_written(&mut self, bytes: Vec<u8>, kind: TransmitKind) -> Ticket {
+        self.queue(Lane::Bulk, kind, None, bytes)
     }
 
-    /// Gives up a staged message.
-    pub(crate) fn discard(&mut self, staged: Staged) {
-        self.arena.truncate(staged.start);
-    }
-
-    /// Queues a staged message behind all others.
-    pub(crate) fn commit(&mut self, staged: Staged, kind: TransmitKind) -> Ticket {
-        self.queue(false, staged, kind, None)
-    }
-
-    /// Queues a staged message that a call waits for behind all others.
-    pub(crate) fn commit_of(&mut self, call: CallId, staged: Staged, kind: TransmitKind) -> Ticket {
-        self.queue(false, staged, kind, Some(call))
-    }
-
-    /// Queues the staged cancel of a request that has left: ahead of everything but other cancels.
-    pub(crate) fn commit_cancel(&mut self, staged: Staged, call: Option<CallId>) -> Ticket {
-        self.queue(true, staged, TransmitKind::Cancel, call)
-    }
-
-    #[inline]
     fn queue(
         &mut self,
-        is_ahead: bool,
-        staged: Staged,
+        lane: Lane,
         kind: TransmitKind,
-        call: Option<CallId>,
+        number: Option<u32>,
+        bytes: Vec<u8>,
     ) -> Ticket {
-        let start = staged.start;
-        let len = self.arena.len() - start;
-        self.live += len;
-        let before = self.lane(is_ahead).last;
-        let entry = Entry { start, len, kind, is_ahead, call, before, behind: None };
-        let ticket = Ticket(Slot::new(self.entries.insert(entry)));
-        self.lane(is_ahead).last = Some(ticket);
-        match before {
-            Some(before) => self.entries[before.0.get()].behind = Some(ticket),
-            None => self.lane(is_ahead).first = Some(ticket),
-        }
+        self.last = self.last.wrapping_add(1).max(1);
+        let ticket = Ticket(NonZeroU32::MIN.saturating_add(self.last - 1));
+        self.bytes += bytes.len();
+        let queue = match lane {
+            Lane::Ahead => &mut self.ahead,
+            Lane::Bulk => &mut self.bulk,
+        };
+        queue.messages.push_back(Message { ticket, kind, number, bytes });
         ticket
     }
 
-    const fn lane(&mut self, is_ahead: bool) -> &mut Lane {
-        if is_ahead { &mut self.cancels } else { &mut self.bulk }
+    /// An empty buffer with room for so many bytes.
+    fn buffer(&mut self, len: usize) -> Vec<u8> {
+        match self.spare.pop() {
+            Some(buffer) if buffer.capacity() >= len => buffer,
+            // One that is too short makes place for one that is not.
+            _ if len <= Self::SPARE_BYTES => {
+                Vec::with_capacity(len.next_multiple_of(Self::ROUND))
+            }
+            _ => Vec::with_capacity(len),
+        }
+    }
+
+    fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < Self::SPARE && buffer.capacity() <= Self::SPARE_BYTES {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
     }
 
     /// Takes a message back that is still here.
     pub(crate) fn withdraw(&mut self, ticket: Ticket) {
-        let entry = self.remove(ticket);
-        self.release(entry);
+        let taken = self.bulk.withdraw(ticket).or_else(|| self.ahead.withdraw(ticket));
+        if let Some(buffer) = taken {
+            self.bytes -= buffer.len();
+            self.recycle(buffer);
+        }
     }
 
-    /// Takes a message out of its lane.
-    fn remove(&mut self, ticket: Ticket) -> Entry {
-        let entry = self.entries[ticket.0.get()];
-        self.entries.remove(ticket.0.get());
-        match entry.before {
-            Some(before) => self.entries[before.0.get()].behind = entry.behind,
-            None => self.lane(entry.is_ahead).first = entry.behind,
-        }
-        match entry.behind {
-            Some(behind) => self.entries[behind.0.get()].before = entry.before,
-            None => self.lane(entry.is_ahead).last = entry.before,
-        }
-        entry
-    }
-
-    #[inline]
-    fn first(&self) -> Option<Ticket> {
-        self.cancels.first.or(self.bulk.first)
+    fn first(&self) -> Option<&Message> {
+        self.ahead.messages.front().or(self.bulk.messages.front())
     }
 
     /// The length of the next message.
-    #[inline]
     pub(crate) fn next_len(&self) -> Option<usize> {
-        self.first().map(|ticket| self.entries[ticket.0.get()].len)
+        self.first().map(|message| message.bytes.len())
     }
 
-    /// The next message, what it is and whose.
+    /// Moves the next message to the end of `out`; says which it was, and its number.
     #[inline]
-    pub(crate) fn next(&self) -> Option<(Ticket, TransmitKind, Option<CallId>)> {
-        let ticket = self.first()?;
-        let Entry { kind, call, .. } = self.entries[ticket.0.get()];
-        Some((ticket, kind, call))
-    }
-
-    /// Moves the next message to the end of `out`.
-    pub(crate) fn pop(&mut self, ticket: Ticket, out: &mut Vec<u8>) -> Transmit {
-        let entry = self.remove(ticket);
-        let Entry { start, len, kind, .. } = entry;
-        let transmit = Transmit::new(kind, out.len(), len);
-        if len >= Self::SWAPPED && len == self.arena.len() && out.is_empty() {
-            mem::swap(&mut self.arena, out);
+    pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Option<(Transmit, Ticket, Option<u32>)> {
+        let message = self.ahead.pop().or_else(|| self.bulk.pop())?;
+        let Message { ticket, kind, number, mut bytes } = message;
+        let transmit = Transmit::new(kind, out.len(), bytes.len());
+        self.bytes -= bytes.len();
+        if out.is_empty() && bytes.len() >= Self::MOVED {
+            mem::swap(out, &mut bytes);
         } else {
-            out.extend_from_slice(&self.arena[start..start + len]);
+            out.extend_from_slice(&bytes);
         }
-        self.release(entry);
-        transmit
+        self.recycle(bytes);
+        Some((transmit, ticket, number))
     }
 
     /// Takes every message back.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self { last: self.last, ..Self::default() };
+    }
+}
+
+impl Queue {
+    /// How many messages wait.
+    fn len(&self) -> usize {
+        self.messages.len() - self.withdrawn
     }
 
-    fn release(&mut self, entry: Entry) {
-        self.live -= entry.len;
-        if self.entries.is_empty() {
-            // Whoever sends long messages sends more of them, and fresh memory is slow.
-            let kept = self.arena.len().max(entry.len).clamp(Self::KEPT, Self::KEPT_AT_MOST);
-            self.arena.clear();
-            if self.arena.capacity() > kept {
-                self.arena.shrink_to(kept);
-            }
-            if self.entries.capacity() > Self::KEPT_ENTRIES {
-                self.entries.shrink_to_fit();
-            }
-        } else if self.arena.len() > Self::KEPT && self.arena.len() - self.live > self.live {
-            self.compact();
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Message> {
+        let message = self.messages.pop_front()?;
+        self.tidy();
+        Some(message)
+    }
+
+    /// Takes a message back; gives its bytes.
+    fn withdraw(&mut self, ticket: Ticket) -> Option<Vec<u8>> {
+        // By their distance from the first: tickets begin anew after 2^32.
+        let first = self.messages.front()?.ticket.0.get();
+        let distance = |ticket: Ticket| ticket.0.get().wrapping_sub(first);
+        let at = self.messages.binary_search_by_key(&distance(ticket), |it| distance(it.ticket));
+        let bytes = mem::take(&mut self.messages[at.ok()?].bytes);
+        self.withdrawn += 1;
+        self.tidy();
+        Some(bytes)
+    }
+
+    /// Restores the invariant.
+    #[inline]
+    fn tidy(&mut self) {
+        if self.withdrawn > 0 {
+            self.forget_withdrawn();
+        }
+        if self.messages.is_empty() && self.messages.capacity() > Outbox::KEPT {
+            self.messages.shrink_to(Outbox::KEPT);
         }
     }
 
-    /// Closes the holes. Runs when they are more than half, so each byte is moved O(1) times.
-    fn compact(&mut self) {
-        let mut arena = Vec::with_capacity(self.live.max(Self::KEPT));
-        for (_, entry) in &mut self.entries {
-            let start = arena.len();
-            arena.extend_from_slice(&self.arena[entry.start..entry.start + entry.len]);
-            entry.start = start;
+    fn forget_withdrawn(&mut self) {
+        let is_withdrawn = |message: Option<&Message>| message.is_some_and(|it| it.bytes.is_empty());
+        while is_withdrawn(self.messages.front()) {
+            self.messages.pop_front();
+            self.withdrawn -= 1;
         }
-        self.arena = arena;
+        while is_withdrawn(self.messages.back()) {
+            self.messages.pop_back();
+            self.withdrawn -= 1;
+        }
+        if self.withdrawn > self.messages.len() / 2 {
+            self.messages.retain(|message| !message.bytes.is_empty());
+            self.withdrawn = 0;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::String;
+
     use super::*;
 
-    fn push(outbox: &mut Outbox, text: &str, kind: TransmitKind) -> Ticket {
-        let staged = outbox.stage(1 << 20, |out| out.extend_from_slice(text.as_bytes())).unwrap();
-        match kind {
-            TransmitKind::Cancel => outbox.commit_cancel(staged, None),
-            _ => outbox.commit(staged, kind),
-        }
+    fn push(outbox: &mut Outbox, text: &str, lane: Lane) -> Ticket {
+        outbox.queue(lane, TransmitKind::Notification, None, text.into())
     }
 
-    fn pop(outbox: &mut Outbox) -> Option<alloc::string::String> {
+    fn pop(outbox: &mut Outbox) -> Option<String> {
         let mut out = Vec::new();
-        let (next, ..) = outbox.next()?;
-        let transmit = outbox.pop(next, &mut out);
+        let (transmit, ..) = outbox.pop(&mut out)?;
         Some(core::str::from_utf8(transmit.message(&out)).unwrap().into())
+    }
+
+    fn all(outbox: &mut Outbox) -> Vec<String> {
+        core::iter::from_fn(|| pop(outbox)).collect()
     }
 
     #[test]
     fn g04_cancels_overtake_bulk_and_what_is_withdrawn_never_leaves() {
         let mut outbox = Outbox::default();
-        push(&mut outbox, "a", TransmitKind::Request);
-        let b = push(&mut outbox, "b", TransmitKind::Request);
-        push(&mut outbox, "c", TransmitKind::Response);
-        push(&mut outbox, "d", TransmitKind::Cancel);
+        push(&mut outbox, "a", Lane::Bulk);
+        let b = push(&mut outbox, "b", Lane::Bulk);
+        push(&mut outbox, "c", Lane::Bulk);
+        push(&mut outbox, "d", Lane::Ahead);
         outbox.withdraw(b);
-        let mut left = alloc::vec::Vec::new();
-        while let Some(message) = pop(&mut outbox) {
-            left.push(message);
-        }
-        assert_eq!(left, ["d", "a", "c"]);
-        assert_eq!((outbox.len(), outbox.arena.len()), (0, 0));
+        outbox.withdraw(b);
+        assert_eq!((outbox.bytes(), outbox.next_len()), (3, Some(1)));
+        assert_eq!(all(&mut outbox), ["d", "a", "c"]);
+        assert_eq!((outbox.bytes(), outbox.is_empty()), (0, true));
     }
 
     #[test]
-    fn g08_a_message_over_the_limit_leaves_nothing_behind() {
+    fn g08_rows_of_withdrawn_messages_are_given_back() {
         let mut outbox = Outbox::default();
-        push(&mut outbox, "12345", TransmitKind::Notification);
-        let full = outbox.stage(8, |out| out.extend_from_slice(b"6789")).unwrap_err();
-        assert_eq!(full, Full { len: 4 });
-        assert_eq!(outbox.arena.len(), 5);
-    }
-
-    #[test]
-    fn a_long_message_that_is_alone_leaves_with_the_arena_and_no_other_does() {
-        let mut outbox = Outbox::default();
-        let text = "x".repeat(Outbox::SWAPPED);
-        for (before, is_alone) in [("", true), ("", false), ("before", true)] {
-            push(&mut outbox, &text, TransmitKind::Request);
-            if !is_alone {
-                push(&mut outbox, "y", TransmitKind::Request);
+        let keep = push(&mut outbox, "first", Lane::Bulk);
+        let mut last = keep;
+        for _ in 0..10_000 {
+            let next = push(&mut outbox, "next", Lane::Bulk);
+            if last != keep {
+                outbox.withdraw(last);
             }
-            let (arena, mut out) = (outbox.arena.as_ptr(), Vec::from(before));
-            let (next, ..) = outbox.next().unwrap();
-            let transmit = outbox.pop(next, &mut out);
+            last = next;
+        }
+        assert!(outbox.bulk.messages.capacity() <= 8, "{}", outbox.bulk.messages.capacity());
+        assert_eq!(all(&mut outbox), ["first", "next"]);
+    }
+
+    #[test]
+    fn g08_an_emptied_outbox_gives_its_memory_back() {
+        let mut outbox = Outbox::default();
+        for _ in 0..10_000 {
+            push(&mut outbox, &"x".repeat(2_000), Lane::Bulk);
+        }
+        for _ in 0..10_000 {
+            push(&mut outbox, "y", Lane::Ahead);
+        }
+        while pop(&mut outbox).is_some() {}
+        for queue in [&outbox.ahead, &outbox.bulk] {
+            assert!(queue.messages.capacity() <= 2 * Outbox::KEPT);
+        }
+        let spare: usize = outbox.spare.iter().map(Vec::capacity).sum();
+        assert!(spare <= Outbox::SPARE * Outbox::SPARE_BYTES, "{spare}");
+    }
+
+    #[test]
+    fn a_long_message_leaves_with_its_buffer_and_no_other_does() {
+        let text = "x".repeat(Outbox::MOVED);
+        for (before, hole, is_moved) in
+            [("", false, true), ("", true, true), ("before", false, false)]
+        {
+            let mut outbox = Outbox::default();
+            let withdrawn = push(&mut outbox, "a hole", Lane::Bulk);
+            push(&mut outbox, &text, Lane::Bulk);
+            push(&mut outbox, "y", Lane::Bulk);
+            if hole {
+                outbox.withdraw(withdrawn);
+            } else {
+                pop(&mut outbox);
+            }
+            let (buffer, mut out) = (outbox.bulk.messages[0].bytes.as_ptr(), Vec::from(before));
+            let (transmit, ..) = outbox.pop(&mut out).unwrap();
             assert_eq!(transmit.message(&out), text.as_bytes());
-            assert_eq!(out.as_ptr() == arena, is_alone && before.is_empty());
-            while pop(&mut outbox).is_some() {}
-            assert_eq!((outbox.len(), outbox.arena.len()), (0, 0));
+            assert_eq!(out.as_ptr() == buffer, is_moved);
+            assert_eq!(all(&mut outbox), ["y"]);
         }
     }
 
     #[test]
-    fn g08_holes_are_closed() {
-        let mut outbox = Outbox::default();
-        let text = "x".repeat(1_000);
-        let tickets: alloc::vec::Vec<_> =
-            (0..1_000).map(|_| push(&mut outbox, &text, TransmitKind::Request)).collect();
-        for ticket in &tickets[1..] {
-            outbox.withdraw(*ticket);
-        }
-        assert!(outbox.arena.len() <= Outbox::KEPT);
-        assert_eq!(pop(&mut outbox).unwrap(), text);
+    fn tickets_begin_anew_after_the_last_one() {
+        let mut outbox = Outbox { last: u32::MAX - 2, ..Outbox::default() };
+        let tickets: Vec<Ticket> =
+            ["a", "b", "c", "d"].map(|text| push(&mut outbox, text, Lane::Bulk)).into();
+        assert!(tickets[3].0.get() < tickets[0].0.get());
+        outbox.withdraw(tickets[2]);
+        assert_eq!(all(&mut outbox), ["a", "b", "d"]);
     }
 }

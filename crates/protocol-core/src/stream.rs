@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use crate::cause::CloseReason;
 use crate::config::Config;
-use crate::connection::{Connection, Received};
-use crate::event::Transmit;
+use crate::connection::Connection;
+use crate::event::{Event, Transmit};
 use crate::frame::{Deframer, Frame};
 use crate::time::Timestamp;
 
@@ -19,24 +19,39 @@ use crate::time::Timestamp;
 /// use protocol_core::{Config, Dialect, Event, InputBuffer, StreamConnection, Timestamp};
 ///
 /// let now = Timestamp::ZERO;
-/// let mut server: StreamConnection<()> = StreamConnection::new(Config::new(Dialect::LSP_3_17));
+/// let mut server: StreamConnection<()> = StreamConnection::new(Config::server(Dialect::LSP_3_17));
 /// let mut input = InputBuffer::new();
 /// input.extend_from_slice(b"Content-Length: 38\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\"}");
 /// loop {
-///     let (used, events) = server.receive(input.unread(), now);
-///     for event in events {
-///         assert!(matches!(event, Event::Request { id: "7", .. }));
+///     let taken = server.receive(input.unread(), now);
+///     if let Some(event) = taken.event {
+///         assert!(matches!(event, Event::Request { id, .. } if id == "7"));
 ///     }
-///     if used == 0 {
+///     if taken.used == 0 {
 ///         break; // read more bytes
 ///     }
-///     input.consume(used);
+///     input.consume(taken.used);
+///     while let Some(event) = server.connection_mut().poll_event() {
+///         // What else happened.
+///     }
 /// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct StreamConnection<O, I = ()> {
     connection: Connection<O, I>,
     deframer: Deframer,
+}
+
+/// What [`StreamConnection::receive`] took from the unread bytes.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Taken<'b, O> {
+    /// How many of the bytes are used up.
+    pub used: usize,
+    /// The message that was taken, without framing, for traces.
+    pub message: Option<&'b [u8]>,
+    /// The oldest event that the host has not been told, as [`Connection::receive`] gives it.
+    pub event: Option<Event<'b, O>>,
 }
 
 impl<O, I: Default> StreamConnection<O, I> {
@@ -47,63 +62,70 @@ impl<O, I: Default> StreamConnection<O, I> {
         Self { connection: Connection::new(config), deframer }
     }
 
-    /// Takes at most one message from the beginning of the unread bytes; says how many of them it
-    /// used, and what the message made happen.
+    /// Takes at most one message from the beginning of the unread bytes.
     ///
     /// Call it again with the rest until it uses nothing; then with the same bytes and more.
     #[inline]
-    pub fn receive<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> (usize, Received<'b, O>) {
-        let mut taken = (0, Received::nothing());
-        taken.0 = self.take_next(unread, now, &mut taken.1);
-        taken
-    }
-
-    fn take_next<'b>(
-        &mut self,
-        unread: &'b [u8],
-        now: Timestamp,
-        received: &mut Received<'b, O>,
-    ) -> usize {
+    pub fn receive<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Taken<'b, O> {
         // Every host asks once more when it has used all it read.
         if unread.is_empty() || self.connection.machine().is_closed() {
-            self.connection.receive_nothing(received);
-            return unread.len();
+            let event = self.connection.poll_event();
+            return Taken { used: unread.len(), message: None, event };
         }
         let found = self.deframer.next(unread);
-        self.take(found.frame, now, received);
-        found.used
+        self.take(found.used, found.frame, CloseReason::BrokenFraming, now)
     }
 
-    /// The peer's input has ended, with these bytes unread: every call settles, every request is
-    /// marked cancelled, and `Closed` is the last event (G7).
+    /// The peer's input has ended, with these bytes unread: whole messages in them are taken, then every
+    /// call settles, every request is marked cancelled, and `Closed` is told (G7). What it all made
+    /// happen is in [`poll_event`](Connection::poll_event).
     ///
-    /// Gives back what the last bytes made happen; what the end made happen is in
-    /// [`poll_event`](Connection::poll_event) afterwards.
-    pub fn finish<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Received<'b, O> {
-        let mut last = Received::nothing();
-        match self.deframer.finish(unread) {
-            // The peer is gone, whatever its last bytes were.
-            Frame::Broken(violation) => {
-                self.connection.receive_broken(violation, CloseReason::PeerGone, now, &mut last);
+    /// Gives the last message, without framing, for traces: a line is one without its end. Whoever
+    /// wants to trace all messages calls [`receive`](Self::receive) first until it uses nothing.
+    pub fn finish<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Option<&'b [u8]> {
+        let (mut rest, mut last) = (unread, None);
+        while !rest.is_empty() && !self.connection.machine().is_closed() {
+            let taken = self.receive(rest, now);
+            let (used, message) = (taken.used, taken.message);
+            last = message.or(last);
+            let event = taken.event.map(Event::into_owned);
+            self.connection.put_back(event);
+            if used == 0 {
+                break;
             }
-            frame => self.take(frame, now, &mut last),
+            rest = &rest[used..];
+        }
+        if !self.connection.machine().is_closed() {
+            // The peer is gone, whatever its last bytes were.
+            let frame = self.deframer.finish(rest);
+            let taken = self.take(rest.len(), frame, CloseReason::PeerGone, now);
+            last = taken.message.or(last);
+            let event = taken.event.map(Event::into_owned);
+            self.connection.put_back(event);
         }
         self.connection.handle_eof(now);
         last
     }
 
     #[inline]
-    fn take<'b>(&mut self, frame: Frame<'b>, now: Timestamp, received: &mut Received<'b, O>) {
+    fn take<'b>(
+        &mut self,
+        used: usize,
+        frame: Frame<'b>,
+        reason: CloseReason,
+        now: Timestamp,
+    ) -> Taken<'b, O> {
         let connection = &mut self.connection;
         match frame {
-            Frame::Message(message) => connection.receive_message(message, now, received),
-            Frame::Partial => connection.receive_nothing(received),
-            Frame::TooLarge => connection.receive_too_large(received),
-            Frame::Broken(violation) => {
-                let reason = CloseReason::BrokenFraming;
-                connection.receive_broken(violation, reason, now, received);
+            Frame::Message(message) => {
+                let event = connection.receive(message, now);
+                return Taken { used, message: Some(message), event };
             }
+            Frame::Partial => {}
+            Frame::TooLarge => connection.receive_too_large(),
+            Frame::Broken(violation) => connection.receive_broken(violation, reason, now),
         }
+        Taken { used, message: None, event: connection.poll_event() }
     }
 
     /// Appends the next message to `out`, framed.

@@ -7,7 +7,6 @@ use slab::Slab;
 
 use super::Connection;
 use crate::event::TransmitKind;
-use crate::outbox::Staged;
 use crate::slot::Slot;
 
 /// Names a batch in flight.
@@ -45,9 +44,11 @@ impl Batches {
     }
 
     /// Keeps an answer back.
-    pub(super) fn add_answer(&mut self, key: BatchKey, answer: &[u8]) {
+    fn keep(&mut self, key: BatchKey, answer: &[u8]) {
         let answers = &mut self.open[key.0.get()].answers;
         let before = answers.len();
+        // Room for the bracket at the end, too.
+        answers.reserve(answer.len() + 2);
         answers.push(if answers.is_empty() { b'[' } else { b',' });
         answers.extend_from_slice(answer);
         self.bytes += answers.len() - before;
@@ -63,7 +64,7 @@ impl Batches {
 
     /// One member, or the taking in, is settled. Gives the array of answers once all are, unless
     /// there is none.
-    pub(super) fn settle_member(&mut self, key: BatchKey) -> Option<Vec<u8>> {
+    fn settle_member(&mut self, key: BatchKey) -> Option<Vec<u8>> {
         let batch = &mut self.open[key.0.get()];
         batch.pending -= 1;
         if batch.pending > 0 {
@@ -75,7 +76,7 @@ impl Batches {
     }
 
     /// Gives the array of the answers kept back so far, unless there is none.
-    pub(super) fn take_answers(&mut self, key: BatchKey) -> Option<Vec<u8>> {
+    fn take_answers(&mut self, key: BatchKey) -> Option<Vec<u8>> {
         let mut answers = mem::take(&mut self.open[key.0.get()].answers);
         if answers.is_empty() {
             return None;
@@ -84,15 +85,24 @@ impl Batches {
         answers.push(b']');
         Some(answers)
     }
+
+    /// The first batch that keeps answers back, and the length of their array.
+    fn first_kept_back(&self) -> Option<(BatchKey, usize)> {
+        let (key, batch) = self.open.iter().find(|(_, batch)| !batch.answers.is_empty())?;
+        Some((BatchKey(Slot::new(key)), batch.answers.len() + 1))
+    }
+
+    /// The length of what would be sent early.
+    pub(super) fn kept_back_len(&self) -> Option<usize> {
+        self.first_kept_back().map(|(_, len)| len)
+    }
 }
 
 impl<O, I: Default> Connection<O, I> {
     /// Keeps the answer of a batch member until the others are settled too. Answers kept back that
-    /// take up half the outbox leave early, in an array of their own: else a batch could wait for
-    /// ever for room that only its own end would make.
-    pub(super) fn keep_back(&mut self, batch: BatchKey, answer: Staged) {
-        self.batches.add_answer(batch, self.outbox.staged(&answer));
-        self.outbox.discard(answer);
+    /// take up half the outbox leave early, in an array of their own.
+    pub(super) fn keep_back(&mut self, batch: BatchKey, answer: &[u8]) {
+        self.batches.keep(batch, answer);
         if self.batches.bytes() > self.config().limits.unsent_bytes / 2 {
             let answers = self.batches.take_answers(batch);
             self.send_answers(batch, answers);
@@ -105,12 +115,19 @@ impl<O, I: Default> Connection<O, I> {
         self.send_answers(batch, answers);
     }
 
+    /// A message waits for room that only answers kept back take up: they leave early, else it could
+    /// wait for ever.
+    pub(super) fn send_kept_back(&mut self) {
+        if let Some((batch, _)) = self.batches.first_kept_back() {
+            let answers = self.batches.take_answers(batch);
+            self.send_answers(batch, answers);
+        }
+    }
+
     fn send_answers(&mut self, batch: BatchKey, answers: Option<Vec<u8>>) {
         if let Some(answers) = answers {
-            let message = self.outbox.stage(usize::MAX, |out| out.extend_from_slice(&answers));
-            let message = message.expect("no limit was given: the answers were counted before");
-            let ticket = self.outbox.commit(message, TransmitKind::Response);
-            self.negotiation.batch_queued(&mut self.machine, batch, ticket);
+            let ticket = self.outbox.push_written(answers, TransmitKind::Response);
+            self.conclude_batch(batch, ticket);
         }
     }
 }

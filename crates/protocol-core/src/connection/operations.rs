@@ -1,17 +1,18 @@
 //! Operations on the wire: requests that are answered at once with a token, and go on.
 
-use alloc::string::ToString;
+use alloc::vec::Vec;
 
 use super::Connection;
+use super::batches::BatchKey;
 use crate::cause::Cause;
 use crate::dialect::{CancelRule, CancelTarget};
 use crate::error::Refusal;
 use crate::event::TransmitKind;
+use crate::id::WireId;
 use crate::machine::RequestHandle;
-use crate::operations::{
-    CancelReason, Cleanup, OperationEvent, OperationToken, Operations, Urgency,
-};
-use crate::wire::encode;
+use crate::outbox::{Lane, Room};
+use crate::token::OperationToken;
+use crate::wire::encode::{Context, Draft, To};
 
 impl<O, I: Default> Connection<O, I> {
     /// Answers a request with the token of an operation that goes on, made of 16 random bytes. From
@@ -28,98 +29,83 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         entropy: [u8; 16],
     ) -> Result<OperationToken, Refusal> {
-        let phase = self.machine.request_phase(request);
-        if !phase.is_some_and(crate::RequestPhase::is_unanswered) {
-            return Err(Refusal::AlreadyAnswered);
-        }
-        let special = self.specials.get(request.slot()).ok_or(Refusal::NoOperation)?;
-        let method = special.starts.ok_or(Refusal::NoOperation)?;
-        let CancelRule::Request { target: CancelTarget::Operation { token: member, .. }, .. } =
-            self.config().dialect.cancel
+        let (_, id, incoming) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        let rare = incoming.rare.as_ref().filter(|rare| rare.starts_operation);
+        let rare = rare.ok_or(Refusal::NoOperation)?;
+        let batch = rare.batch;
+        let CancelRule::Request {
+            target: CancelTarget::Operation { token: member, .. }, ..
+        } = &self.config().dialect.cancel
         else {
             return Err(Refusal::NoOperation);
         };
-        if special.operation.is_some() {
-            return Err(Refusal::AlreadyAnswered);
-        }
         let token = OperationToken::from_bytes(entropy);
+        self.machine.admit_operation(request, &token.wire_id())?;
+        let to = To { id: id.map_or("null", WireId::token), origin: rare.origin.as_deref() };
+        let draft = Draft::TokenResult { to, member, token };
+        let context = Context { config: self.config(), now: self.now };
+        let len = draft.len(&context);
+        if !self.outbox.has_room(self.room(), len) {
+            return Err(self.promise_room(len));
+        }
+        // Nothing is sent once the connection is abandoned (G7).
         let is_withheld = self.machine.withholds_answer(request);
-        let batch = special.batch;
-        let id = self.machine.request_id(request).expect("it has a phase").clone();
-        let staged = self.stage(|out| {
-            encode::result(out, id.token(), |out| {
-                encode::cancel_params(out, member, |out| token.write_json(out), None);
-            });
-        })?;
-        if let Err(refusal) = self.machine.begin_operation(request, token.wire_id()) {
-            self.outbox.discard(staged);
-            return Err(refusal);
+        let answer = (!is_withheld).then(|| draft.written(&context, len));
+        let cause = self.machine.request_cause(request);
+        self.machine.begin_operation(request, token.wire_id())?;
+        self.answer_with_token(answer, batch);
+        if let Some(rare) = self.machine.request_data_mut(request).and_then(|it| it.rare.as_mut()) {
+            rare.batch = None;
         }
-        let kind = self.operations.kind(method, Cleanup::NotNeeded);
-        let operation = self.operations.register(kind, entropy, request, self.now);
-        if let Some(special) = self.specials.get_mut(request.slot()) {
-            special.operation = operation.ok();
-            special.batch = None;
-        }
-        match batch {
-            // Nothing is sent once the connection is abandoned (G7).
-            _ if is_withheld => self.outbox.discard(staged),
-            None => {
-                self.outbox.commit(staged, TransmitKind::Response);
-            }
-            Some(batch) => self.keep_back(batch, staged),
-        }
-        if let Some(batch) = batch {
-            self.settle_member(batch);
-        }
-        if phase == Some(crate::RequestPhase::Cancelled) {
-            let cause = self.machine.request_cause(request).unwrap_or(Cause::Internal);
+        if let Some(cause) = cause {
             self.tell_of_cancel(request, cause);
         }
         Ok(token)
     }
 
-    /// The operations of the peer's requests: their tokens, their metrics.
-    #[must_use]
-    pub const fn operations(&self) -> &Operations<RequestHandle> {
-        &self.operations
-    }
-
-    /// Tells the client that an operation of its was cancelled.
-    pub(super) fn tell_of_cancel(&mut self, request: RequestHandle, cause: Cause) {
-        let special = self.specials.get(request.slot());
-        let Some(operation) = special.and_then(|special| special.operation) else { return };
-        let reason = match cause {
-            Cause::Peer | Cause::Caller => CancelReason::ClientRequested,
-            Cause::Deadline | Cause::IdleTimeout | Cause::HardCap => CancelReason::Timeout,
-            Cause::Shutdown => CancelReason::ServerShutdown,
-            Cause::Dropped | Cause::Parent | Cause::PeerGone | Cause::Internal => {
-                CancelReason::Error(cause.as_str().into())
+    fn answer_with_token(&mut self, answer: Option<Vec<u8>>, batch: Option<BatchKey>) {
+        match (answer, batch) {
+            (Some(answer), Some(batch)) => self.keep_back(batch, &answer),
+            (Some(answer), None) => {
+                self.outbox.push_written(answer, TransmitKind::Response);
             }
-        };
-        // It is live as long as its request is.
-        let _ = self.operations.cancel(operation, reason, Urgency::Forced, self.now);
-        while let Some(event) = self.operations.poll_event() {
-            let OperationEvent::Cancelled { token, reason, .. } = event else { continue };
-            self.send_told(token, &reason);
+            (None, _) => {}
+        }
+        if let Some(batch) = batch {
+            self.settle_member(batch);
         }
     }
 
-    fn send_told(&mut self, token: OperationToken, reason: &CancelReason) {
+    /// Tells the client that an operation of its was cancelled. At most one notice an operation, so it
+    /// is taken above the limit (G8).
+    pub(super) fn tell_of_cancel(&mut self, request: RequestHandle, cause: Cause) {
+        let Some(token) = self.machine.operation_token(request) else { return };
+        let config = self.machine.config();
         let CancelRule::Request { target: CancelTarget::Operation { told, .. }, .. } =
-            self.config().dialect.cancel
+            &config.dialect.cancel
         else {
             return;
         };
         if self.machine.is_closed() {
             return;
         }
-        let stamp = self.stamp();
-        // At most one an operation, so it is taken above the limit (G8).
-        let staged = self.outbox.stage(usize::MAX, |out| {
-            encode::told(out, told, |out| token.write_json(out), &reason.to_string(), stamp);
-        });
-        let staged = staged.expect("no limit was given");
-        self.outbox.commit(staged, TransmitKind::Notification);
+        let draft = Draft::Told { method: told, token: token.token(), reason: reason_of(cause) };
+        let context = Context { config, now: self.now };
+        let (lane, kind) = (Lane::Bulk, TransmitKind::Notification);
+        let pushed = self.outbox.push(Room::UNLIMITED, &context, &draft, lane, kind, None);
+        debug_assert!(pushed.is_ok(), "there is always room above the limit");
+    }
+}
+
+/// Why an operation was cancelled, in the words of its protocol.
+const fn reason_of(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Peer | Cause::Caller => "client_requested",
+        Cause::Deadline | Cause::IdleTimeout | Cause::HardCap => "timeout",
+        Cause::Shutdown => "server_shutdown",
+        Cause::Dropped => "error: dropped",
+        Cause::Parent => "error: parent",
+        Cause::PeerGone => "error: peer_gone",
+        Cause::Internal => "error: internal",
     }
 }

@@ -1,45 +1,32 @@
-//! What the machine tells its host to do, and what it makes of single inputs.
+//! What the machine decides, in values.
 
-use super::{CallId, CancelRefusal, RequestHandle};
+use core::fmt;
+
+use super::{CallId, RequestHandle};
 use crate::cause::{Cause, CloseReason};
 
 /// One thing to do, in the order the machine decided it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// Put the request of this call into the outbox, under this wire id.
-    SendRequest {
-        /// The call.
-        call: CallId,
-        /// Its id on the wire.
-        number: u32,
-    },
+///
+/// A command or an input returns what it decided for the call or request that it names: an `Action`
+/// where there is more than one possibility, and otherwise only what is not known before. What
+/// follows for others (the cascade) waits in [`Machine::poll_action`](super::Machine::poll_action).
+///
+/// `C` is the host's data on a call, which comes back by value with its one completion (G1).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Action<C> {
     /// Put the cancel of this call into the outbox, ahead of bulk output.
     SendCancel {
-        /// The call.
+        /// The call; it may have settled.
         call: CallId,
-        /// The id its request had on the wire.
-        number: u32,
+        /// The number of the cancel itself, where it is a request of its own.
+        number: Option<u32>,
     },
-    /// Put the answer to this request into the outbox.
-    SendResponse {
-        /// The request.
-        request: RequestHandle,
-    },
-    /// Put the answer to the peer's cancel into the outbox, where cancels are requests.
-    SendAcknowledgement {
-        /// What the cancel met.
-        receipt: CancelReceipt,
-    },
-    /// Take whatever of this call is still unsent out of the outbox (G4).
-    Withdraw {
-        /// The call.
-        call: CallId,
-    },
-    /// Hand this new request to the host.
-    Deliver {
-        /// The request.
-        request: RequestHandle,
-    },
+    /// Take what is still unsent of this call, its request or its cancel, out of the outbox (G4), and
+    /// give the host its outcome.
+    Withdraw(Completion<C>),
+    /// Give the host the one outcome of this call (G1).
+    Complete(Completion<C>),
     /// Tell the host that this request was cancelled.
     MarkCancelled {
         /// The request.
@@ -47,30 +34,34 @@ pub enum Action {
         /// Why.
         cause: Cause,
     },
-    /// Give the host the one outcome of this call (G1).
-    CompleteCall {
-        /// The call.
-        call: CallId,
-        /// How it ended.
-        settlement: Settlement,
-        /// Why, if it was cancelled, timed out or lost.
-        cause: Option<Cause>,
-    },
     /// Tell the host that this request is answered and every call made for it has settled (G6).
     TreeSettled {
         /// The request.
         request: RequestHandle,
     },
-    /// Tell the host that the connection is closed: its last event (G7). Only the answers that the
-    /// host still owes lead to actions after it.
+    /// Tell the host that the connection is closed (G7).
     Close {
         /// Why.
         reason: CloseReason,
     },
 }
 
+/// How one call ended, with the host's data on it.
+#[derive(Clone, Debug)]
+pub struct Completion<C> {
+    /// The call.
+    pub call: CallId,
+    /// How it ended.
+    pub settlement: Settlement,
+    /// Why, if it was cancelled, timed out or lost.
+    pub cause: Option<Cause>,
+    /// What the host gave with the call.
+    pub data: C,
+}
+
 /// How a call ended, without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Settlement {
     /// The peer answered with a result.
     Result,
@@ -101,13 +92,16 @@ impl Settlement {
     }
 }
 
-/// What [`Machine::cancel`](super::Machine::cancel) did.
+/// What [`Connection::cancel`](crate::Connection::cancel) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CancelOutcome {
     /// The request had not left: it never will, and the call has settled (G4).
     Withdrawn,
     /// The cancel is on its way.
     Sent,
+    /// The cancel names the token of the call's operation, and follows as soon as that is known.
+    AwaitsToken,
     /// A cancel was sent before; there is never a second.
     AlreadySent,
     /// The call has settled here, and the peer is told nothing: the dialect has no cancel, or one
@@ -119,7 +113,61 @@ pub enum CancelOutcome {
     Refused(CancelRefusal),
 }
 
-/// What a cancel of the peer's met.
+/// Why a cancel was refused here and never sent. The call goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum CancelRefusal {
+    /// The capabilities are not exchanged yet.
+    BeforeExchange,
+    /// The peer did not declare that it can be asked to cancel.
+    Undeclared,
+    /// Requests of this method can't be cancelled.
+    Method,
+    /// Requests with such params can't be cancelled this way: a task has a cancel of its own.
+    Params,
+    /// In this dialect our side may not cancel.
+    NotOurs,
+}
+
+impl CancelRefusal {
+    /// The name in `snake_case`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeExchange => "cancel_before_exchange",
+            Self::Undeclared => "cancel_undeclared",
+            Self::Method => "cancel_of_method",
+            Self::Params => "cancel_of_params",
+            Self::NotOurs => "cancel_not_ours",
+        }
+    }
+}
+
+impl fmt::Display for CancelRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BeforeExchange => {
+                "nothing can be cancelled before the capabilities are exchanged"
+            }
+            Self::Undeclared => "the peer did not declare that it can cancel requests",
+            Self::Method => "requests of this method can't be cancelled",
+            Self::Params => "requests with such params can't be cancelled this way",
+            Self::NotOurs => "our side may not cancel in this dialect",
+        })
+    }
+}
+
+/// What [`Machine::cancel`](super::Machine::cancel) decided.
+#[derive(Clone, Debug)]
+#[must_use = "the action is still to be done"]
+pub struct Cancelled<C> {
+    /// What it means for the host.
+    pub outcome: CancelOutcome,
+    /// What is to be done for this call.
+    pub action: Option<Action<C>>,
+}
+
+/// What a cancel of the peer's met. Where cancels are requests, it is what their answer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CancelReceipt {
     /// A request that is cancelled now.
@@ -132,6 +180,16 @@ pub enum CancelReceipt {
     NotFound,
     /// A request that this side does not cancel for the peer.
     Ignored,
+}
+
+/// What [`Machine::receive_cancel`](super::Machine::receive_cancel) decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the host is to be told of the mark"]
+pub struct PeerCancel {
+    /// What the cancel met.
+    pub receipt: CancelReceipt,
+    /// The request that is marked cancelled now, cause `peer`.
+    pub marked: Option<RequestHandle>,
 }
 
 /// Why [`Machine::receive_request`](super::Machine::receive_request) did not accept a request.
@@ -150,10 +208,29 @@ pub enum RequestRefusal {
 pub enum Answer {
     /// A result.
     Result,
+    /// A result that holds the token of an operation.
+    Token,
     /// An error other than -32800.
     Error,
     /// Error -32800.
     CancelError,
     /// No valid response, but its id can be read (B1).
     Malformed,
+}
+
+/// What a response is that settles no call in flight (G12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StrayResponse {
+    /// We settled that call locally; this is its first answer.
+    Late,
+    /// As [`Late`](Self::Late), and it brings the token that the call's cancel was waiting for: the
+    /// cancel is to be sent under this number.
+    LateToken {
+        /// The number of the cancel, which is a request of its own.
+        number: u32,
+    },
+    /// That call was answered already.
+    Duplicate,
+    /// We never sent such a request.
+    Unknown,
 }

@@ -1,27 +1,27 @@
-//! The table of our calls in flight.
+//! Our calls in flight: one row each.
 
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
-use super::action::Settlement;
-use super::consent::CancelRefusal;
-use super::requests::{RequestHandle, RequestSlot};
-use super::slots::Slots;
+use slab::Slab;
+
+use super::action::{CancelRefusal, Settlement};
+use super::requests::RequestSlot;
 use super::table::CallPhase;
+use super::timers::{CallTimers, TimerReason};
 use crate::cause::Cause;
 use crate::dialect::Grace;
 use crate::index::{Index, Key};
+use crate::slot;
+use crate::time::Timestamp;
 
 /// Names one of our calls, for ever: a settled call's id never comes to mean another.
 ///
 /// Ordered by when the call was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId {
-    /// Counts calls from 1. Also the generation that makes a reused slot safe.
-    serial: u64,
-    slot: u32,
-}
+pub struct CallId(u64);
 
 /// The largest id we put on the wire: above it, LSP servers go silent, panic or die.
 const LAST_NUMBER: u64 = i32::MAX as u64;
@@ -30,149 +30,235 @@ impl CallId {
     /// The id on the wire: 1, 2, 3, … and after 2^31-1 from 1 again.
     #[must_use]
     pub const fn number(self) -> u32 {
-        number_of(self.serial)
+        ((self.0 - 1) % LAST_NUMBER) as u32 + 1
     }
 
     /// Whether another call had its number before.
     pub(super) const fn is_reissued(self) -> bool {
-        self.serial > LAST_NUMBER
-    }
-
-    pub(crate) const fn slot(self) -> usize {
-        self.slot as usize
+        self.0 > LAST_NUMBER
     }
 
     /// The least id, for ranges.
-    pub(crate) const MIN: Self = Self { serial: 0, slot: 0 };
+    pub(super) const MIN: Self = Self(0);
 }
 
-const fn number_of(serial: u64) -> u32 {
-    ((serial - 1) % LAST_NUMBER) as u32 + 1
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Call {
-    serial: u64,
+/// One call in flight.
+#[derive(Clone, Debug)]
+pub(super) struct Call<C> {
+    pub(super) id: CallId,
+    /// The host's data.
+    pub(super) data: C,
+    /// Invariant: that request's row exists, and its calls are told to hold this one.
+    pub(super) parent: Option<RequestSlot>,
     pub(super) phase: CallPhase,
     /// What a local settlement would report. Invariant: the first cancel sets it and no later one
     /// changes it (B22); only the loss of the connection does.
     pub(super) ending: Option<(Settlement, Cause)>,
-    /// Invariant: that request's entry exists and lists this call.
-    pub(super) parent: Option<RequestSlot>,
     /// Why it can't be cancelled on the wire, if it can't.
     pub(super) refusal: Option<CancelRefusal>,
+    /// What few calls have. In a box, because most have nothing of it.
+    pub(super) rare: Option<Box<Rare>>,
+}
+
+/// What few calls have.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct Rare {
+    pub(super) timers: CallTimers,
+    /// The grace that is its own, and not the dialect's.
+    pub(super) grace: Option<Grace>,
+    /// The number of its cancel, where that is a request, until it is answered.
+    pub(super) cancel: Option<u32>,
+}
+
+/// What a number on the wire names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// A call.
+    Call(CallId),
+    /// The cancel of a call.
+    CancelOf(CallId),
+}
+
+impl Named {
+    pub(super) const fn call(self) -> CallId {
+        match self {
+            Self::Call(call) | Self::CancelOf(call) => call,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Calls {
-    entries: Slots<Call>,
-    /// Invariant: holds each entry's number, and nothing else.
+pub(super) struct Calls<C> {
+    rows: Slab<Call<C>>,
+    /// Invariant: holds each row's number, and nothing else.
     by_number: Index<u32>,
-    /// The graces that are not the dialect's. Invariant: holds only calls in flight.
-    graces: BTreeMap<CallId, Grace>,
+    /// By the number of their cancels, the calls whose cancel is a request and was not answered yet.
+    by_cancel: BTreeMap<u32, CallId>,
+    /// Invariant: holds the next timer of each row that has one, and nothing else.
+    due: BTreeSet<(Timestamp, CallId, TimerReason)>,
     /// The last serial that was given out.
     last: u64,
 }
 
-impl Calls {
+impl<C> Calls<C> {
     pub(super) const fn new() -> Self {
-        Self { entries: Slots::new(), by_number: Index::new(), graces: BTreeMap::new(), last: 0 }
+        Self {
+            rows: Slab::new(),
+            by_number: Index::new(),
+            by_cancel: BTreeMap::new(),
+            due: BTreeSet::new(),
+            last: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.rows.len()
     }
+
+    // Numbers
 
     /// The id that the next call gets. Numbers still in flight after a wrap are skipped.
     pub(super) fn next_id(&self) -> CallId {
-        let mut serial = self.last + 1;
-        while serial > LAST_NUMBER && self.slot_of(number_of(serial)).is_some() {
-            serial += 1;
+        let mut id = CallId(self.last + 1);
+        while id.is_reissued() && self.named(id.number()).is_some() {
+            id.0 += 1;
         }
-        CallId { serial, slot: self.entries.next_slot() }
+        id
     }
 
-    /// Takes the next number for something that is no call.
-    pub(super) fn take_number(&mut self) -> u32 {
+    /// Takes the next number for a message that is no call: a cancel that is a request.
+    pub(super) fn take_number(&mut self) -> CallId {
         let id = self.next_id();
-        self.last = id.serial;
-        id.number()
+        self.last = id.0;
+        id
     }
 
-    /// Makes an entry; `grace` is there if it is not the dialect's.
-    pub(super) fn insert(&mut self, grace: Option<Grace>, parent: Option<RequestHandle>) -> CallId {
-        let call = self.next_id();
-        self.last = call.serial;
-        self.by_number.insert(&call.number(), call.slot, numbers(&self.entries));
-        if let Some(grace) = grace {
-            self.graces.insert(call, grace);
+    /// What this number names in flight.
+    pub(super) fn named(&self, number: u32) -> Option<Named> {
+        if let Some(slot) = self.slot_of(number) {
+            return Some(Named::Call(self.rows[slot].id));
         }
-        let slot = self.entries.insert(Call {
-            serial: call.serial,
-            phase: CallPhase::Queued,
-            ending: None,
-            parent: parent.map(RequestHandle::in_its_slot),
-            refusal: None,
-        });
-        debug_assert_eq!(slot, call.slot);
-        call
-    }
-
-    pub(super) fn get(&self, call: CallId) -> Option<&Call> {
-        self.entries.get(call.slot).filter(|entry| entry.serial == call.serial)
-    }
-
-    pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut Call> {
-        self.entries.get_mut(call.slot).filter(|entry| entry.serial == call.serial)
-    }
-
-    pub(super) fn remove(&mut self, call: CallId) -> Option<Call> {
-        self.get(call)?;
-        self.by_number.remove(&call.number(), call.slot, numbers(&self.entries));
-        if !self.graces.is_empty() {
-            self.graces.remove(&call);
+        if self.by_cancel.is_empty() {
+            return None;
         }
-        Some(self.entries.remove(call.slot))
+        self.by_cancel.get(&number).map(|&call| Named::CancelOf(call))
     }
 
-    /// The grace that a call has of its own.
-    pub(super) fn grace(&self, call: CallId) -> Option<Grace> {
-        self.graces.get(&call).copied()
-    }
-
-    /// The call in flight under this wire number.
-    pub(super) fn by_number(&self, number: u32) -> Option<CallId> {
-        let slot = self.slot_of(number)?;
-        let serial = self.entries.get(slot)?.serial;
-        Some(CallId { serial, slot })
-    }
-
-    fn slot_of(&self, number: u32) -> Option<u32> {
-        self.by_number.find(&number, numbers(&self.entries))
-    }
-
-    /// Whether a call ever had this wire number.
+    /// Whether this wire number was ever given out.
     pub(super) fn was_issued(&self, number: u32) -> bool {
         let number = u64::from(number);
         (1..=LAST_NUMBER).contains(&number) && number <= self.last
     }
 
+    /// Gives a call's cancel the next number.
+    pub(super) fn number_cancel(&mut self, call: CallId) -> CallId {
+        let cancel = self.take_number();
+        if let Some(row) = self.get_mut(call) {
+            row.rare.get_or_insert_default().cancel = Some(cancel.number());
+            self.by_cancel.insert(cancel.number(), call);
+        }
+        cancel
+    }
+
+    /// The cancel of a call is answered, or will be nobody's: gives its number, if it had one.
+    pub(super) fn release_cancel(&mut self, call: CallId) -> Option<u32> {
+        if self.by_cancel.is_empty() {
+            return None;
+        }
+        let cancel = self.get_mut(call)?.rare.as_mut()?.cancel.take()?;
+        self.by_cancel.remove(&cancel);
+        Some(cancel)
+    }
+
+    // Rows
+
+    /// Makes the row of the next call.
+    pub(super) fn insert(&mut self, call: Call<C>) {
+        debug_assert_eq!(call.id, self.next_id(), "whoever makes a row asks for its id first");
+        let id = call.id;
+        self.last = id.0;
+        slot::make_room(&mut self.rows);
+        let slot = self.rows.insert(call) as u32;
+        self.by_number.insert(&id.number(), slot, numbers(&self.rows));
+    }
+
+    #[inline]
+    fn slot_of(&self, number: u32) -> Option<usize> {
+        self.by_number.find(&number, numbers(&self.rows)).map(|slot| slot as usize)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, call: CallId) -> Option<&Call<C>> {
+        let slot = self.slot_of(call.number())?;
+        self.rows.get(slot).filter(|row| row.id == call)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut Call<C>> {
+        let slot = self.slot_of(call.number())?;
+        self.rows.get_mut(slot).filter(|row| row.id == call)
+    }
+
+    /// Removes a row, its number and its timers.
+    pub(super) fn remove(&mut self, call: CallId) -> Option<Call<C>> {
+        let number = call.number();
+        let slot = self.slot_of(number)?;
+        if self.rows.get(slot)?.id != call {
+            return None;
+        }
+        self.by_number.remove(&number, slot as u32, numbers(&self.rows));
+        let row = self.rows.remove(slot);
+        if let Some(rare) = &row.rare {
+            if let Some((due, reason)) = rare.timers.next() {
+                self.due.remove(&(due, call, reason));
+            }
+            if let Some(cancel) = rare.cancel {
+                self.by_cancel.remove(&cancel);
+            }
+        }
+        Some(row)
+    }
+
     /// Every call in flight, in the order they were made.
     pub(super) fn in_order(&self) -> Vec<CallId> {
-        let ids = self.entries.iter().map(|(slot, entry)| CallId { serial: entry.serial, slot });
-        let mut ids: Vec<CallId> = ids.collect();
+        let mut ids: Vec<CallId> = self.rows.iter().map(|(_, row)| row.id).collect();
         ids.sort_unstable();
         ids
     }
 
+    // Timers
+
+    /// Changes the timers of one call.
+    pub(super) fn set_timers(&mut self, call: CallId, change: impl FnOnce(&mut CallTimers)) {
+        let Some(row) = self.get_mut(call) else { return };
+        let timers = &mut row.rare.get_or_insert_default().timers;
+        let before = timers.next();
+        change(timers);
+        let after = timers.next();
+        if let Some((due, reason)) = before {
+            self.due.remove(&(due, call, reason));
+        }
+        if let Some((due, reason)) = after {
+            self.due.insert((due, call, reason));
+        }
+    }
+
+    /// The next timer to fire: by time, then in the order the calls were made.
+    pub(super) fn next_timer(&self) -> Option<(Timestamp, CallId, TimerReason)> {
+        self.due.first().copied()
+    }
+
     pub(super) fn assert_consistent(&self) {
-        debug_assert_eq!(self.entries.len(), self.by_number.len(), "one number a call");
+        debug_assert_eq!(self.rows.len(), self.by_number.len(), "one number a call");
+        debug_assert!(self.due.len() <= self.rows.len(), "one next timer a call");
+        debug_assert!(self.by_cancel.len() <= self.rows.len(), "one cancel a call");
     }
 }
 
 /// The wire number of the call in a slot.
-fn numbers(entries: &Slots<Call>) -> impl Fn(u32) -> u32 {
-    |slot| number_of(entries.get(slot).expect("the index holds no other slots").serial)
+#[inline]
+fn numbers<C>(rows: &Slab<Call<C>>) -> impl Fn(u32) -> u32 {
+    |slot| rows[slot as usize].id.number()
 }
 
 /// Wire numbers count.
@@ -182,66 +268,64 @@ impl Key for u32 {
     }
 }
 
-impl PartialEq for Calls {
-    fn eq(&self, other: &Self) -> bool {
-        // The index follows from the entries.
-        (&self.entries, &self.graces, self.last) == (&other.entries, &other.graces, other.last)
-    }
-}
-
-impl Eq for Calls {}
-
-impl Hash for Calls {
+/// The host's data tells no two states apart, and neither do slots, which no id shows.
+impl<C> Hash for Calls<C> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.entries, &self.graces, self.last).hash(state);
+        let mut rows: Vec<&Call<C>> = self.rows.iter().map(|(_, row)| row).collect();
+        rows.sort_unstable_by_key(|row| row.id);
+        for Call { id, data: _, parent, phase, ending, refusal, rare } in rows {
+            (id, parent, phase, ending, refusal, rare).hash(state);
+        }
+        self.last.hash(state);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use super::*;
-    use crate::machine::{Answer, Machine, StrayResponse};
-    use crate::{CallOptions, Config, Dialect, Timestamp};
+
+    fn insert(calls: &mut Calls<()>) -> CallId {
+        let id = calls.next_id();
+        calls.insert(Call {
+            id,
+            data: (),
+            parent: None,
+            phase: CallPhase::Queued,
+            ending: None,
+            refusal: None,
+            rare: None,
+        });
+        id
+    }
 
     #[test]
-    fn numbers_wrap_at_31_bits_and_skip_those_in_flight() {
+    fn numbers_wrap_at_31_bits_and_skip_all_those_in_flight() {
         let mut calls = Calls::new();
-        let first = calls.insert(None, None);
-        assert_eq!(first.number(), 1);
+        let (first, second) = (insert(&mut calls), insert(&mut calls));
+        assert_eq!((first.number(), second.number()), (1, 2));
         calls.last = LAST_NUMBER - 1;
-        assert_eq!(calls.insert(None, None).number(), 0x7fff_ffff);
-        assert_eq!(calls.insert(None, None).number(), 2);
-        assert!(calls.get(first).is_some());
+        assert_eq!(insert(&mut calls).number(), 0x7fff_ffff);
+        let cancel = calls.number_cancel(first);
+        assert_eq!(cancel.number(), 3, "1 and 2 are in flight");
+        calls.last = 2 * LAST_NUMBER;
+        assert_eq!(insert(&mut calls).number(), 4, "and so is the cancel 3");
+        assert!(calls.get(first).is_some() && calls.get(second).is_some());
     }
 
     #[test]
-    fn g12_a_number_that_is_issued_anew_is_no_longer_abandoned() {
-        let mut machine = Machine::new(Config::new(Dialect::ACP_V1));
-        let options = CallOptions::default().grace(Grace::Settle(Duration::ZERO));
-        let first = machine.call(&options, Timestamp::ZERO).unwrap();
-        while machine.poll_action().is_some() {}
-        machine.transmitted(first);
-        machine.cancel(first, Cause::Caller, Timestamp::ZERO);
-        assert_eq!(machine.call_phase(first), None, "it is settled here");
-        machine.calls.last = LAST_NUMBER;
-        let second = machine.call(&CallOptions::default(), Timestamp::ZERO).unwrap();
-        assert_eq!((first.number(), second.number()), (1, 1));
-        while machine.poll_action().is_some() {}
-        machine.transmitted(second);
-        assert_eq!(machine.receive_response(1, Answer::Result), Ok(second));
-        assert_eq!(machine.receive_response(1, Answer::Result), Err(StrayResponse::Duplicate));
-    }
-
-    #[test]
-    fn a_reused_slot_does_not_answer_to_the_old_id() {
+    fn a_reissued_number_does_not_answer_to_the_old_id() {
         let mut calls = Calls::new();
-        let old = calls.insert(None, None);
+        let old = insert(&mut calls);
         calls.remove(old);
-        let new = calls.insert(None, None);
-        assert_eq!(old.slot, new.slot);
+        calls.last = LAST_NUMBER;
+        let new = insert(&mut calls);
+        assert_eq!(old.number(), new.number());
         assert!(calls.get(old).is_none() && calls.get(new).is_some());
-        assert!(calls.remove(old).is_none());
+        assert!(calls.remove(old).is_none() && calls.remove(new).is_some());
+    }
+
+    #[test]
+    fn g08_a_row_is_small() {
+        assert_eq!(size_of::<Call<()>>(), 24);
     }
 }

@@ -1,132 +1,141 @@
 //! What our own side asks of the machine.
 
+use core::mem;
+use core::time::Duration;
+
+use super::calls::{Call, Rare};
+use super::requests::PeerCancels;
+use super::steps::Ended;
 use super::timers::Idle;
 use super::{
-    Action, CallId, CallPhase, CancelOutcome, CancelReceipt, CancelRefusal, Life, Machine, Owes,
-    PeerCancels, Request, RequestHandle, RequestInput, RequestPhase, RequestStep, Settlement,
-    Transition,
+    CANCEL_INPUTS, CallId, CallInput, CallPhase, CallStep, CancelOutcome, CancelRefusal, Cancelled,
+    Consent, Fate, LifeInput, LifeStep, Machine, Patience, RequestHandle, RequestInput, RequestPhase,
+    RequestStep, Session, Settlement,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{AnswerRule, CancelRule, CancelTarget};
+use crate::dialect::{Dialect, Grace};
 use crate::error::Refusal;
 use crate::id::WireId;
 use crate::time::Timestamp;
 
-impl Machine {
-    /// Judges whether [`call`](Self::call) would be taken now, and says under which wire number.
-    ///
-    /// # Errors
-    ///
-    /// As [`call`](Self::call).
-    pub fn admit_call(&self, options: &CallOptions) -> Result<u32, Refusal> {
-        let parent_lives = match options.parent {
-            None => false,
-            Some(parent) => match self.requests.get(parent).map(|entry| entry.phase) {
-                Some(RequestPhase::Running | RequestPhase::Cancelled) => true,
-                Some(RequestPhase::Answered) | None => return Err(Refusal::UnknownParent),
-            },
-        };
-        match self.life {
-            Life::Closed | Life::Abandoned => Err(Refusal::Closed),
-            Life::Draining if !parent_lives => Err(Refusal::ShuttingDown),
-            _ if self.calls.len() >= self.config.limits.calls => Err(Refusal::TooManyCalls),
-            _ => Ok(self.calls.next_id().number()),
-        }
-    }
-
-    /// Makes a call. On behalf of a request that is cancelled already, it is made and withdrawn.
+impl<C, R: Default> Machine<C, R> {
+    /// Judges whether [`call`](Self::call) would be taken now, and says under which id.
     ///
     /// # Errors
     ///
     /// [`Refusal::Closed`], [`Refusal::ShuttingDown`], [`Refusal::TooManyCalls`] or
-    /// [`Refusal::UnknownParent`]; the machine is as it was.
-    pub fn call(&mut self, options: &CallOptions, now: Timestamp) -> Result<CallId, Refusal> {
-        self.admit_call(options).map(|number| self.make_call(number, options, now))
+    /// [`Refusal::UnknownParent`].
+    pub fn admit_call(&self, options: &CallOptions) -> Result<CallId, Refusal> {
+        let input = match options.parent.map(|parent| self.request_phase(parent)) {
+            None => LifeInput::NewCall,
+            Some(Some(phase)) if phase.is_unanswered() => LifeInput::NewNestedCall,
+            Some(_) => return Err(Refusal::UnknownParent),
+        };
+        match self.life.on(input).step {
+            LifeStep::RefuseClosed => Err(Refusal::Closed),
+            LifeStep::RefuseShuttingDown => Err(Refusal::ShuttingDown),
+            _ if self.calls.len() >= self.config.limits.calls => Err(Refusal::TooManyCalls),
+            _ => Ok(self.calls.next_id()),
+        }
     }
 
-    /// Makes a call that was admitted under this number.
-    pub(crate) fn make_call(
+    /// Makes the call that [`admit_call`](Self::admit_call) has just admitted: its request is to be
+    /// sent, under the number of `id`. On behalf of a request that is cancelled already, it is made
+    /// and withdrawn.
+    ///
+    /// `refusal` says why it can't be cancelled on the wire, if its method or params rule that out.
+    pub fn call(
         &mut self,
-        number: u32,
+        id: CallId,
         options: &CallOptions,
+        refusal: Option<CancelRefusal>,
+        data: C,
         now: Timestamp,
-    ) -> CallId {
-        let grace = options.grace.filter(|grace| *grace != self.config.dialect.grace);
-        let call = self.calls.insert(grace, options.parent);
-        if call.is_reissued() {
-            self.abandoned.reissued(number);
+    ) {
+        let parent = options.parent.map(RequestHandle::in_its_slot);
+        let (phase, ending) = (CallPhase::Queued, None);
+        let rare = self.rare(options);
+        self.calls.insert(Call { id, data, parent, phase, ending, refusal, rare });
+        if id.is_reissued() {
+            self.past.take(&id.number());
         }
         if options.has_timers() {
-            self.timers.update(call, |timers| {
+            self.calls.set_timers(id, |timers| {
                 timers.deadline = options.timeout.map(|timeout| now + timeout);
                 timers.idle = options.idle_timeout.map(|after| Idle { after, due: now + after });
                 timers.hard_cap = options.hard_cap.map(|cap| now + cap);
             });
         }
-        self.actions.push_back(Action::SendRequest { call, number });
         if let Some(parent) = options.parent {
-            self.requests.add_child(parent, call);
-            let phase = self.requests.get(parent).map(|entry| entry.phase);
-            if phase == Some(RequestPhase::Cancelled) {
-                self.cancel(call, Cause::Parent, now);
+            self.requests.add_child(parent, id);
+            if self.request_phase(parent).is_some_and(RequestPhase::is_cancelled) {
+                self.cascade_cancel(id, Cause::Parent, now);
             }
         }
-        call
+    }
+
+    fn rare(&self, options: &CallOptions) -> Option<alloc::boxed::Box<Rare>> {
+        let grace = options.grace.filter(|grace| *grace != self.config.dialect.grace);
+        grace.map(|grace| alloc::boxed::Box::new(Rare { grace: Some(grace), ..Rare::default() }))
+    }
+
+    /// Progress with this token is this call's: it restarts the idle timeout.
+    pub fn await_progress(&mut self, call: CallId, token: WireId) {
+        if self.calls.get(call).is_some() {
+            self.awaited.insert(call, token);
+        }
     }
 
     /// Cancels a call (G5). Whoever drops a call cancels it with [`Cause::Dropped`], and then its
     /// grace is bounded by [`Config::abandoned_grace`](crate::Config::abandoned_grace).
-    pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
-        let Some(entry) = self.calls.get(call) else { return CancelOutcome::AlreadySettled };
-        let grace = self.calls.grace(call).unwrap_or(self.config.dialect.grace);
-        let grace = match cause {
-            Cause::Dropped | Cause::Shutdown => self.config.bounded(grace),
-            _ => grace,
+    pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> Cancelled<C> {
+        let Some(row) = self.calls.get(call) else {
+            return Cancelled { outcome: CancelOutcome::AlreadySettled, action: None };
         };
-        match (entry.phase, self.call_refusal(call)) {
-            // Its cancel can be withdrawn with it, or was sent while that was allowed.
-            (CallPhase::Queued | CallPhase::Cancelling, _) | (_, None) => {
-                self.cancel_within(call, cause, grace, now)
-            }
-            (_, Some(why)) => self.refuse_cancel(call, cause, why, now),
-        }
-    }
-
-    /// Nobody waits for a dropped call any more, so it is released after a grace all the same; any
-    /// other goes on.
-    fn refuse_cancel(
-        &mut self,
-        call: CallId,
-        cause: Cause,
-        why: CancelRefusal,
-        now: Timestamp,
-    ) -> CancelOutcome {
-        if matches!(cause, Cause::Dropped | Cause::Shutdown) {
+        let is_left_alone = matches!(cause, Cause::Dropped | Cause::Shutdown);
+        let own = row.rare.as_ref().and_then(|rare| rare.grace);
+        let grace = match own.unwrap_or(self.config.dialect.grace) {
+            grace if is_left_alone => self.config.bounded(grace),
+            grace => grace,
+        };
+        let patience = match grace {
+            Grace::Settle(Duration::ZERO) => Patience::Leaves,
+            _ => Patience::Waits,
+        };
+        let refusal = row.refusal.or_else(|| self.refusal());
+        let consent = if refusal.is_some() { Consent::Refused } else { Consent::Granted };
+        let input = CANCEL_INPUTS[self.cancel_form() as usize][consent as usize][patience as usize];
+        let is_refused = row.phase.on(input).step == CallStep::Refuse;
+        if is_left_alone || !is_refused {
             self.record_ending(call, Settlement::Cancelled, cause);
-            self.shorten_grace(call, self.config.abandoned_grace, now);
         }
-        CancelOutcome::Refused(why)
-    }
-
-    /// This call can't be cancelled on the wire: its timers settle it here, and tell nobody.
-    pub fn refuse_cancels_of(&mut self, call: CallId, why: CancelRefusal) {
-        if let Some(entry) = self.calls.get_mut(call) {
-            entry.refusal = Some(why);
+        let (step, action) = self.step_call(call, input);
+        match grace {
+            // Nobody waits for it any more, so it is released after a grace all the same.
+            _ if is_refused && is_left_alone => {
+                self.shorten_grace(call, self.config.abandoned_grace, now);
+            }
+            Grace::Settle(grace) if !is_refused => self.shorten_grace(call, grace, now),
+            _ => {}
         }
+        let outcome = match (step, refusal) {
+            (CallStep::Refuse, Some(why)) => CancelOutcome::Refused(why),
+            (CallStep::Withdraw, _) => CancelOutcome::Withdrawn,
+            (CallStep::SendCancel | CallStep::SendCancelAndSettle, _) => CancelOutcome::Sent,
+            (CallStep::AwaitToken | CallStep::AwaitTokenAndSettle, _) => CancelOutcome::AwaitsToken,
+            (CallStep::Settle, _) => CancelOutcome::Settled,
+            _ => CancelOutcome::AlreadySent,
+        };
+        Cancelled { outcome, action }
     }
 
-    /// The capabilities are exchanged: whether the peer's cancels are obeyed, and why ours are
-    /// refused, if they are. What a role may never do, it still may not.
-    pub fn exchanged(&mut self, refusal: Option<CancelRefusal>, cancels: PeerCancels) {
-        self.undeclared = refusal;
-        self.cancels = cancels;
-    }
-
-    /// Whether the peer's cancels of this request are obeyed.
-    pub fn take_cancels_of(&mut self, request: RequestHandle, cancels: PeerCancels) {
-        if let Some(entry) = self.requests.get_mut(request) {
-            entry.cancels = cancels;
+    fn shorten_grace(&mut self, call: CallId, grace: Duration, now: Timestamp) {
+        if self.calls.get(call).is_some() {
+            let due = now + grace;
+            self.calls.set_timers(call, |timers| {
+                timers.grace = Some(timers.grace.map_or(due, |earlier| earlier.min(due)));
+            });
         }
     }
 
@@ -134,31 +143,49 @@ impl Machine {
     /// tree, and is released after
     /// [`Config::abandoned_grace`](crate::Config::abandoned_grace).
     pub fn detach(&mut self, call: CallId, now: Timestamp) {
-        let Some(entry) = self.calls.get_mut(call) else { return };
-        let parent = entry.parent.take();
+        let Some(row) = self.calls.get_mut(call) else { return };
+        let parent = row.parent.take();
         self.shorten_grace(call, self.config.abandoned_grace, now);
         self.leave_tree(call, parent);
     }
 
     /// The wire number that the next call or cancel gets.
-    pub(crate) fn next_number(&self) -> u32 {
+    #[must_use]
+    pub fn next_number(&self) -> u32 {
         self.calls.next_id().number()
     }
 
-    /// Takes a wire number out of the row for a message that is no call: a cancel that is a request.
-    pub(crate) fn take_number(&mut self) -> u32 {
-        self.calls.take_number()
+    /// Takes the next number for a cancel of the host's own routing, where cancels are requests.
+    pub fn cancel_for_host(&mut self) -> u32 {
+        self.send_cancel_of_nobody()
     }
 
-    /// Settles a request with the host's answer. An [`Action::SendResponse`] says whether the
-    /// answer is to be sent or withheld (G2).
+    /// What an answer to an unanswered request would do, with its id and the host's data. An
+    /// operation has no id any more.
+    #[inline]
+    #[must_use]
+    pub fn answer_step(&self, request: RequestHandle) -> Option<(RequestStep, Option<&WireId>, &R)> {
+        let row = self.requests.get(request).filter(|row| row.phase.is_unanswered())?;
+        let step = row.phase.on(self.respond_input(row.cause)).step;
+        Some((step, row.id.as_ref(), &row.data))
+    }
+
+    /// Whether an answer to this request would be withheld.
+    #[must_use]
+    pub fn withholds_answer(&self, request: RequestHandle) -> bool {
+        self.answer_step(request).is_some_and(|(step, ..)| step == RequestStep::Withhold)
+    }
+
+    /// Settles a request with the host's answer: says whether that is to be sent, to be replaced or to
+    /// be withheld (G2), and gives the host's data back.
     ///
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`].
-    pub fn respond(&mut self, request: RequestHandle) -> Result<(), Refusal> {
-        let entry = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
-        self.settle_request(request, self.respond_input(entry))
+    #[inline]
+    pub fn respond(&mut self, request: RequestHandle) -> Result<(RequestStep, R), Refusal> {
+        let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
+        self.end(request, self.respond_input(row.cause))
     }
 
     /// Settles a request that our side may end, without an answer.
@@ -166,21 +193,21 @@ impl Machine {
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`].
-    pub fn end_request(&mut self, request: RequestHandle) -> Result<(), Refusal> {
-        self.settle_request(request, RequestInput::End)
+    pub fn end_request(&mut self, request: RequestHandle) -> Result<R, Refusal> {
+        self.end(request, RequestInput::End).map(|(_, data)| data)
     }
 
-    /// Whether an answer to this request would be withheld.
-    #[must_use]
-    pub fn withholds_answer(&self, request: RequestHandle) -> bool {
-        self.respond_step(request).is_some_and(|(step, _)| step == RequestStep::Withhold)
-    }
-
-    /// What an answer to an unanswered request would do, and its id.
-    #[inline]
-    pub(crate) fn respond_step(&self, request: RequestHandle) -> Option<(RequestStep, &WireId)> {
-        let entry = self.requests.get(request).filter(|entry| entry.phase.is_unanswered())?;
-        Some((entry.phase.on(self.respond_input(entry)).step, &entry.id))
+    fn end(&mut self, request: RequestHandle, input: RequestInput) -> Result<(RequestStep, R), Refusal> {
+        let row = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
+        let step = row.phase.on(input).step;
+        let ended = match step {
+            RequestStep::SendResponse | RequestStep::SendCancelled => Ended::WithAnswer,
+            RequestStep::Withhold => Ended::Silently,
+            _ => return Err(Refusal::AlreadyAnswered),
+        };
+        let data = mem::take(&mut row.data);
+        self.settle_request(request, ended);
+        Ok((step, data))
     }
 
     /// The request is answered with the token of an operation, which is cancelled by that and goes on
@@ -189,110 +216,82 @@ impl Machine {
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`], also if it is an operation already; [`Refusal::TokenInUse`].
-    pub fn begin_operation(
-        &mut self,
-        request: RequestHandle,
-        token: WireId,
-    ) -> Result<(), Refusal> {
-        match self.requests.get(request) {
-            Some(entry) if entry.phase.is_unanswered() && entry.owes == Owes::Answer => {}
-            _ => return Err(Refusal::AlreadyAnswered),
+    pub fn begin_operation(&mut self, request: RequestHandle, token: WireId) -> Result<(), Refusal> {
+        self.admit_operation(request, &token)?;
+        if let Some(row) = self.requests.get_mut(request) {
+            row.phase = row.phase.on(RequestInput::BeginOperation).next.unwrap_or(row.phase);
         }
-        if self.requests.by_id(&token).is_some() {
-            return Err(Refusal::TokenInUse);
-        }
-        self.requests.begin_operation(request, token);
+        self.requests.rename(request, token);
         Ok(())
     }
 
-    #[inline]
-    fn respond_input(&self, entry: &Request) -> RequestInput {
-        if entry.owes == Owes::Nothing {
-            return RequestInput::End;
-        }
-        match (self.config.dialect.answer, self.life) {
-            (_, Life::Abandoned) => RequestInput::RespondUnlessCancelled,
-            (AnswerRule::Answered, _) => RequestInput::Respond,
-            // It asked for no silence, and may still be reading.
-            (_, _) if entry.cause == Some(Cause::PeerGone) => RequestInput::Respond,
-            (AnswerRule::Silent | AnswerRule::SilentWithProgress, _) => {
-                RequestInput::RespondUnlessCancelled
-            }
+    /// Judges whether [`begin_operation`](Self::begin_operation) would be taken now.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin_operation`](Self::begin_operation).
+    pub fn admit_operation(&self, request: RequestHandle, token: &WireId) -> Result<(), Refusal> {
+        let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
+        match row.phase.on(RequestInput::BeginOperation).step {
+            RequestStep::SendToken if self.requests.by_id(token).is_none() => Ok(()),
+            RequestStep::SendToken => Err(Refusal::TokenInUse),
+            _ => Err(Refusal::AlreadyAnswered),
         }
     }
 
-    fn settle_request(
-        &mut self,
-        request: RequestHandle,
-        input: RequestInput,
-    ) -> Result<(), Refusal> {
-        let entry = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
-        let Transition { next, step } = entry.phase.on(input);
-        match step {
-            RequestStep::Refuse => return Err(Refusal::AlreadyAnswered),
-            RequestStep::SendResponse => self.actions.push_back(Action::SendResponse { request }),
-            RequestStep::Withhold | RequestStep::Nothing | RequestStep::MarkCancelled => {}
+    /// Marks a request cancelled and cancels the calls made on its behalf (G6). Says whether it is
+    /// marked now: it is not if it was, or if it is answered.
+    pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) -> bool {
+        let is_marked = self.mark(request, RequestInput::Cancel, cause) == RequestStep::MarkCancelled;
+        if is_marked {
+            self.cancel_children(request, now);
         }
-        if let CancelRule::Request { target: CancelTarget::Id { .. }, .. } =
-            self.config.dialect.cancel
-        {
-            let receipt = match entry.phase {
-                RequestPhase::Cancelled => CancelReceipt::CancelledBefore,
-                RequestPhase::Running | RequestPhase::Answered => CancelReceipt::Completed,
-            };
-            self.finished.insert(&entry.id, receipt, self.config.limits.abandoned_ids);
-        }
-        entry.phase = next.expect("only remove_if_settled ends a request");
-        self.requests.release_id(request);
-        self.end_tree(request);
-        Ok(())
-    }
-
-    /// Marks a request cancelled and cancels the calls made on its behalf (G6). No effect on one
-    /// that is cancelled or answered already.
-    pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) {
-        let Some(entry) = self.requests.get_mut(request) else { return };
-        let Transition { next, step } = entry.phase.on(RequestInput::Cancel);
-        entry.phase = next.expect("only remove_if_settled ends a request");
-        if step != RequestStep::MarkCancelled {
-            return;
-        }
-        entry.cause = Some(cause);
-        self.actions.push_back(Action::MarkCancelled { request, cause });
-        let mut last = CallId::MIN;
-        while let Some(call) = self.requests.child_after(request, last) {
-            self.cancel(call, Cause::Parent, now);
-            last = call;
-        }
+        is_marked
     }
 
     /// Shuts down (G5). A later, stronger shutdown takes over from an earlier one.
     pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
-        if self.is_closed() {
-            // The end of input may have left requests running, for a peer that comes back.
-            if how != Shutdown::Drain {
-                self.cancel_requests(Cause::Shutdown, now);
+        let input = match how {
+            Shutdown::Drain => LifeInput::Drain,
+            Shutdown::CancelAll => LifeInput::CancelAll,
+            Shutdown::Abandon => LifeInput::Abandon,
+        };
+        self.step_life(input, CloseReason::Shutdown, now);
+    }
+
+    // What an exchange concludes
+
+    /// The capabilities are exchanged: whether the peer's cancels are obeyed, and why ours are
+    /// refused, if they are. What a role may never do, it still may not.
+    pub fn exchanged(&mut self, refusal: Option<CancelRefusal>, cancels: PeerCancels) {
+        self.undeclared = refusal;
+        self.cancels = cancels;
+    }
+
+    /// The session is open.
+    pub fn open_session(&mut self) {
+        self.session = Session::Open;
+    }
+
+    /// Another dialect is spoken from now on: the revision of the family that was negotiated.
+    pub fn speak(&mut self, dialect: Dialect) {
+        self.config.dialect = dialect;
+    }
+
+    // What the transport did
+
+    /// The message of ours with this number, a request or a cancel, has left; it can't be withdrawn
+    /// any more. Gives the host's data on the call in flight that it is of.
+    #[inline]
+    pub fn transmitted(&mut self, number: u32) -> Option<&mut C> {
+        let Some(named) = self.calls.named(number) else {
+            if let Some(fate @ Fate::CancelQueued) = self.past.get_mut(&number) {
+                *fate = Fate::CancelSent;
             }
-            if how == Shutdown::Abandon {
-                self.life = Life::Abandoned;
-            }
-            return;
-        }
-        self.life = Life::Draining;
-        match how {
-            Shutdown::Drain => {}
-            Shutdown::CancelAll => {
-                self.cancel_requests(Cause::Shutdown, now);
-                for call in self.calls.in_order() {
-                    self.cancel(call, Cause::Shutdown, now);
-                }
-            }
-            Shutdown::Abandon => {
-                self.lose_calls(Cause::Shutdown);
-                self.cancel_requests(Cause::Shutdown, now);
-                self.life = Life::Abandoned;
-                self.actions.push_back(Action::Close { reason: CloseReason::Shutdown });
-            }
-        }
+            return None;
+        };
+        let row = self.calls.get_mut(named.call())?;
+        row.phase = row.phase.on(CallInput::Transmitted).next?;
+        Some(&mut row.data)
     }
 }

@@ -1,168 +1,203 @@
 //! What comes in: what the peer did, and time.
 
-use core::time::Duration;
-
 use super::{
-    Action, Answer, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Input, Life, Machine,
-    Owes, PeerCancels, RequestHandle, RequestPhase, RequestRefusal, Settlement, StrayResponse,
-    Transition,
+    Answer, Batch, CANCEL_INPUTS, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Consent,
+    Fate, LifeInput, LifeStep, Machine, Named, Patience, PeerCancel, PeerCancels, RequestHandle,
+    RequestInput, RequestRefusal, RequestStep, Session, Settlement, StrayResponse,
 };
 use crate::cause::{Cause, CloseReason};
-use crate::dialect::{CancelRule, ClosedStream, Grace, MessageOrder};
+use crate::dialect::MessageOrder;
 use crate::id::WireId;
+use crate::machine::Action;
 use crate::time::Timestamp;
 
-impl Machine {
+impl<C, R: Default> Machine<C, R> {
     /// A message of many parts begins: nothing of it is lost by closing in its middle (G7). To be ended
     /// by [`end_batch`](Self::end_batch).
     pub fn begin_batch(&mut self) {
-        self.input = Input::Unfinished;
+        self.batch = Batch::BeingTaken;
     }
 
     /// Every part of the message is taken.
     pub fn end_batch(&mut self) {
-        self.input = Input::Finished;
+        self.batch = Batch::Taken;
     }
 
-    /// The request of this call has left; it can't be withdrawn any more.
-    #[inline]
-    pub fn transmitted(&mut self, call: CallId) {
-        let Some(entry) = self.calls.get_mut(call) else { return };
-        let Transition { next, step } = entry.phase.on(CallInput::Transmitted);
-        debug_assert_eq!(step, CallStep::Nothing, "in every phase");
-        entry.phase = next.expect("it settles no call");
+    /// Whether a request is taken for want of nothing but a session, which this one may open.
+    #[must_use]
+    pub fn lacks_session(&self, opens_session: bool) -> bool {
+        self.session == Session::Missing && !opens_session
     }
 
-    /// The peer sent a request. If its cancel came before it, that is
-    /// [`receive_early_cancel`](Self::receive_early_cancel)'s to tell.
+    /// The peer sent a request. If its cancel came before it, that is queued as a mark.
     ///
     /// # Errors
     ///
-    /// Why it is not accepted; it is then to be answered so.
-    pub fn receive_request(&mut self, id: WireId) -> Result<RequestHandle, RequestRefusal> {
+    /// Why it is not accepted, and the data back; it is then to be answered so.
+    pub fn receive_request(
+        &mut self,
+        id: WireId,
+        cancels: PeerCancels,
+        data: R,
+        now: Timestamp,
+    ) -> Result<RequestHandle, (RequestRefusal, R)> {
         if self.requests.by_id(&id).is_some() {
-            return Err(RequestRefusal::DuplicateId);
+            return Err((RequestRefusal::DuplicateId, data));
         }
-        let refusal = if self.life != Life::Open {
-            Some(RequestRefusal::ShuttingDown)
-        } else if self.requests.unanswered() >= self.config.limits.requests {
-            Some(RequestRefusal::TooManyRequests)
-        } else {
-            None
-        };
-        if let Some(refusal) = refusal {
-            // Its early cancel was for it, and not for the next request of this id.
-            self.early.take(&id);
-            return Err(refusal);
+        // Its early cancel was for it, and not for the next request of this id.
+        let is_cancelled_early = self.early.take(&id).is_some();
+        if self.life.on(LifeInput::NewRequest).step != LifeStep::Accept {
+            return Err((RequestRefusal::ShuttingDown, data));
+        }
+        if self.requests.unanswered() >= self.config.limits.requests {
+            return Err((RequestRefusal::TooManyRequests, data));
         }
         self.finished.take(&id);
-        let request = self.requests.insert(id);
-        self.actions.push_back(Action::Deliver { request });
+        let request = self.requests.insert(id, data, cancels);
+        if is_cancelled_early {
+            self.cancel_early(request, now);
+        }
         Ok(request)
     }
 
-    /// Whether a request with this id waits for its answer.
-    pub(crate) fn owes_answer(&self, id: &WireId) -> bool {
-        let entry = self.requests.by_id(id).and_then(|request| self.requests.get(request));
-        entry.is_some_and(|entry| entry.owes == Owes::Answer)
-    }
-
-    /// Marks a new request cancelled, if its cancel came before it.
-    #[inline]
-    pub fn receive_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {
-        if !self.early.is_empty() {
-            self.take_early_cancel(request, now);
+    /// Marks a request whose cancel came before it.
+    fn cancel_early(&mut self, request: RequestHandle, now: Timestamp) {
+        let input = self.peer_cancel_input(request);
+        if self.mark(request, input, Cause::Peer) == RequestStep::MarkCancelled {
+            self.cascade.push_back(Action::MarkCancelled { request, cause: Cause::Peer });
+            self.cancel_children(request, now);
         }
     }
 
-    fn take_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {
-        let Some(entry) = self.requests.get(request) else { return };
-        if self.early.take(&entry.id).is_some() {
-            let id = entry.id.clone();
-            self.receive_cancel(&id, now);
+    /// Progress with this token is this request's: it is withheld once the request is cancelled.
+    pub fn withhold_progress(&mut self, request: RequestHandle, token: WireId) {
+        self.retired.take(&token);
+        self.withheld.insert(request, token);
+    }
+
+    /// Whether any progress is, or may have to be, withheld.
+    #[must_use]
+    pub fn withholds_any_progress(&self) -> bool {
+        !(self.withheld.is_empty() && self.retired.is_empty())
+    }
+
+    /// Whether a notification with this token is progress of nothing but cancelled requests.
+    #[must_use]
+    pub fn withholds_progress(&self, token: &WireId) -> bool {
+        let mut owners = self.withheld.owners_of(token).peekable();
+        match owners.peek() {
+            None => self.retired.get(token).is_some(),
+            Some(_) => owners.all(|it| self.request_phase(it).is_some_and(|it| it.is_cancelled())),
         }
     }
 
-    /// The peer cancelled the request with this id; ignored if none is in flight (G2), unless the
-    /// request may still be under way. An [`Action::SendAcknowledgement`] says what is answered where
-    /// cancels are requests.
-    pub fn receive_cancel(&mut self, id: &WireId, now: Timestamp) {
-        let receipt = self.take_cancel(id, now);
-        if let CancelRule::Request { .. } = self.config.dialect.cancel {
-            self.actions.push_back(Action::SendAcknowledgement { receipt });
+    /// Whether a request with this id, and no operation, waits for its answer.
+    #[must_use]
+    pub fn owes_answer(&self, id: &WireId) -> bool {
+        let phase = self.requests.by_id(id).and_then(|request| self.request_phase(request));
+        phase.is_some_and(|phase| !phase.is_operation())
+    }
+
+    /// Whether the peer may cancel at all, and this is the token of no operation begun here.
+    #[must_use]
+    pub fn is_unknown_operation(&self, token: Option<&WireId>) -> bool {
+        let request = token.and_then(|token| self.requests.by_id(token));
+        let phase = request.and_then(|request| self.request_phase(request));
+        self.peer_cancels() == PeerCancels::Obeyed && !phase.is_some_and(|it| it.is_operation())
+    }
+
+    /// Whether the peer's cancel of this request is obeyed, and what it names, to the table.
+    fn peer_cancel_input(&self, request: RequestHandle) -> RequestInput {
+        let obeyed = self.requests.get(request).is_some_and(|it| it.cancels == PeerCancels::Obeyed);
+        match (obeyed, self.config.dialect.has_operations()) {
+            (false, _) => RequestInput::PeerCancelRefused,
+            (true, true) => RequestInput::PeerCancelsOperation,
+            (true, false) => RequestInput::PeerCancel,
         }
     }
 
-    fn take_cancel(&mut self, id: &WireId, now: Timestamp) -> CancelReceipt {
+    /// The peer cancelled the request with this id, or the operation with this token; ignored if none is
+    /// in flight (G2), unless the request may still be under way.
+    pub fn receive_cancel(&mut self, id: &WireId, now: Timestamp) -> PeerCancel {
         if self.peer_cancels() == PeerCancels::Ignored {
-            return CancelReceipt::Ignored;
+            return PeerCancel { receipt: CancelReceipt::Ignored, marked: None };
         }
         let Some(request) = self.requests.by_id(id) else {
             if self.config.dialect.order == MessageOrder::MayChange {
-                self.early.insert(id, (), self.config.limits.early_cancels);
+                self.early.insert(id.clone(), (), self.config.limits.early_cancels);
             }
-            return self.finished.get(id).unwrap_or(CancelReceipt::NotFound);
+            let receipt = self.finished.get(id).copied().unwrap_or(CancelReceipt::NotFound);
+            return PeerCancel { receipt, marked: None };
         };
-        let entry = self.requests.get(request);
-        let found = entry.map(|entry| (entry.phase, entry.cancels, entry.owes));
-        let is_operation_wanted = self.config.dialect.has_operations();
-        match found {
-            Some((_, _, owes)) if is_operation_wanted != (owes == Owes::Nothing) => {
-                CancelReceipt::NotFound
-            }
-            Some((RequestPhase::Running, PeerCancels::Obeyed, _)) => {
-                self.cancel_request(request, Cause::Peer, now);
-                CancelReceipt::Cancelled
-            }
-            Some((RequestPhase::Cancelled, PeerCancels::Obeyed, _)) => {
-                CancelReceipt::CancelledBefore
-            }
-            _ => CancelReceipt::Ignored,
+        let step = self.mark(request, self.peer_cancel_input(request), Cause::Peer);
+        let is_marked = step == RequestStep::MarkCancelled;
+        if is_marked {
+            self.cancel_children(request, now);
         }
+        PeerCancel { receipt: step.receipt(), marked: is_marked.then_some(request) }
     }
 
     /// The peer ended one of our calls that the dialect lets it end.
-    pub fn receive_end(&mut self, number: u32) {
-        if let Some(call) = self.calls.by_number(number) {
-            if self.call_phase(call) != Some(CallPhase::Queued) {
-                self.record_ending(call, Settlement::Cancelled, Cause::Peer);
-            }
-            self.step_call(call, CallInput::PeerEnds);
+    pub fn receive_end(&mut self, call: CallId) -> Option<Action<C>> {
+        if self.call_phase(call) != Some(CallPhase::Queued) {
+            self.record_ending(call, Settlement::Cancelled, Cause::Peer);
         }
+        self.step_call(call, CallInput::PeerEnds).1
     }
 
-    /// The peer answered the call with this wire number.
+    /// The peer answered the message of ours with this wire number.
     ///
     /// # Errors
     ///
-    /// What the response is instead, when that call is not waiting for one (G12).
+    /// What the response is instead, when nothing waits for it (G12).
+    #[inline]
     pub fn receive_response(
         &mut self,
         number: u32,
         answer: Answer,
-    ) -> Result<CallId, StrayResponse> {
-        let input = match answer {
-            Answer::Result => CallInput::Result,
-            Answer::Error => CallInput::Error,
-            Answer::CancelError => CallInput::CancelError,
-            Answer::Malformed => CallInput::Malformed,
+    ) -> Result<Option<Action<C>>, StrayResponse> {
+        let (call, input) = match self.calls.named(number) {
+            Some(Named::Call(call)) => (call, answer.as_input()),
+            Some(Named::CancelOf(call)) => (call, answer.as_input_of_cancel()),
+            None => return self.receive_past(number, answer),
         };
-        if let Some(call) = self.calls.by_number(number) {
-            return match self.step_call(call, input) {
-                CallStep::Stray => Err(StrayResponse::Unknown),
-                _ => Ok(call),
-            };
+        match self.step_call(call, input) {
+            (CallStep::Stray, _) => Err(StrayResponse::Unknown),
+            (CallStep::Duplicate, _) => Err(StrayResponse::Duplicate),
+            (_, action) => Ok(action),
         }
-        Err(match self.calls.was_issued(number) {
-            true => self.abandoned.classify(number),
-            false => StrayResponse::Unknown,
-        })
+    }
+
+    /// Judges a response to a number that is not in flight.
+    fn receive_past(
+        &mut self,
+        number: u32,
+        answer: Answer,
+    ) -> Result<Option<Action<C>>, StrayResponse> {
+        if !self.calls.was_issued(number) {
+            return Err(StrayResponse::Unknown);
+        }
+        let Some(fate) = self.past.get_mut(&number) else { return Err(StrayResponse::Duplicate) };
+        let before = *fate;
+        match before {
+            Fate::Withdrawn | Fate::CancelQueued => return Err(StrayResponse::Unknown),
+            Fate::Answered => return Err(StrayResponse::Duplicate),
+            Fate::Left | Fate::TokenAwaited | Fate::CancelSent => *fate = Fate::Answered,
+        }
+        match before {
+            Fate::CancelSent => Ok(None),
+            Fate::TokenAwaited if answer == Answer::Token => {
+                Err(StrayResponse::LateToken { number: self.send_cancel_of_nobody() })
+            }
+            _ => Err(StrayResponse::Late),
+        }
     }
 
     /// Progress arrived for a call: its idle timeout starts anew.
     pub fn progress(&mut self, call: CallId, now: Timestamp) {
-        if self.calls.get(call).is_some() {
-            self.timers.update(call, |timers| {
+        let has_timers = self.calls.get(call).is_some_and(|row| row.rare.is_some());
+        if has_timers {
+            self.calls.set_timers(call, |timers| {
                 if let Some(idle) = &mut timers.idle {
                     idle.due = now + idle.after;
                 }
@@ -170,46 +205,72 @@ impl Machine {
         }
     }
 
+    /// Whether any call waits for progress.
+    #[must_use]
+    pub fn awaits_progress(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// Progress arrived with this token: the idle timeouts of its calls start anew.
+    pub fn progress_with(&mut self, token: &WireId, now: Timestamp) {
+        let mut last = CallId::MIN;
+        while let Some(call) = self.awaited.owner_after(token, last) {
+            self.progress(call, now);
+            last = call;
+        }
+    }
+
     /// Fires every timer that is due, in the order of their times.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        while let Some((due, call, reason)) = self.timers.next() {
+        while let Some((due, call, reason)) = self.calls.next_timer() {
             if due > now {
                 return;
             }
-            match reason.cause() {
+            let input = match reason.cause() {
                 Some(cause) => {
-                    if self.call_refusal(call).is_none() {
-                        self.cancel_within(call, cause, Grace::Settle(Duration::ZERO), now);
-                    } else {
-                        self.record_ending(call, Settlement::TimedOut, cause);
-                        self.step_call(call, CallInput::Forget);
-                    }
+                    self.record_ending(call, Settlement::TimedOut, cause);
+                    let consent = match self.call_refusal(call) {
+                        Some(_) => Consent::RefusedAndTimedOut,
+                        None => Consent::Granted,
+                    };
+                    let form = self.cancel_form() as usize;
+                    CANCEL_INPUTS[form][consent as usize][Patience::Leaves as usize]
                 }
                 None => {
                     // A cancelled call keeps its own ending; this one is for a detached call.
                     self.record_ending(call, Settlement::TimedOut, Cause::Dropped);
-                    self.step_call(call, CallInput::Forget);
+                    CallInput::Forget
                 }
-            }
+            };
+            self.cascade_step(call, input);
         }
     }
 
     /// Nothing comes in any more: every call settles, every request is marked cancelled (G7), as far as
-    /// the dialect's [`ClosedStream`] says so.
+    /// the dialect's [`ClosedStream`](crate::ClosedStream) says so.
     pub fn close(&mut self, reason: CloseReason, now: Timestamp) {
-        if self.is_closed() {
-            return;
+        self.step_life(LifeInput::Lose, reason, now);
+    }
+}
+
+impl Answer {
+    /// What an answer to a call's own request is to the table.
+    const fn as_input(self) -> CallInput {
+        match self {
+            Self::Result => CallInput::Result,
+            Self::Token => CallInput::Token,
+            Self::Error => CallInput::Error,
+            Self::CancelError => CallInput::CancelError,
+            Self::Malformed => CallInput::Malformed,
         }
-        self.life = Life::Closed;
-        self.lose_calls(reason.cause());
-        let cause = match (reason, self.config.dialect.closed_stream) {
-            (CloseReason::PeerGone, ClosedStream::NoCancel) => None,
-            (CloseReason::PeerGone, ClosedStream::Cancel) => Some(Cause::Peer),
-            _ => Some(reason.cause()),
-        };
-        if let Some(cause) = cause {
-            self.cancel_requests(cause, now);
+    }
+
+    /// What an answer to a call's cancel is to the table.
+    const fn as_input_of_cancel(self) -> CallInput {
+        match self {
+            Self::Result | Self::Token | Self::CancelError => CallInput::Acknowledged,
+            Self::Error => CallInput::CancelFailed,
+            Self::Malformed => CallInput::CancelMalformed,
         }
-        self.actions.push_back(Action::Close { reason });
     }
 }

@@ -1,45 +1,48 @@
 //! The machine that decides: ids, phases, causes, timers, parents. No bytes, no JSON, no payloads.
 //!
-//! Feed it inputs; after each, take what it wants done from [`Machine::poll_action`] until that is
-//! empty. [`Connection`](crate::Connection) does so and carries the actions out on messages. The
-//! machine is `Clone + Eq + Hash`, so that its state space can be searched.
+//! It keeps one row for each of our calls (with the host's `C` in it) and one for each of the peer's
+//! requests (with `R`). Every command and input looks its cell up in the [tables](CALL_TABLE),
+//! carries the step out on the row, and returns what it decided; what follows for other calls and
+//! requests is queued, to be taken from [`Machine::poll_action`] until that is empty.
+//! [`Connection`](crate::Connection) does so, and carries everything out on messages.
 
-mod abandoned;
 mod action;
 mod calls;
 mod commands;
-mod consent;
 mod inputs;
+mod progress;
+mod recent;
 mod requests;
-mod slots;
+mod steps;
 mod table;
 mod timers;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::time::Duration;
+use core::hash::{Hash, Hasher};
 
-pub use abandoned::StrayResponse;
-pub use action::{Action, Answer, CancelOutcome, CancelReceipt, RequestRefusal, Settlement};
+pub use action::{
+    Action, Answer, CancelOutcome, CancelReceipt, CancelRefusal, Cancelled, Completion, PeerCancel,
+    RequestRefusal, Settlement, StrayResponse,
+};
 pub use calls::CallId;
-pub use consent::{CancelRefusal, PeerCancels};
-pub use requests::RequestHandle;
+pub use requests::{PeerCancels, RequestHandle};
 pub use table::{
-    CALL_TABLE, CallInput, CallPhase, CallStep, REQUEST_TABLE, RequestInput, RequestPhase,
-    RequestStep, Transition,
+    CALL_TABLE, CANCEL_INPUTS, CallInput, CallPhase, CallStep, CancelForm, Consent, LIFE_TABLE,
+    Life, LifeInput, LifeStep, Patience, REQUEST_TABLE, RequestInput, RequestPhase, RequestStep,
+    Transition,
 };
 pub use timers::TimerReason;
 
-use crate::cause::{Cause, CloseReason};
-use crate::config::{Config, OverLimit};
-use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Grace, Role};
+use crate::cause::Cause;
+use crate::config::Config;
+use crate::dialect::{CancelRule, CancelTarget, Cancellers, CapabilityRule, Role, SessionRule};
 use crate::id::WireId;
 use crate::time::Timestamp;
-use abandoned::{Abandoned, Fate};
-use calls::Calls;
-pub(crate) use consent::RecentIds;
-use requests::{Owes, Request, RequestSlot, Requests, Tree};
-use timers::Timers;
+use calls::{Calls, Named};
+use progress::ProgressTokens;
+use recent::RecentIds;
+use requests::Requests;
 
 /// Decides what every input means; see the [module](self).
 ///
@@ -52,122 +55,131 @@ use timers::Timers;
 ///   [`close`](Self::close)
 /// - **outputs**: [`poll_action`](Self::poll_action), [`poll_timeout`](Self::poll_timeout)
 /// - **getters**: the rest
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Machine {
+#[derive(Clone, Debug)]
+pub struct Machine<C, R> {
     config: Config,
     life: Life,
-    input: Input,
-    calls: Calls,
-    requests: Requests,
-    timers: Timers,
-    abandoned: Abandoned,
+    batch: Batch,
+    session: Session,
+    calls: Calls<C>,
+    requests: Requests<R>,
+    /// The numbers of messages of ours that no row names any more (G12).
+    past: RecentIds<u32, Fate>,
     /// The cancels that came before their requests.
-    early: RecentIds,
+    early: RecentIds<WireId, ()>,
     /// The requests that are answered, where a cancel of one is acknowledged.
-    finished: RecentIds<CancelReceipt>,
+    finished: RecentIds<WireId, CancelReceipt>,
+    /// The progress tokens of calls that have an idle timeout.
+    awaited: ProgressTokens<CallId>,
+    /// The progress tokens of requests whose progress is withheld once they are cancelled.
+    withheld: ProgressTokens<RequestHandle>,
+    /// The tokens of requests that ended in silence.
+    retired: RecentIds<WireId, ()>,
     /// Why, as far as was declared, no call can be cancelled on the wire, if none can.
     undeclared: Option<CancelRefusal>,
     /// Whether, as far as was declared, the peer's cancels are obeyed.
     cancels: PeerCancels,
-    actions: VecDeque<Action>,
+    /// What follows from a decision for others than those it was asked about.
+    cascade: VecDeque<Action<C>>,
 }
 
-/// Whether the message that is being taken has more to say.
+/// Whether a message of many parts is being taken: nothing of it is lost by closing in its middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Input {
-    Finished,
-    Unfinished,
+enum Batch {
+    Taken,
+    BeingTaken,
 }
 
-/// How far the connection has come.
+/// Whether the session is open, where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Life {
+enum Session {
+    Missing,
     Open,
-    /// Shutting down: nothing new, and closed once nothing is in flight.
-    Draining,
-    /// Nothing comes in any more; what the host still answers is sent.
-    Closed,
-    /// Nothing comes in or goes out any more.
-    Abandoned,
 }
 
-impl Machine {
+/// What became of a message of ours whose row is gone or never was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fate {
+    /// It was withdrawn: the peer never saw that number.
+    Withdrawn,
+    /// Its call was settled here: the peer may still answer.
+    Left,
+    /// As `Left`, and its cancel follows if the answer brings a token.
+    TokenAwaited,
+    /// It was answered, late.
+    Answered,
+    /// It is a cancel that waits in the outbox.
+    CancelQueued,
+    /// It is a cancel that the peer has yet to acknowledge.
+    CancelSent,
+}
+
+impl<C, R: Default> Machine<C, R> {
     /// A machine with nothing in flight.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let exchange_is_needed = config.dialect.capability != CapabilityRule::NotNeeded;
+        let session = match config.dialect.session {
+            SessionRule::NotNeeded => Session::Open,
+            SessionRule::Opened { .. } => Session::Missing,
+        };
         Self {
-            config,
-            early: RecentIds::new(),
-            finished: RecentIds::new(),
-            undeclared: exchange_is_needed.then_some(CancelRefusal::BeforeExchange),
-            cancels: if exchange_is_needed { PeerCancels::Ignored } else { PeerCancels::Obeyed },
             life: Life::Open,
-            input: Input::Finished,
+            batch: Batch::Taken,
+            session,
             calls: Calls::new(),
             requests: Requests::new(),
-            timers: Timers::default(),
-            abandoned: Abandoned::new(config.limits.abandoned_ids),
-            actions: VecDeque::new(),
+            past: RecentIds::new(),
+            early: RecentIds::new(),
+            finished: RecentIds::new(),
+            awaited: ProgressTokens::new(),
+            withheld: ProgressTokens::new(),
+            retired: RecentIds::new(),
+            undeclared: exchange_is_needed.then_some(CancelRefusal::BeforeExchange),
+            cancels: if exchange_is_needed { PeerCancels::Ignored } else { PeerCancels::Obeyed },
+            cascade: VecDeque::new(),
+            config,
         }
     }
 
     // Outputs
 
-    /// The next thing to do. To be drained after every command and input.
+    /// The next thing to do of what follows from the decisions made so far. To be drained after every
+    /// command and input.
     #[inline]
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions
-            .pop_front()
-            .or_else(|| if self.has_more() { self.close_drained() } else { None })
-    }
-
-    /// Whether [`poll_action`](Self::poll_action) may have anything.
-    #[inline]
-    pub(crate) fn has_more(&self) -> bool {
+    pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.assert_consistent();
-        !self.actions.is_empty() || self.life == Life::Draining
-    }
-
-    /// Takes the next action, for whoever knew that it would be this one and does it at once.
-    #[inline]
-    pub(crate) fn take_action(&mut self, expected: Action) {
-        let next = self.actions.pop_front();
-        debug_assert_eq!(next, Some(expected), "the action that was known before");
-    }
-
-    /// Takes the next action if it is one that `wanted` makes something of, for whoever does it at once.
-    #[inline]
-    pub(crate) fn take_action_if<T>(
-        &mut self,
-        wanted: impl FnOnce(&Action) -> Option<T>,
-    ) -> Option<T> {
-        let taken = wanted(self.actions.front()?)?;
-        self.actions.pop_front();
-        Some(taken)
-    }
-
-    fn close_drained(&mut self) -> Option<Action> {
-        let idle = self.calls.len() == 0 && self.requests.unanswered() == 0;
-        if !idle || self.input == Input::Unfinished {
-            return None;
+        match self.cascade.pop_front() {
+            Some(action) => Some(action),
+            None if self.life == Life::Draining => self.close_if_idle(),
+            None => None,
         }
-        self.life = Life::Closed;
-        Some(Action::Close { reason: CloseReason::Shutdown })
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Timestamp, TimerReason)> {
-        self.timers.next().map(|(due, _, reason)| (due, reason))
+        self.calls.next_timer().map(|(due, _, reason)| (due, reason))
     }
 
     // Getters
 
-    /// The configuration it was made with.
+    /// The configuration it was made with, in the dialect that is spoken now.
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// How far the connection has come.
+    #[must_use]
+    pub const fn life(&self) -> Life {
+        self.life
+    }
+
+    /// Whether nothing comes in any more.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        matches!(self.life, Life::Closed | Life::Abandoned)
     }
 
     /// Our calls in flight.
@@ -182,35 +194,53 @@ impl Machine {
         self.requests.unanswered()
     }
 
-    /// Whether nothing comes in any more.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        matches!(self.life, Life::Closed | Life::Abandoned)
-    }
-
-    /// The call in flight with this wire number.
+    /// The call in flight whose request has this wire number.
     #[must_use]
     pub fn call_numbered(&self, number: u32) -> Option<CallId> {
-        self.calls.by_number(number)
+        match self.calls.named(number)? {
+            Named::Call(call) => Some(call),
+            Named::CancelOf(_) => None,
+        }
+    }
+
+    /// Whether this is the wire number of a cancel of ours that waits for its answer.
+    #[must_use]
+    pub fn is_cancel(&self, number: u32) -> bool {
+        match self.calls.named(number) {
+            Some(Named::CancelOf(_)) => true,
+            Some(Named::Call(_)) => false,
+            None => matches!(self.past.get(&number), Some(Fate::CancelQueued | Fate::CancelSent)),
+        }
     }
 
     /// Whether a response with this wire number could settle a call.
     #[must_use]
     pub fn expects_response(&self, number: u32) -> bool {
-        let phase = self.calls.by_number(number).and_then(|call| self.call_phase(call));
-        phase.is_some_and(|phase| phase != CallPhase::Queued)
+        let named = self.calls.named(number).map(Named::call);
+        named.and_then(|call| self.call_phase(call)).is_some_and(|it| it != CallPhase::Queued)
     }
 
     /// The phase of a call; `None` once it has settled.
     #[must_use]
     pub fn call_phase(&self, call: CallId) -> Option<CallPhase> {
-        self.calls.get(call).map(|entry| entry.phase)
+        self.calls.get(call).map(|row| row.phase)
     }
 
     /// Why a call was cancelled, if it was and still waits for its answer.
     #[must_use]
     pub fn call_cause(&self, call: CallId) -> Option<Cause> {
         self.calls.get(call)?.ending.map(|(_, cause)| cause)
+    }
+
+    /// The host's data on a call in flight.
+    #[must_use]
+    pub fn call_data(&self, call: CallId) -> Option<&C> {
+        self.calls.get(call).map(|row| &row.data)
+    }
+
+    /// The host's data on a call in flight.
+    pub fn call_data_mut(&mut self, call: CallId) -> Option<&mut C> {
+        self.calls.get_mut(call).map(|row| &mut row.data)
     }
 
     /// Our calls in flight, in the order they were made.
@@ -225,10 +255,16 @@ impl Machine {
         self.requests.unanswered_in_order()
     }
 
+    /// The unanswered request with this wire id.
+    #[must_use]
+    pub fn request_named(&self, id: &WireId) -> Option<RequestHandle> {
+        self.requests.by_id(id)
+    }
+
     /// The phase of a request; `None` once it and its calls have settled.
     #[must_use]
     pub fn request_phase(&self, request: RequestHandle) -> Option<RequestPhase> {
-        self.requests.get(request).map(|entry| entry.phase)
+        self.requests.get(request).map(|row| row.phase)
     }
 
     /// Why a request was cancelled, if it was and is not settled.
@@ -237,21 +273,37 @@ impl Machine {
         self.requests.get(request)?.cause
     }
 
-    /// The wire id of a request that is not settled yet.
+    /// The wire id of a request that waits for its answer. The token of an operation is a secret, and
+    /// not told.
     #[must_use]
     pub fn request_id(&self, request: RequestHandle) -> Option<&WireId> {
-        self.requests.get(request).map(|entry| &entry.id)
+        let row = self.requests.get(request).filter(|row| !row.phase.is_operation())?;
+        row.id.as_ref()
     }
 
-    /// Whether a request over [`Limits::requests`](crate::Limits::requests) ends the connection.
-    pub(crate) fn closes_over_limit(&self) -> bool {
-        self.config.over_limit == OverLimit::Close
+    /// The host's data on an unanswered request.
+    #[must_use]
+    pub fn request_data(&self, request: RequestHandle) -> Option<&R> {
+        let row = self.requests.get(request).filter(|row| row.phase.is_unanswered())?;
+        Some(&row.data)
+    }
+
+    /// The host's data on an unanswered request.
+    pub fn request_data_mut(&mut self, request: RequestHandle) -> Option<&mut R> {
+        let row = self.requests.get_mut(request).filter(|row| row.phase.is_unanswered())?;
+        Some(&mut row.data)
+    }
+
+    /// The token of a request's operation, if it goes on as one.
+    pub(crate) fn operation_token(&self, request: RequestHandle) -> Option<&WireId> {
+        let row = self.requests.get(request).filter(|row| row.phase.is_operation())?;
+        row.id.as_ref()
     }
 
     /// Why no call can be cancelled on the wire, if none can.
     #[must_use]
     pub fn refusal(&self) -> Option<CancelRefusal> {
-        match (self.config.dialect.cancellers, self.config.role) {
+        match (&self.config.dialect.cancellers, self.config.role) {
             (Cancellers::Client { .. }, Role::Server) => Some(CancelRefusal::NotOurs),
             (Cancellers::Client { .. }, Role::Client) | (Cancellers::Both, _) => self.undeclared,
         }
@@ -263,155 +315,50 @@ impl Machine {
         self.calls.get(call)?.refusal.or_else(|| self.refusal())
     }
 
+    /// Which kind of cancel the dialect has.
+    const fn cancel_form(&self) -> CancelForm {
+        match &self.config.dialect.cancel {
+            CancelRule::Local | CancelRule::ClosedStream => CancelForm::Absent,
+            CancelRule::Notification { .. }
+            | CancelRule::Request { target: CancelTarget::Id { .. }, .. } => CancelForm::OfRequest,
+            CancelRule::Request { target: CancelTarget::Operation { .. }, .. } => {
+                CancelForm::OfOperation
+            }
+        }
+    }
+
+    /// Whether our cancels are requests, and so have numbers of their own.
+    const fn cancels_are_requests(&self) -> bool {
+        matches!(self.config.dialect.cancel, CancelRule::Request { .. })
+    }
+
     /// Whether any of the peer's cancels is obeyed.
     fn peer_cancels(&self) -> PeerCancels {
-        match (self.config.dialect.cancellers, self.config.role) {
+        match (&self.config.dialect.cancellers, self.config.role) {
             (Cancellers::Client { .. }, Role::Client) => PeerCancels::Ignored,
             (Cancellers::Client { .. }, Role::Server) | (Cancellers::Both, _) => self.cancels,
-        }
-    }
-
-    // Steps
-
-    fn cancel_within(
-        &mut self,
-        call: CallId,
-        cause: Cause,
-        grace: Grace,
-        now: Timestamp,
-    ) -> CancelOutcome {
-        let settlement =
-            if cause.is_timer() { Settlement::TimedOut } else { Settlement::Cancelled };
-        self.record_ending(call, settlement, cause);
-        let input = match (self.config.dialect.cancel, grace) {
-            (CancelRule::Local | CancelRule::ClosedStream, _) => CallInput::Forget,
-            (
-                CancelRule::Notification { .. } | CancelRule::Request { .. },
-                Grace::Settle(Duration::ZERO),
-            ) => CallInput::CancelNow,
-            (CancelRule::Notification { .. } | CancelRule::Request { .. }, _) => CallInput::Cancel,
-        };
-        let step = self.step_call(call, input);
-        if let Grace::Settle(grace) = grace {
-            self.shorten_grace(call, grace, now);
-        }
-        match step {
-            CallStep::Withdraw => CancelOutcome::Withdrawn,
-            CallStep::SendCancel | CallStep::SendCancelAndSettle => CancelOutcome::Sent,
-            CallStep::Settle => CancelOutcome::Settled,
-            _ => CancelOutcome::AlreadySent,
-        }
-    }
-
-    /// Looks the transition up and carries its step out.
-    fn step_call(&mut self, call: CallId, input: CallInput) -> CallStep {
-        let Some(entry) = self.calls.get_mut(call) else { return CallStep::Nothing };
-        let before = entry.phase;
-        let Transition { next, step } = before.on(input);
-        if let Some(next) = next {
-            entry.phase = next;
-        }
-        let number = call.number();
-        match step {
-            CallStep::Nothing | CallStep::Stray => {}
-            CallStep::Withdraw => {
-                self.actions.push_back(Action::Withdraw { call });
-                self.settle_here(call, Fate::Withdrawn);
-            }
-            CallStep::Settle => self.settle_here(call, Fate::Left),
-            CallStep::SendCancel => self.actions.push_back(Action::SendCancel { call, number }),
-            CallStep::SendCancelAndSettle => {
-                self.settle_here(call, Fate::Left);
-                self.actions.push_back(Action::SendCancel { call, number });
-            }
-            CallStep::Complete => {
-                self.recall_cancel(call, before);
-                let settlement = match input {
-                    CallInput::Result => Settlement::Result,
-                    CallInput::Malformed => Settlement::Malformed,
-                    _ => Settlement::Error,
-                };
-                self.settle(call, settlement, None);
-            }
-            CallStep::CompleteCancelled => {
-                let cause = entry.ending.map(|(_, cause)| cause);
-                self.recall_cancel(call, before);
-                self.settle(call, Settlement::Cancelled, cause);
-            }
-        }
-        step
-    }
-
-    /// The call is answered, in this phase: a cancel that has not left has nothing to cancel any more. (When we
-    /// settle it ourselves it still has to leave: the peer is at work, B18.)
-    fn recall_cancel(&mut self, call: CallId, before: CallPhase) {
-        if before == CallPhase::Cancelling {
-            self.actions.push_back(Action::Withdraw { call });
-        }
-    }
-
-    /// Settles a call without an answer; a late one will be recognised.
-    fn settle_here(&mut self, call: CallId, fate: Fate) {
-        let entry = self.calls.get(call).expect("step_call found it");
-        let (settlement, cause) =
-            entry.ending.expect("whoever settles here records an ending first");
-        self.abandoned.insert(call.number(), fate);
-        self.settle(call, settlement, Some(cause));
-    }
-
-    fn settle(&mut self, call: CallId, settlement: Settlement, cause: Option<Cause>) {
-        let entry = self.calls.remove(call).expect("step_call found it");
-        self.timers.remove(call);
-        self.actions.push_back(Action::CompleteCall { call, settlement, cause });
-        self.leave_tree(call, entry.parent);
-    }
-
-    fn leave_tree(&mut self, call: CallId, parent: Option<RequestSlot>) {
-        if let Some(parent) = parent.and_then(|slot| self.requests.in_slot(slot)) {
-            self.requests.remove_child(parent, call);
-            self.end_tree(parent);
-        }
-    }
-
-    fn end_tree(&mut self, request: RequestHandle) {
-        if self.requests.remove_if_settled(request) == Some(Tree::Parent) {
-            self.actions.push_back(Action::TreeSettled { request });
-        }
-    }
-
-    fn record_ending(&mut self, call: CallId, settlement: Settlement, cause: Cause) {
-        if let Some(entry) = self.calls.get_mut(call) {
-            entry.ending.get_or_insert((settlement, cause));
-        }
-    }
-
-    fn shorten_grace(&mut self, call: CallId, grace: Duration, now: Timestamp) {
-        if self.calls.get(call).is_some() {
-            let due = now + grace;
-            self.timers.update(call, |timers| {
-                timers.grace = Some(timers.grace.map_or(due, |earlier| earlier.min(due)));
-            });
-        }
-    }
-
-    fn lose_calls(&mut self, cause: Cause) {
-        for call in self.calls.in_order() {
-            if let Some(entry) = self.calls.get_mut(call) {
-                entry.ending = Some((Settlement::ConnectionLost, cause));
-            }
-            self.step_call(call, CallInput::Forget);
-        }
-    }
-
-    fn cancel_requests(&mut self, cause: Cause, now: Timestamp) {
-        for request in self.requests.unanswered_in_order() {
-            self.cancel_request(request, cause, now);
         }
     }
 
     fn assert_consistent(&self) {
         self.calls.assert_consistent();
         self.requests.assert_consistent();
-        self.timers.assert_consistent();
+        debug_assert!(
+            self.calls.len() > 0 || self.awaited.is_empty(),
+            "only calls in flight have progress tokens"
+        );
+    }
+}
+
+/// Hashes what decides the machine's future, for searches through its states. Two machines that hash
+/// alike do the same from now on, but for the slots that handles of later requests hold; the host's
+/// data and the configuration tell no two states apart. There is no equality, for the tables can be
+/// equal while their free places are not.
+impl<C, R> Hash for Machine<C, R> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.life, self.batch, self.session, self.undeclared, self.cancels).hash(state);
+        (&self.calls, &self.requests, &self.past, &self.early, &self.finished).hash(state);
+        (&self.awaited, &self.withheld, &self.retired).hash(state);
+        self.cascade.len().hash(state);
     }
 }

@@ -1,17 +1,18 @@
-//! The table of the peer's requests in flight, and the calls made on their behalf.
+//! The peer's requests in flight, one row each, and the calls made on their behalf.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::fmt;
 use core::hash::{Hash, Hasher};
 
+use slab::Slab;
+
 use super::calls::CallId;
-use super::consent::PeerCancels;
-use super::slots::Slots;
 use super::table::RequestPhase;
 use crate::cause::Cause;
 use crate::id::WireId;
 use crate::index::Index;
-use crate::slot::Slot;
+use crate::slot::{self, Slot};
 
 /// Names one of the peer's requests, for ever: an answered request's handle never comes to mean
 /// another.
@@ -31,16 +32,12 @@ impl RequestHandle {
         self.serial
     }
 
-    pub(crate) const fn slot(self) -> usize {
-        self.slot as usize
-    }
-
     pub(super) fn in_its_slot(self) -> RequestSlot {
-        RequestSlot(Slot::new(self.slot()))
+        RequestSlot(Slot::new(self.slot as usize))
     }
 }
 
-/// Names a request for whoever knows that its entry is still there. Smaller than a handle.
+/// Names a request for whoever knows that its row is still there. Smaller than a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RequestSlot(Slot);
 
@@ -51,30 +48,35 @@ pub(super) enum Tree {
     Parent,
 }
 
-/// What a request that is not settled still has to be told.
+/// Whether the peer's cancels of a request, or of all requests, are obeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Owes {
-    Answer,
-    /// It was answered with the token of its operation, which goes on.
-    Nothing,
+pub enum PeerCancels {
+    /// They are.
+    Obeyed,
+    /// They are ignored.
+    Ignored,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Request {
+/// One request in flight.
+#[derive(Clone)]
+pub(super) struct Request<R> {
     serial: u64,
-    pub(super) id: WireId,
+    /// The id it came with, or the token of its operation, which is a secret. `None` once it is
+    /// answered: that id is free again.
+    pub(super) id: Option<WireId>,
+    /// The host's data; its default once it is answered.
+    pub(super) data: R,
     pub(super) phase: RequestPhase,
     pub(super) tree: Tree,
     pub(super) cancels: PeerCancels,
-    pub(super) owes: Owes,
     /// Why it was cancelled, if it was. Invariant: the first cancel sets it.
     pub(super) cause: Option<Cause>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Requests {
-    entries: Slots<Request>,
-    /// Invariant: holds the id of each entry that is not yet answered, and nothing else.
+pub(super) struct Requests<R> {
+    rows: Slab<Request<R>>,
+    /// Invariant: holds the id of each row that is not answered yet, and nothing else.
     by_id: Index<WireId>,
     /// The calls in flight of each request.
     children: BTreeSet<(RequestHandle, CallId)>,
@@ -82,85 +84,91 @@ pub(super) struct Requests {
     last: u64,
 }
 
-impl Requests {
+impl<R> Requests<R> {
     pub(super) const fn new() -> Self {
-        Self { entries: Slots::new(), by_id: Index::new(), children: BTreeSet::new(), last: 0 }
+        Self { rows: Slab::new(), by_id: Index::new(), children: BTreeSet::new(), last: 0 }
     }
 
-    /// How many wait for their answer.
+    /// How many are not answered yet.
     pub(super) fn unanswered(&self) -> usize {
         self.by_id.len()
     }
 
-    pub(super) fn insert(&mut self, id: WireId) -> RequestHandle {
+    pub(super) fn insert(&mut self, id: WireId, data: R, cancels: PeerCancels) -> RequestHandle {
         self.last += 1;
         let serial = self.last;
-        let slot = self.entries.insert(Request {
+        slot::make_room(&mut self.rows);
+        let slot = self.rows.insert(Request {
             serial,
-            id,
+            id: Some(id),
+            data,
             phase: RequestPhase::Running,
             tree: Tree::Leaf,
-            cancels: PeerCancels::Obeyed,
-            owes: Owes::Answer,
+            cancels,
             cause: None,
         });
-        let ids = ids(&self.entries);
-        self.by_id.insert(ids(slot), slot, &ids);
-        RequestHandle { serial, slot }
+        let handle = RequestHandle { serial, slot: slot as u32 };
+        self.find_by_its_id(handle);
+        handle
+    }
+
+    /// Puts a row's id into the index.
+    fn find_by_its_id(&mut self, request: RequestHandle) {
+        let ids = ids(&self.rows);
+        self.by_id.insert(ids(request.slot), request.slot, &ids);
+    }
+
+    fn handle(&self, slot: u32) -> Option<RequestHandle> {
+        let serial = self.rows.get(slot as usize)?.serial;
+        Some(RequestHandle { serial, slot })
     }
 
     pub(super) fn in_slot(&self, RequestSlot(slot): RequestSlot) -> Option<RequestHandle> {
-        let slot = slot.get() as u32;
-        self.entries.get(slot).map(|entry| RequestHandle { serial: entry.serial, slot })
+        self.handle(slot.get() as u32)
     }
 
-    pub(super) fn get(&self, request: RequestHandle) -> Option<&Request> {
-        self.entries.get(request.slot).filter(|entry| entry.serial == request.serial)
+    pub(super) fn get(&self, request: RequestHandle) -> Option<&Request<R>> {
+        self.rows.get(request.slot as usize).filter(|row| row.serial == request.serial)
     }
 
-    pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request> {
-        self.entries.get_mut(request.slot).filter(|entry| entry.serial == request.serial)
+    pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request<R>> {
+        self.rows.get_mut(request.slot as usize).filter(|row| row.serial == request.serial)
     }
 
     /// The unanswered request with this id.
     pub(super) fn by_id(&self, id: &WireId) -> Option<RequestHandle> {
-        let slot = self.by_id.find(id, ids(&self.entries))?;
-        let serial = self.entries.get(slot)?.serial;
-        Some(RequestHandle { serial, slot })
+        self.handle(self.by_id.find(id, ids(&self.rows))?)
     }
 
-    /// The request is answered with the token of its operation, and known by that from now on.
-    pub(super) fn begin_operation(&mut self, request: RequestHandle, token: WireId) {
-        self.release_id(request);
-        if let Some(entry) = self.get_mut(request) {
-            entry.id = token;
-            entry.owes = Owes::Nothing;
-            let ids = ids(&self.entries);
-            self.by_id.insert(ids(request.slot), request.slot, &ids);
-        }
+    /// The request goes on under another id; gives the old one.
+    pub(super) fn rename(&mut self, request: RequestHandle, id: WireId) -> Option<WireId> {
+        let old = self.release_id(request)?;
+        self.get_mut(request)?.id = Some(id);
+        self.find_by_its_id(request);
+        Some(old)
     }
 
-    /// The request is answered: its id is free again.
-    pub(super) fn release_id(&mut self, request: RequestHandle) {
-        if let Some(entry) = self.entries.get(request.slot) {
-            self.by_id.remove(&entry.id, request.slot, ids(&self.entries));
-        }
+    /// The request is answered: its id is free again, and given back.
+    pub(super) fn release_id(&mut self, request: RequestHandle) -> Option<WireId> {
+        let row = self.rows.get(request.slot as usize).filter(|row| row.serial == request.serial)?;
+        self.by_id.remove(row.id.as_ref()?, request.slot, ids(&self.rows));
+        self.get_mut(request)?.id.take()
     }
 
     /// Removes an answered request without calls in flight; says whether it ever had any.
     pub(super) fn remove_if_settled(&mut self, request: RequestHandle) -> Option<Tree> {
-        let entry = self.get(request)?;
-        let is_parent =
-            entry.tree == Tree::Parent && self.child_after(request, CallId::MIN).is_some();
-        if entry.phase != RequestPhase::Answered || is_parent {
+        let row = self.get(request)?;
+        let has_calls =
+            row.tree == Tree::Parent && self.child_after(request, CallId::MIN).is_some();
+        if row.phase != RequestPhase::Answered || has_calls {
             return None;
         }
-        Some(self.entries.remove(request.slot).tree)
+        Some(self.rows.remove(request.slot as usize).tree)
     }
 
     pub(super) fn add_child(&mut self, request: RequestHandle, call: CallId) {
-        if let Some(entry) = self.get_mut(request) {
-            entry.tree = Tree::Parent;
+        if let Some(row) = self.get_mut(request) {
+            row.tree = Tree::Parent;
             self.children.insert((request, call));
         }
     }
@@ -179,35 +187,56 @@ impl Requests {
 
     /// Every unanswered request, in the order they were accepted.
     pub(super) fn unanswered_in_order(&self) -> Vec<RequestHandle> {
-        let unanswered =
-            self.entries.iter().filter(|(_, entry)| entry.phase != RequestPhase::Answered);
-        let mut handles: Vec<RequestHandle> =
-            unanswered.map(|(slot, entry)| RequestHandle { serial: entry.serial, slot }).collect();
+        let unanswered = self.rows.iter().filter(|(_, row)| row.phase.is_unanswered());
+        let handle = |(slot, row): (usize, &Request<R>)| RequestHandle {
+            serial: row.serial,
+            slot: slot as u32,
+        };
+        let mut handles: Vec<RequestHandle> = unanswered.map(handle).collect();
         handles.sort_unstable();
         handles
     }
 
     pub(super) fn assert_consistent(&self) {
-        debug_assert!(self.by_id.len() <= self.entries.len(), "one entry an unanswered id");
+        debug_assert!(self.by_id.len() <= self.rows.len(), "one row an unanswered id");
     }
 }
 
 /// The id of the request in a slot.
-fn ids<'t>(entries: &'t Slots<Request>) -> impl Fn(u32) -> &'t WireId {
-    |slot| &entries.get(slot).expect("the index holds no other slots").id
+#[inline]
+fn ids<'t, R>(rows: &'t Slab<Request<R>>) -> impl Fn(u32) -> &'t WireId {
+    |slot| rows[slot as usize].id.as_ref().expect("the index holds unanswered requests")
 }
 
-impl PartialEq for Requests {
-    fn eq(&self, other: &Self) -> bool {
-        // The index follows from the entries.
-        (&self.entries, &self.children, self.last) == (&other.entries, &other.children, other.last)
+/// The host's data tells no two states apart.
+impl<R> Hash for Requests<R> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for (slot, Request { serial, id, data: _, phase, tree, cancels, cause }) in &self.rows {
+            (slot, serial, id, phase, tree, cancels, cause).hash(state);
+        }
+        (&self.children, self.last).hash(state);
     }
 }
 
-impl Eq for Requests {}
+/// An operation's token is a secret: logs show none of it.
+impl<R: fmt::Debug> fmt::Debug for Request<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = f.debug_struct("Request");
+        row.field("serial", &self.serial);
+        if !self.phase.is_operation() {
+            row.field("id", &self.id);
+        }
+        row.field("data", &self.data).field("phase", &self.phase).field("cause", &self.cause);
+        row.finish_non_exhaustive()
+    }
+}
 
-impl Hash for Requests {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.entries, &self.children, self.last).hash(state);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g08_a_row_is_small() {
+        assert_eq!(size_of::<Request<()>>(), 32);
     }
 }

@@ -1,109 +1,17 @@
 //! The transitions, as data.
 //!
-//! Everything a call or a request can do is a row of [`CALL_TABLE`] or [`REQUEST_TABLE`];
-//! `docs/state-machine.md` is generated from them. [`Machine`](super::Machine) looks a transition
-//! up and carries out its step; it decides nothing on its own.
+//! Everything that a call, a request or the connection's life can do is a cell of one of three
+//! tables: [`CALL_TABLE`], [`REQUEST_TABLE`] and [`LIFE_TABLE`]. Which column a cancel falls into,
+//! given what the dialect has and what was consented to, is [`CANCEL_INPUTS`].
+//! [`Machine`](super::Machine) looks cells up and carries their steps out; it decides nothing else.
+//! `docs/state-machine.md` is generated from these tables.
 
-/// Where one of our calls is. A settled call is in no phase: its entry is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CallPhase {
-    /// Its request waits in the outbox; nothing of it has left.
-    Queued,
-    /// Its request has left.
-    Sent,
-    /// Its cancel was sent, and we wait for the answer.
-    Cancelling,
-}
+use super::action::CancelReceipt;
 
-/// What can happen to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CallInput {
-    /// The transport took the request.
-    Transmitted,
-    /// Cancelled, and the answer is awaited.
-    Cancel,
-    /// Cancelled, and nobody waits: a timer, or a grace of zero.
-    CancelNow,
-    /// Given up without telling the peer: no cancel in this dialect, the grace is over, the
-    /// connection is lost.
-    Forget,
-    /// The peer answered with a result.
-    Result,
-    /// The peer answered with an error that is not -32800.
-    Error,
-    /// The peer answered with error -32800.
-    CancelError,
-    /// The peer answered with something that is no response (B1).
-    Malformed,
-    /// The peer ended a call that the dialect lets it end.
-    PeerEnds,
-}
-
-/// What a transition of a call does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CallStep {
-    /// Nothing.
-    Nothing,
-    /// Takes the request out of the outbox and settles (G4).
-    Withdraw,
-    /// Sends the cancel.
-    SendCancel,
-    /// Sends the cancel and settles with the recorded cause.
-    SendCancelAndSettle,
-    /// Settles with the recorded cause.
-    Settle,
-    /// Settles with what the peer answered.
-    Complete,
-    /// Settles as cancelled, as the peer confirmed.
-    CompleteCancelled,
-    /// Reports an answer to a request that never left.
-    Stray,
-}
-
-/// Where a peer's request is. A request that was answered and whose calls have all settled is in
-/// no phase: its entry is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RequestPhase {
-    /// The host owes an answer.
-    Running,
-    /// Marked cancelled; the host still owes an answer.
-    Cancelled,
-    /// Answered; calls made on its behalf are still in flight (G6).
-    Answered,
-}
-
-/// What can happen to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RequestInput {
-    /// The peer, or our own side, cancels it.
-    Cancel,
-    /// The host answers, in a dialect that answers cancelled requests.
-    Respond,
-    /// The host answers, in a dialect that wants silence after a cancel.
-    RespondUnlessCancelled,
-    /// Our side ends it without an answer, as the dialect lets it.
-    End,
-}
-
-/// What a transition of a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RequestStep {
-    /// Nothing: a second cancel, or a cancel after the answer (G2).
-    Nothing,
-    /// Sets the cancelled mark and cancels the calls made on its behalf.
-    MarkCancelled,
-    /// Sends the answer.
-    SendResponse,
-    /// Ends the request without an answer.
-    Withhold,
-    /// Refuses a second answer.
-    Refuse,
-}
-
-/// One cell: the phase after it (`None` is settled) and what it does.
+/// One cell: the phase after it and what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transition<P, S> {
-    /// The phase afterwards; `None` when the entry is gone.
+    /// The phase afterwards; `None` when the row is gone.
     pub next: Option<P>,
     /// What it does.
     pub step: S,
@@ -117,86 +25,574 @@ const fn done<P: Copy, S: Copy>(step: S) -> Transition<P, S> {
     Transition { next: None, step }
 }
 
-/// A row for each [`CallPhase`], a column for each [`CallInput`].
-pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; 9]; 3] = {
-    use CallPhase::{Cancelling, Queued, Sent};
-    use CallStep::{
-        Complete, CompleteCancelled, Nothing, SendCancel, SendCancelAndSettle, Settle, Stray,
-        Withdraw,
+/// Declares an enum whose variants name the rows or columns of a table, and lists them in order.
+macro_rules! axis {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+        }
     };
+}
+
+axis! {
+    /// Where one of our calls is. A settled call is in no phase: its row is gone.
+    CallPhase {
+        /// Its request waits in the outbox; nothing of it has left.
+        Queued,
+        /// Its request has left.
+        Sent,
+        /// Its cancel waits in the outbox, and its answer is awaited.
+        CancelQueued,
+        /// Its cancel has left, and its answer is awaited.
+        Cancelling,
+        /// It is cancelled; the cancel follows when the answer brings the token of its operation.
+        AwaitingToken,
+        /// The token came, and the cancel that names it waits in the outbox.
+        TokenCancelQueued,
+        /// The cancel that names the token has left, and its acknowledgement is awaited.
+        AwaitingAcknowledgement,
+    }
+}
+
+axis! {
+    /// What can happen to a call.
+    CallInput {
+        /// The transport took the message of this call that waited in the outbox.
+        Transmitted,
+        /// It is cancelled on the wire, and its answer is awaited.
+        Cancel,
+        /// It is cancelled on the wire, and nobody waits: a timer ran out, or the grace is zero.
+        CancelNow,
+        /// As `Cancel`, where cancels name the token of an operation.
+        CancelOperation,
+        /// As `CancelNow`, where cancels name the token of an operation.
+        CancelOperationNow,
+        /// It is cancelled, but consent or the dialect rules a cancel on the wire out.
+        CancelRefused,
+        /// As `CancelRefused`, and nobody waits.
+        CancelRefusedNow,
+        /// It is given up without telling the peer: the dialect has no cancel, the grace is over, or
+        /// the connection is lost.
+        Forget,
+        /// The peer answered with a result.
+        Result,
+        /// The peer answered with a result that holds the token of an operation.
+        Token,
+        /// The peer answered with an error other than -32800.
+        Error,
+        /// The peer answered with error -32800.
+        CancelError,
+        /// The peer answered with something that is no response (B1).
+        Malformed,
+        /// The peer answered our cancel, which is a request, with a result.
+        Acknowledged,
+        /// The peer answered our cancel, which is a request, with an error.
+        CancelFailed,
+        /// The peer answered our cancel, which is a request, with something that is no response.
+        CancelMalformed,
+        /// The peer ended it, where the dialect lets it.
+        PeerEnds,
+    }
+}
+
+axis! {
+    /// What a transition of a call does.
+    CallStep {
+        /// No more than the next phase says.
+        Nothing,
+        /// Takes the request out of the outbox, and settles with the recorded cause (G4, B24).
+        Withdraw,
+        /// Sends the cancel; never a second one (G4).
+        SendCancel,
+        /// Sends the cancel, and settles with the recorded cause (G5).
+        SendCancelAndSettle,
+        /// Waits for the token; the cancel follows when it comes.
+        AwaitToken,
+        /// Settles with the recorded cause; the cancel follows when the token comes.
+        AwaitTokenAndSettle,
+        /// Sends the cancel that names the token.
+        SendTokenCancel,
+        /// Settles with the recorded cause; a late answer is recognised (G12).
+        Settle,
+        /// Settles with what the peer answered (B23).
+        Complete,
+        /// As `Complete`, and takes the cancel out of the outbox.
+        WithdrawAndComplete,
+        /// Settles as cancelled, as the peer confirmed.
+        CompleteCancelled,
+        /// As `CompleteCancelled`, and takes the cancel out of the outbox.
+        WithdrawAndCompleteCancelled,
+        /// Refuses to cancel; the call goes on.
+        Refuse,
+        /// Notes that the peer acknowledged the cancel; the call's own answer settles it.
+        NoteAcknowledgement,
+        /// Reports an answer to a message that never left (B31).
+        Stray,
+        /// Reports a second answer.
+        Duplicate,
+    }
+}
+
+/// A row for each [`CallPhase`], a column for each [`CallInput`].
+#[rustfmt::skip]
+pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; CallInput::ALL.len()]; CallPhase::ALL.len()] = {
+    use CallPhase::*;
+    use CallStep::*;
     [
         // Queued: it can be taken back, and no answer to it can be genuine.
         [
-            to(Sent, Nothing),   // Transmitted
-            done(Withdraw),      // Cancel
-            done(Withdraw),      // CancelNow
-            done(Withdraw),      // Forget
-            to(Queued, Stray),   // Result
-            to(Queued, Stray),   // Error
-            to(Queued, Stray),   // CancelError
-            to(Queued, Stray),   // Malformed
-            to(Queued, Nothing), // PeerEnds
+            to(Sent, Nothing),                        // Transmitted
+            done(Withdraw),                           // Cancel
+            done(Withdraw),                           // CancelNow
+            done(Withdraw),                           // CancelOperation
+            done(Withdraw),                           // CancelOperationNow
+            done(Withdraw),                           // CancelRefused
+            done(Withdraw),                           // CancelRefusedNow
+            done(Withdraw),                           // Forget
+            to(Queued, Stray),                        // Result
+            to(Queued, Stray),                        // Token
+            to(Queued, Stray),                        // Error
+            to(Queued, Stray),                        // CancelError
+            to(Queued, Stray),                        // Malformed
+            to(Queued, Stray),                        // Acknowledged
+            to(Queued, Stray),                        // CancelFailed
+            to(Queued, Stray),                        // CancelMalformed
+            to(Queued, Nothing),                      // PeerEnds
         ],
         // Sent: the first answer settles it; -32800 is an error, for we did not ask.
         [
-            to(Sent, Nothing),          // Transmitted
-            to(Cancelling, SendCancel), // Cancel
-            done(SendCancelAndSettle),  // CancelNow
-            done(Settle),               // Forget
-            done(Complete),             // Result
-            done(Complete),             // Error
-            done(Complete),             // CancelError
-            done(Complete),             // Malformed
-            done(Settle),               // PeerEnds
+            to(Sent, Nothing),                        // Transmitted
+            to(CancelQueued, SendCancel),             // Cancel
+            done(SendCancelAndSettle),                // CancelNow
+            to(AwaitingToken, AwaitToken),            // CancelOperation
+            done(AwaitTokenAndSettle),                // CancelOperationNow
+            to(Sent, Refuse),                         // CancelRefused
+            to(Sent, Refuse),                         // CancelRefusedNow
+            done(Settle),                             // Forget
+            done(Complete),                           // Result
+            done(Complete),                           // Token
+            done(Complete),                           // Error
+            done(Complete),                           // CancelError
+            done(Complete),                           // Malformed
+            to(Sent, Stray),                          // Acknowledged
+            to(Sent, Stray),                          // CancelFailed
+            to(Sent, Stray),                          // CancelMalformed
+            done(Settle),                             // PeerEnds
+        ],
+        // CancelQueued: no second cancel; an answer leaves the first with nothing to cancel.
+        [
+            to(Cancelling, Nothing),                  // Transmitted
+            to(CancelQueued, Nothing),                // Cancel
+            done(Settle),                             // CancelNow
+            to(CancelQueued, Nothing),                // CancelOperation
+            done(Settle),                             // CancelOperationNow
+            to(CancelQueued, Nothing),                // CancelRefused
+            done(Settle),                             // CancelRefusedNow
+            done(Settle),                             // Forget
+            done(WithdrawAndComplete),                // Result
+            done(WithdrawAndComplete),                // Token
+            done(WithdrawAndComplete),                // Error
+            done(WithdrawAndCompleteCancelled),       // CancelError
+            done(WithdrawAndComplete),                // Malformed
+            to(CancelQueued, Stray),                  // Acknowledged
+            to(CancelQueued, Stray),                  // CancelFailed
+            to(CancelQueued, Stray),                  // CancelMalformed
+            done(Settle),                             // PeerEnds
         ],
         // Cancelling: no second cancel; a result that won the race is a result (B23).
         [
-            to(Cancelling, Nothing), // Transmitted
-            to(Cancelling, Nothing), // Cancel
-            done(Settle),            // CancelNow
-            done(Settle),            // Forget
-            done(Complete),          // Result
-            done(Complete),          // Error
-            done(CompleteCancelled), // CancelError
-            done(Complete),          // Malformed
-            done(Settle),            // PeerEnds
+            to(Cancelling, Nothing),                  // Transmitted
+            to(Cancelling, Nothing),                  // Cancel
+            done(Settle),                             // CancelNow
+            to(Cancelling, Nothing),                  // CancelOperation
+            done(Settle),                             // CancelOperationNow
+            to(Cancelling, Nothing),                  // CancelRefused
+            done(Settle),                             // CancelRefusedNow
+            done(Settle),                             // Forget
+            done(Complete),                           // Result
+            done(Complete),                           // Token
+            done(Complete),                           // Error
+            done(CompleteCancelled),                  // CancelError
+            done(Complete),                           // Malformed
+            to(Cancelling, NoteAcknowledgement),      // Acknowledged
+            to(Cancelling, NoteAcknowledgement),      // CancelFailed
+            to(Cancelling, NoteAcknowledgement),      // CancelMalformed
+            done(Settle),                             // PeerEnds
+        ],
+        // AwaitingToken: there is nothing to name in a cancel yet.
+        [
+            to(AwaitingToken, Nothing),               // Transmitted
+            to(AwaitingToken, AwaitToken),            // Cancel
+            done(Settle),                             // CancelNow
+            to(AwaitingToken, AwaitToken),            // CancelOperation
+            done(Settle),                             // CancelOperationNow
+            to(AwaitingToken, AwaitToken),            // CancelRefused
+            done(Settle),                             // CancelRefusedNow
+            done(Settle),                             // Forget
+            done(Complete),                           // Result
+            to(TokenCancelQueued, SendTokenCancel),   // Token
+            done(Complete),                           // Error
+            done(CompleteCancelled),                  // CancelError
+            done(Complete),                           // Malformed
+            to(AwaitingToken, Stray),                 // Acknowledged
+            to(AwaitingToken, Stray),                 // CancelFailed
+            to(AwaitingToken, Stray),                 // CancelMalformed
+            done(Settle),                             // PeerEnds
+        ],
+        // TokenCancelQueued: its answer has come, and its cancel has not left.
+        [
+            to(AwaitingAcknowledgement, Nothing),     // Transmitted
+            to(TokenCancelQueued, Nothing),           // Cancel
+            done(Settle),                             // CancelNow
+            to(TokenCancelQueued, Nothing),           // CancelOperation
+            done(Settle),                             // CancelOperationNow
+            to(TokenCancelQueued, Nothing),           // CancelRefused
+            done(Settle),                             // CancelRefusedNow
+            done(Settle),                             // Forget
+            to(TokenCancelQueued, Duplicate),         // Result
+            to(TokenCancelQueued, Duplicate),         // Token
+            to(TokenCancelQueued, Duplicate),         // Error
+            to(TokenCancelQueued, Duplicate),         // CancelError
+            to(TokenCancelQueued, Duplicate),         // Malformed
+            to(TokenCancelQueued, Stray),             // Acknowledged
+            to(TokenCancelQueued, Stray),             // CancelFailed
+            to(TokenCancelQueued, Stray),             // CancelMalformed
+            done(Settle),                             // PeerEnds
+        ],
+        // AwaitingAcknowledgement: its answer has come, and the answer to its cancel settles it.
+        [
+            to(AwaitingAcknowledgement, Nothing),     // Transmitted
+            to(AwaitingAcknowledgement, Nothing),     // Cancel
+            done(Settle),                             // CancelNow
+            to(AwaitingAcknowledgement, Nothing),     // CancelOperation
+            done(Settle),                             // CancelOperationNow
+            to(AwaitingAcknowledgement, Nothing),     // CancelRefused
+            done(Settle),                             // CancelRefusedNow
+            done(Settle),                             // Forget
+            to(AwaitingAcknowledgement, Duplicate),   // Result
+            to(AwaitingAcknowledgement, Duplicate),   // Token
+            to(AwaitingAcknowledgement, Duplicate),   // Error
+            to(AwaitingAcknowledgement, Duplicate),   // CancelError
+            to(AwaitingAcknowledgement, Duplicate),   // Malformed
+            done(CompleteCancelled),                  // Acknowledged
+            done(Complete),                           // CancelFailed
+            done(Complete),                           // CancelMalformed
+            done(Settle),                             // PeerEnds
         ],
     ]
 };
 
+axis! {
+    /// Which kind of cancel a dialect has on the wire.
+    CancelForm {
+        /// None: a cancelled call settles here, at once.
+        Absent,
+        /// A message that names the request.
+        OfRequest,
+        /// A request that names the token of an operation.
+        OfOperation,
+    }
+}
+
+axis! {
+    /// Whether a call may be cancelled on the wire, as its method, the role and the exchange of
+    /// capabilities have it.
+    Consent {
+        /// It may.
+        Granted,
+        /// It may not, and it goes on.
+        Refused,
+        /// It may not, and a timer gives it up all the same.
+        RefusedAndTimedOut,
+    }
+}
+
+axis! {
+    /// Whether anybody waits for the answer of a cancelled call (G12).
+    Patience {
+        /// Somebody does.
+        Waits,
+        /// Nobody does.
+        Leaves,
+    }
+}
+
+/// What cancelling a call is to [`CALL_TABLE`]: a row for each [`CancelForm`], in it a row for each
+/// [`Consent`], a column for each [`Patience`].
+pub const CANCEL_INPUTS: [[[CallInput; 2]; 3]; 3] = {
+    use CallInput::{
+        Cancel, CancelNow, CancelOperation, CancelOperationNow, CancelRefused, CancelRefusedNow,
+        Forget,
+    };
+    const REFUSED: [CallInput; 2] = [CancelRefused, CancelRefusedNow];
+    const GIVEN_UP: [CallInput; 2] = [Forget, Forget];
+    [
+        [GIVEN_UP, REFUSED, GIVEN_UP],
+        [[Cancel, CancelNow], REFUSED, GIVEN_UP],
+        [[CancelOperation, CancelOperationNow], REFUSED, GIVEN_UP],
+    ]
+};
+
+axis! {
+    /// Where a peer's request is. A request that was answered and whose calls have all settled is in
+    /// no phase: its row is gone.
+    RequestPhase {
+        /// The host owes an answer.
+        Running,
+        /// It is marked cancelled; the host still owes an answer (B12).
+        Cancelled,
+        /// It was answered with the token of its operation, which goes on.
+        Operation,
+        /// Its operation is marked cancelled; the host still has to end it.
+        OperationCancelled,
+        /// It is over, and calls made on its behalf are still in flight (G6).
+        Answered,
+    }
+}
+
+axis! {
+    /// What can happen to a request.
+    RequestInput {
+        /// Our own side cancels it.
+        Cancel,
+        /// The peer's cancel names its id.
+        PeerCancel,
+        /// The peer's cancel names the token of its operation.
+        PeerCancelsOperation,
+        /// The peer's cancel names it, and consent or the dialect rules that out.
+        PeerCancelRefused,
+        /// The host answers it with the token of an operation.
+        BeginOperation,
+        /// The host answers, in a dialect that answers cancelled requests.
+        Respond,
+        /// The host answers, in a dialect that wants silence after a cancel (B11).
+        RespondUnlessCancelled,
+        /// The host answers, in a dialect that acknowledges cancels and has no partial results.
+        RespondAsCancelled,
+        /// Our side ends it without an answer, as the dialect lets it.
+        End,
+    }
+}
+
+axis! {
+    /// What a transition of a request does.
+    RequestStep {
+        /// Nothing: a second cancel of our own, or one after the answer (B10).
+        Nothing,
+        /// Sets the cancelled mark, and cancels the calls made on its behalf (G3, G6).
+        MarkCancelled,
+        /// Says that it was cancelled before.
+        CancelledBefore,
+        /// Says that nothing of that name can be cancelled.
+        NotFound,
+        /// Says that it is not cancelled for the peer.
+        Ignore,
+        /// Says that it was over before.
+        Completed,
+        /// Sends the token; it is cancelled by that from now on.
+        SendToken,
+        /// Sends the answer.
+        SendResponse,
+        /// Sends that it was cancelled, whatever the host answered: the acknowledgement said so.
+        SendCancelled,
+        /// Ends it without an answer.
+        Withhold,
+        /// Refuses a second answer (G2).
+        Refuse,
+    }
+}
+
 /// A row for each [`RequestPhase`], a column for each [`RequestInput`].
-pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; 4]; 3] = {
-    use RequestPhase::{Answered, Cancelled};
-    use RequestStep::{MarkCancelled, Nothing, Refuse, SendResponse, Withhold};
+#[rustfmt::skip]
+pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::ALL.len()]; RequestPhase::ALL.len()] = {
+    use RequestPhase::*;
+    use RequestStep::*;
+    // A phase and a step have this name.
+    use RequestStep::{CancelledBefore, Completed};
     [
         // Running
         [
-            to(Cancelled, MarkCancelled), // Cancel
-            to(Answered, SendResponse),   // Respond
-            to(Answered, SendResponse),   // RespondUnlessCancelled
-            to(Answered, Withhold),       // End
+            to(Cancelled, MarkCancelled),             // Cancel
+            to(Cancelled, MarkCancelled),             // PeerCancel
+            to(Running, NotFound),                    // PeerCancelsOperation
+            to(Running, Ignore),                      // PeerCancelRefused
+            to(Operation, SendToken),                 // BeginOperation
+            to(Answered, SendResponse),               // Respond
+            to(Answered, SendResponse),               // RespondUnlessCancelled
+            to(Answered, SendResponse),               // RespondAsCancelled
+            to(Answered, Withhold),                   // End
         ],
-        // Cancelled: whatever the handler made of it is the answer.
+        // Cancelled: whatever the handler made of it is the answer, where there is one.
         [
-            to(Cancelled, Nothing),     // Cancel
-            to(Answered, SendResponse), // Respond
-            to(Answered, Withhold),     // RespondUnlessCancelled
-            to(Answered, Withhold),     // End
+            to(Cancelled, Nothing),                   // Cancel
+            to(Cancelled, CancelledBefore),           // PeerCancel
+            to(Cancelled, NotFound),                  // PeerCancelsOperation
+            to(Cancelled, Ignore),                    // PeerCancelRefused
+            to(OperationCancelled, SendToken),        // BeginOperation
+            to(Answered, SendResponse),               // Respond
+            to(Answered, Withhold),                   // RespondUnlessCancelled
+            to(Answered, SendCancelled),              // RespondAsCancelled
+            to(Answered, Withhold),                   // End
+        ],
+        // Operation: its token was its answer.
+        [
+            to(OperationCancelled, MarkCancelled),    // Cancel
+            to(Operation, NotFound),                  // PeerCancel
+            to(OperationCancelled, MarkCancelled),    // PeerCancelsOperation
+            to(Operation, Ignore),                    // PeerCancelRefused
+            to(Operation, Refuse),                    // BeginOperation
+            to(Answered, Withhold),                   // Respond
+            to(Answered, Withhold),                   // RespondUnlessCancelled
+            to(Answered, Withhold),                   // RespondAsCancelled
+            to(Answered, Withhold),                   // End
+        ],
+        // OperationCancelled
+        [
+            to(OperationCancelled, Nothing),          // Cancel
+            to(OperationCancelled, NotFound),         // PeerCancel
+            to(OperationCancelled, CancelledBefore),  // PeerCancelsOperation
+            to(OperationCancelled, Ignore),           // PeerCancelRefused
+            to(OperationCancelled, Refuse),           // BeginOperation
+            to(Answered, Withhold),                   // Respond
+            to(Answered, Withhold),                   // RespondUnlessCancelled
+            to(Answered, Withhold),                   // RespondAsCancelled
+            to(Answered, Withhold),                   // End
         ],
         // Answered: only its calls are left.
         [
-            to(Answered, Nothing), // Cancel
-            to(Answered, Refuse),  // Respond
-            to(Answered, Refuse),  // RespondUnlessCancelled
-            to(Answered, Refuse),  // End
+            to(Answered, Nothing),                    // Cancel
+            to(Answered, Completed),                  // PeerCancel
+            to(Answered, Completed),                  // PeerCancelsOperation
+            to(Answered, Completed),                  // PeerCancelRefused
+            to(Answered, Refuse),                     // BeginOperation
+            to(Answered, Refuse),                     // Respond
+            to(Answered, Refuse),                     // RespondUnlessCancelled
+            to(Answered, Refuse),                     // RespondAsCancelled
+            to(Answered, Refuse),                     // End
+        ],
+    ]
+};
+
+axis! {
+    /// How far the connection has come.
+    Life {
+        /// Everything is taken.
+        Open,
+        /// Shutting down: nothing new, and closed once nothing is in flight.
+        Draining,
+        /// Nothing comes in any more; what the host still answers is sent.
+        Closed,
+        /// Nothing comes in or goes out any more.
+        Abandoned,
+    }
+}
+
+axis! {
+    /// What can happen to the connection as a whole.
+    LifeInput {
+        /// The host wants to make a call.
+        NewCall,
+        /// The host wants to make a call on behalf of an unanswered request.
+        NewNestedCall,
+        /// The peer sent a request.
+        NewRequest,
+        /// The host shuts down, and lets what is in flight finish.
+        Drain,
+        /// The host shuts down, and cancels what is in flight.
+        CancelAll,
+        /// The host gives everything up.
+        Abandon,
+        /// Nothing comes in any more: the end of input, or a peer that broke the rules.
+        Lose,
+        /// Nothing is in flight.
+        Idle,
+    }
+}
+
+axis! {
+    /// What a transition of the connection does.
+    LifeStep {
+        /// No more than the next phase says.
+        Nothing,
+        /// Takes it.
+        Accept,
+        /// Refuses it: the connection is shutting down.
+        RefuseShuttingDown,
+        /// Refuses it: the connection is closed.
+        RefuseClosed,
+        /// Cancels every request and every call, cause `shutdown`.
+        CancelEverything,
+        /// Cancels every request, cause `shutdown`.
+        CancelRequests,
+        /// Settles every call as lost, cancels every request, cause `shutdown`, and closes.
+        AbandonEverything,
+        /// Settles every call as lost, cancels the requests as the dialect's closed stream says, and
+        /// closes (G7).
+        LoseEverything,
+        /// Closes.
+        Close,
+    }
+}
+
+/// A row for each [`Life`], a column for each [`LifeInput`].
+#[rustfmt::skip]
+pub const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::ALL.len()]; Life::ALL.len()] = {
+    use Life::*;
+    use LifeStep::*;
+    [
+        // Open
+        [
+            to(Open, Accept),                         // NewCall
+            to(Open, Accept),                         // NewNestedCall
+            to(Open, Accept),                         // NewRequest
+            to(Draining, Nothing),                    // Drain
+            to(Draining, CancelEverything),           // CancelAll
+            to(Abandoned, AbandonEverything),         // Abandon
+            to(Closed, LoseEverything),               // Lose
+            to(Open, Nothing),                        // Idle
+        ],
+        // Draining: what is in flight may still make calls of its own.
+        [
+            to(Draining, RefuseShuttingDown),         // NewCall
+            to(Draining, Accept),                     // NewNestedCall
+            to(Draining, RefuseShuttingDown),         // NewRequest
+            to(Draining, Nothing),                    // Drain
+            to(Draining, CancelEverything),           // CancelAll
+            to(Abandoned, AbandonEverything),         // Abandon
+            to(Closed, LoseEverything),               // Lose
+            to(Closed, Close),                        // Idle
+        ],
+        // Closed: the end of input may have left requests running, for a peer that comes back.
+        [
+            to(Closed, RefuseClosed),                 // NewCall
+            to(Closed, RefuseClosed),                 // NewNestedCall
+            to(Closed, RefuseClosed),                 // NewRequest
+            to(Closed, Nothing),                      // Drain
+            to(Closed, CancelRequests),               // CancelAll
+            to(Abandoned, CancelRequests),            // Abandon
+            to(Closed, Nothing),                      // Lose
+            to(Closed, Nothing),                      // Idle
+        ],
+        // Abandoned
+        [
+            to(Abandoned, RefuseClosed),              // NewCall
+            to(Abandoned, RefuseClosed),              // NewNestedCall
+            to(Abandoned, RefuseClosed),              // NewRequest
+            to(Abandoned, Nothing),                   // Drain
+            to(Abandoned, CancelRequests),            // CancelAll
+            to(Abandoned, CancelRequests),            // Abandon
+            to(Abandoned, Nothing),                   // Lose
+            to(Abandoned, Nothing),                   // Idle
         ],
     ]
 };
 
 impl CallPhase {
-    /// Every phase, in the order of the table's rows.
-    pub const ALL: [Self; 3] = [Self::Queued, Self::Sent, Self::Cancelling];
-
     /// Looks up what `input` does in this phase.
     #[must_use]
     pub const fn on(self, input: CallInput) -> Transition<Self, CallStep> {
@@ -204,61 +600,50 @@ impl CallPhase {
     }
 }
 
-impl CallInput {
-    /// Every input, in the order of the table's columns.
-    pub const ALL: [Self; 9] = [
-        Self::Transmitted,
-        Self::Cancel,
-        Self::CancelNow,
-        Self::Forget,
-        Self::Result,
-        Self::Error,
-        Self::CancelError,
-        Self::Malformed,
-        Self::PeerEnds,
-    ];
-}
-
 impl RequestPhase {
-    /// Every phase, in the order of the table's rows.
-    pub const ALL: [Self; 3] = [Self::Running, Self::Cancelled, Self::Answered];
-
-    /// Whether the host owes an answer.
-    #[must_use]
-    pub const fn is_unanswered(self) -> bool {
-        matches!(self, Self::Running | Self::Cancelled)
-    }
-
     /// Looks up what `input` does in this phase.
     #[must_use]
     pub const fn on(self, input: RequestInput) -> Transition<Self, RequestStep> {
         REQUEST_TABLE[self as usize][input as usize]
     }
+
+    /// Whether the host has yet to answer it, or to end its operation.
+    #[must_use]
+    pub const fn is_unanswered(self) -> bool {
+        !matches!(self, Self::Answered)
+    }
+
+    /// Whether it is marked cancelled.
+    #[must_use]
+    pub const fn is_cancelled(self) -> bool {
+        matches!(self, Self::Cancelled | Self::OperationCancelled)
+    }
+
+    /// Whether it was answered with the token of its operation.
+    #[must_use]
+    pub const fn is_operation(self) -> bool {
+        matches!(self, Self::Operation | Self::OperationCancelled)
+    }
 }
 
-impl RequestInput {
-    /// Every input, in the order of the table's columns.
-    pub const ALL: [Self; 4] =
-        [Self::Cancel, Self::Respond, Self::RespondUnlessCancelled, Self::End];
+impl RequestStep {
+    /// What a cancel of the peer's met, given what it did.
+    #[must_use]
+    pub const fn receipt(self) -> CancelReceipt {
+        match self {
+            Self::MarkCancelled => CancelReceipt::Cancelled,
+            Self::CancelledBefore => CancelReceipt::CancelledBefore,
+            Self::Completed => CancelReceipt::Completed,
+            Self::NotFound => CancelReceipt::NotFound,
+            _ => CancelReceipt::Ignored,
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lists_are_in_table_order() {
-        for (row, phase) in CallPhase::ALL.into_iter().enumerate() {
-            assert_eq!(phase as usize, row);
-        }
-        for (column, input) in CallInput::ALL.into_iter().enumerate() {
-            assert_eq!(input as usize, column);
-        }
-        for (row, phase) in RequestPhase::ALL.into_iter().enumerate() {
-            assert_eq!(phase as usize, row);
-        }
-        for (column, input) in RequestInput::ALL.into_iter().enumerate() {
-            assert_eq!(input as usize, column);
-        }
+impl Life {
+    /// Looks up what `input` does in this phase.
+    #[must_use]
+    pub const fn on(self, input: LifeInput) -> Transition<Self, LifeStep> {
+        LIFE_TABLE[self as usize][input as usize]
     }
 }

@@ -16,8 +16,9 @@ use super::abp::{self, Asked, Origin};
 use super::raw;
 use super::scan::{self, Json, Name};
 use crate::config::Limits;
-use crate::dialect::{Envelope, code};
+use crate::dialect::{Envelope, ProgressRule, Text, code};
 use crate::event::ErrorObject;
+use crate::id::WireId;
 use crate::violation::{EnvelopeProblem, Violation};
 
 /// The outermost form of what arrived.
@@ -186,6 +187,7 @@ fn usual_error(text: &str, begin: usize) -> Option<(ErrorObject<'_>, usize, usiz
     }
     end = json.literal(b"}", end)?;
     let (raw, code) = (raw::of(&text[begin..end]), text[code..code_end].parse().ok()?);
+    let (raw, data) = (Cow::Borrowed(raw), data.map(Cow::Borrowed));
     Some((ErrorObject { raw, code, message, data }, end, nesting + 1))
 }
 
@@ -212,8 +214,25 @@ pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m 
 }
 
 /// Follows members of nested objects.
-pub(crate) fn path<'m>(value: Option<&'m RawValue>, path: &[&str]) -> Option<&'m RawValue> {
+pub(crate) fn path<'m>(value: Option<&'m RawValue>, path: &[Text]) -> Option<&'m RawValue> {
     path.iter().try_fold(value?, |value, name| param(Some(value), name))
+}
+
+/// The tokens under which progress of a request with these params is told.
+pub(crate) fn progress_tokens(rules: &[ProgressRule], params: Option<&RawValue>) -> Vec<WireId> {
+    let paths = rules.iter().flat_map(|rule| rule.tokens_of_call.iter());
+    let token = |value: &RawValue| WireId::from_token(value.get());
+    paths.filter_map(|path_to| path(params, path_to).and_then(token)).collect()
+}
+
+/// The token of a notification, if it is progress.
+pub(crate) fn progress_token(
+    rules: &[ProgressRule],
+    method: &str,
+    params: Option<&RawValue>,
+) -> Option<WireId> {
+    let rule = rules.iter().find(|rule| rule.method == method)?;
+    WireId::from_token(param(params, &rule.token)?.get())
 }
 
 /// The token of the only version there is.
@@ -339,10 +358,10 @@ pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
         _ => {}
     })?;
     Some(ErrorObject {
-        raw: raw::of(token),
+        raw: Cow::Borrowed(raw::of(token)),
         code: code?.parse().ok()?,
         message: text(message?)?,
-        data: data.map(raw::of),
+        data: data.map(|data| Cow::Borrowed(raw::of(data))),
     })
 }
 

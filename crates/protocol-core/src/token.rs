@@ -1,3 +1,5 @@
+//! Tokens of operations.
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;

@@ -1,0 +1,303 @@
+//! Cancels, both ways: ours of our calls, and the peer's of its requests.
+
+use alloc::boxed::Box;
+
+use serde_json::value::RawValue;
+
+use super::Connection;
+use super::batches::BatchKey;
+use super::requests::{DUPLICATE_ID, Delivery};
+use super::rows::{Outgoing, ServerEnds};
+use crate::cause::Cause;
+use crate::config::UnknownOperations;
+use crate::dialect::{CancelRule, CancelTarget, code};
+use crate::error::Refusal;
+use crate::event::{Event, Reply, TransmitKind};
+use crate::id::WireId;
+use crate::machine::{Action, CallId, CancelOutcome, CancelReceipt};
+use crate::outbox::{Lane, Room};
+use crate::time::Timestamp;
+use crate::token::OperationToken;
+use crate::violation::{EnvelopeProblem, Violation};
+use crate::wire::abp::Origin;
+use crate::wire::decode;
+use crate::wire::encode::{Acknowledged, Context, Draft, Id, Names, To};
+
+const OPERATION_NOT_FOUND: (i64, &str) = (code::OPERATION_NOT_FOUND, "Operation not found");
+const NAMES_NOTHING: (i64, &str) =
+    (code::INVALID_PARAMS, "Invalid params: the cancel names nothing");
+
+impl<O, I: Default> Connection<O, I> {
+    // Ours
+
+    /// Cancels a call, with [`Cause::Caller`], or with [`Cause::Dropped`] if nobody waits for it
+    /// any more (G5). Legal at any time, also on a settled call.
+    pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
+        self.cancel_for(call, cause, None, now)
+    }
+
+    /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place
+    /// for that and the words fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes).
+    pub fn cancel_because(
+        &mut self,
+        call: CallId,
+        cause: Cause,
+        reason: &str,
+        now: Timestamp,
+    ) -> CancelOutcome {
+        self.cancel_for(call, cause, Some(reason), now)
+    }
+
+    fn cancel_for(
+        &mut self,
+        call: CallId,
+        cause: Cause,
+        reason: Option<&str>,
+        now: Timestamp,
+    ) -> CancelOutcome {
+        self.pass(now);
+        let cancelled = self.machine.cancel(call, cause, now);
+        match cancelled.action {
+            Some(Action::SendCancel { call, number }) => self.send_cancel(call, number, reason),
+            Some(action) => self.carry_out(action),
+            None => {}
+        }
+        self.follow();
+        cancelled.outcome
+    }
+
+    /// Queues the cancel of a call, which names its request.
+    pub(super) fn send_cancel(&mut self, call: CallId, number: Option<u32>, why: Option<&str>) {
+        self.send_cancel_naming(Id::Ours(call.number()), Some(call), number, why);
+    }
+
+    /// Queues a cancel ahead of everything else, but behind our answer to the exchange of
+    /// capabilities. Cancels are taken above the limit, there being at most one a call; words are not
+    /// (G8). `number` is there where the cancel is a request of its own.
+    pub(super) fn send_cancel_naming(
+        &mut self,
+        id: Id<'_>,
+        call: Option<CallId>,
+        number: Option<u32>,
+        why: Option<&str>,
+    ) {
+        let context = Context { config: self.machine.config(), now: self.now };
+        let Some((method, member, place)) = context.config.dialect.cancel.members() else { return };
+        let names = Names { member, id, reason: place.zip(why) };
+        let silent = Names { reason: None, ..names };
+        let draft = |names| match number {
+            None => Draft::CancelNotification { method, names },
+            Some(number) => Draft::CancelRequest { number, method, names },
+        };
+        let lane = if self.negotiation.is_unsent() { Lane::Bulk } else { Lane::Ahead };
+        let call = call.filter(|call| self.machine.call_phase(*call).is_some());
+        let (kind, number) = (TransmitKind::Cancel, number.or(call.map(CallId::number)));
+        let room = self.room();
+        let pushed = self.outbox.push(room, &context, &draft(names), lane, kind, number);
+        let pushed = pushed.or_else(|_| {
+            self.outbox.push(Room::UNLIMITED, &context, &draft(silent), lane, kind, number)
+        });
+        let outgoing = call.and_then(|call| self.machine.call_data_mut(call));
+        if let (Some(Outgoing { unsent, .. }), Ok(ticket)) = (outgoing, pushed) {
+            *unsent = Some(ticket);
+        }
+    }
+
+    /// Sends the dialect's cancel for a request whose id on this connection the host knows (or for the
+    /// operation whose token this is, as a string), for routing of its own. Changes nothing here:
+    /// [`cancel`](Self::cancel) is what cancels our calls.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoCancel`], [`Refusal::Uncancellable`], [`Refusal::Closed`],
+    /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
+    pub fn send_cancel_request(&mut self, id: &WireId) -> Result<(), Refusal> {
+        let call = self.number_in(id.token()).and_then(|number| self.machine.call_numbered(number));
+        let refusal = match call {
+            Some(call) => self.machine.call_refusal(call),
+            None => self.machine.refusal(),
+        };
+        let config = self.machine.config();
+        let (method, member, _) = config.dialect.cancel.members().ok_or(Refusal::NoCancel)?;
+        if let Some(why) = refusal {
+            return Err(Refusal::Uncancellable(why));
+        }
+        if self.machine.is_closed() {
+            return Err(Refusal::Closed);
+        }
+        let names = Names { member, id: Id::Token(id.token()), reason: None };
+        let is_request = matches!(config.dialect.cancel, CancelRule::Request { .. });
+        let number = is_request.then(|| self.machine.next_number());
+        let draft = match number {
+            None => Draft::CancelNotification { method, names },
+            Some(number) => Draft::CancelRequest { number, method, names },
+        };
+        let context = Context { config, now: self.now };
+        // Behind all others: its request may still be waiting (G4).
+        let (lane, kind) = (Lane::Bulk, TransmitKind::Cancel);
+        let pushed = self.outbox.push(self.room(), &context, &draft, lane, kind, number);
+        pushed.map_err(|full| self.promise_room(full.len))?;
+        if is_request {
+            self.machine.cancel_for_host();
+        }
+        Ok(())
+    }
+
+    // The peer's
+
+    /// Takes a cancel that is a notification.
+    pub(super) fn take_cancel<'m>(
+        &mut self,
+        params: Option<&'m RawValue>,
+        now: Timestamp,
+    ) -> Option<Event<'m, O>> {
+        let dialect = &self.machine.config().dialect;
+        let (_, member, place) = dialect.cancel.members()?;
+        let id = decode::param(params, member).map(RawValue::get);
+        let id = id.filter(|id| dialect.ids.allows(id)).and_then(|id| self.readable(id));
+        let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
+        let Some(id) = id else {
+            self.report(Violation::MalformedCancel, None);
+            return None;
+        };
+        if let Some(call) = self.call_that_peer_ends(&id) {
+            if let Some(action) = self.machine.receive_end(call) {
+                self.carry_out(action);
+            }
+            return None;
+        }
+        let request = self.machine.receive_cancel(&id, now).marked?;
+        self.mark_in_batch(request);
+        Some(Event::Cancelled { request, cause: Cause::Peer, reason })
+    }
+
+    /// Our call that the peer's cancel ends: the one exception to that it names requests of its own
+    /// (B13).
+    fn call_that_peer_ends(&self, id: &WireId) -> Option<CallId> {
+        let call = self.machine.call_numbered(super::responses::number_of(id.token())?)?;
+        let outgoing = self.machine.call_data(call)?;
+        (outgoing.server_ends == ServerEnds::Yes).then_some(call)
+    }
+
+    /// Takes a cancel that is a request, and answers it.
+    pub(super) fn take_cancel_request(
+        &mut self,
+        request: Delivery<'_>,
+        batch: Option<BatchKey>,
+        now: Timestamp,
+    ) {
+        let Delivery { id, params, origin, .. } = request;
+        let ids = self.config().dialect.ids;
+        let Some(id) = self.readable(id).filter(|id| ids.allows(id.token())) else {
+            return self.refuse_invalid(Some(id), origin.as_deref(), EnvelopeProblem::Id, batch);
+        };
+        // Where the id of a request is that of its message, nobody could tell the answers apart (B5).
+        if origin.is_none() && self.machine.owes_answer(&id) {
+            return self.refuse(Some(id), None, DUPLICATE_ID, Violation::DuplicateId, batch);
+        }
+        let CancelRule::Request { target, reason: place, .. } = &self.config().dialect.cancel else {
+            return;
+        };
+        let named = decode::param(params, target.member());
+        let wanted = named.and_then(|named| match target {
+            CancelTarget::Id { .. } => self.readable(named.get()),
+            CancelTarget::Operation { .. } => token_id(named),
+        });
+        let (Some(named), Some(wanted)) = (named, wanted) else {
+            let error = match (target, named) {
+                (CancelTarget::Operation { .. }, Some(_)) => OPERATION_NOT_FOUND,
+                _ => NAMES_NOTHING,
+            };
+            let origin = origin.as_deref();
+            return self.refuse(Some(id), origin, error, Violation::MalformedCancel, batch);
+        };
+        let place = place.as_deref();
+        let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
+        let met = self.machine.receive_cancel(&wanted, now);
+        if let Some(request) = met.marked {
+            self.mark_cancelled(request, Cause::Peer, reason);
+        }
+        // Acknowledged after what it cancelled, which may be a call that has not left.
+        self.follow();
+        self.acknowledge((id, origin), named.get(), met.receipt, batch);
+    }
+
+    /// Whether the host answers this cancel: it names an operation that is none of this connection's.
+    pub(super) fn is_for_host(&self, params: Option<&RawValue>) -> bool {
+        let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
+            &self.config().dialect.cancel
+        else {
+            return false;
+        };
+        if self.config().unknown_operations == UnknownOperations::Refused {
+            return false;
+        }
+        // The token of another server need not look like ours.
+        decode::param(params, token)
+            .is_some_and(|token| self.machine.is_unknown_operation(token_id(token).as_ref()))
+    }
+
+    /// Answers a cancel of the peer's.
+    fn acknowledge(
+        &mut self,
+        (id, origin): (WireId, Option<Box<Origin>>),
+        target: &str,
+        receipt: CancelReceipt,
+        batch: Option<BatchKey>,
+    ) {
+        let context = Context { config: self.machine.config(), now: self.now };
+        let to = To { id: id.token(), origin: origin.as_deref() };
+        let member = match &context.config.dialect.cancel {
+            CancelRule::Request { target: CancelTarget::Id { member }, .. } => Some(member),
+            _ => None,
+        };
+        let draft = match (member, receipt) {
+            (Some(member), _) => {
+                let what = Acknowledged::Request { member, target, receipt };
+                Draft::Acknowledgement { to, what }
+            }
+            (None, CancelReceipt::Cancelled | CancelReceipt::CancelledBefore) => {
+                Draft::Acknowledgement { to, what: Acknowledged::Operation }
+            }
+            (None, _) => {
+                let (code, message) = OPERATION_NOT_FOUND;
+                Draft::Response { to, reply: Reply::Error { code, message, data: None } }
+            }
+        };
+        let len = draft.len(&context);
+        let is_sent = match batch {
+            None => {
+                let (lane, kind) = (Lane::Bulk, TransmitKind::Acknowledgement);
+                self.outbox.push(self.room(), &context, &draft, lane, kind, None).is_ok()
+            }
+            Some(batch) if self.outbox.has_room(self.room(), len) => {
+                let answer = draft.written(&context, len);
+                self.keep_back(batch, &answer);
+                true
+            }
+            Some(_) => false,
+        };
+        if !is_sent {
+            self.report(Violation::AnswerDropped, Some(id));
+        }
+    }
+}
+
+impl CancelRule {
+    /// The method of a cancel, the member that names what is cancelled, and the one that says why.
+    fn members(&self) -> Option<(&str, &str, Option<&str>)> {
+        match self {
+            Self::Notification { method, id, reason } => Some((method, id, reason.as_deref())),
+            Self::Request { method, target, reason } => {
+                Some((method, target.member(), reason.as_deref()))
+            }
+            Self::Local | Self::ClosedStream => None,
+        }
+    }
+}
+
+/// The id that the machine knows an operation by.
+fn token_id(token: &RawValue) -> Option<WireId> {
+    let token: OperationToken = decode::string(token)?.parse().ok()?;
+    Some(token.wire_id())
+}

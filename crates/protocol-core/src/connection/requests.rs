@@ -1,0 +1,205 @@
+//! The peer's requests as they come in, and the bad messages that are refused.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+
+use serde_json::value::RawValue;
+
+use super::Connection;
+use super::batches::BatchKey;
+use super::rows::{Incoming, Opening, Rare, ServerEnds, uncancellable};
+use crate::config::OverLimit;
+use crate::dialect::{AnswerRule, BatchRule, Envelope, Role, code};
+use crate::event::{Event, Reply, TransmitKind};
+use crate::id::WireId;
+use crate::machine::{PeerCancels, RequestRefusal};
+use crate::outbox::Lane;
+use crate::time::Timestamp;
+use crate::violation::{EnvelopeProblem, Violation};
+use crate::wire::abp::{Asked, Origin};
+use crate::wire::decode;
+use crate::wire::encode::{Context, Draft, To};
+
+/// A request as it came in.
+pub(super) struct Delivery<'m> {
+    pub(super) id: &'m str,
+    pub(super) method: Cow<'m, str>,
+    pub(super) params: Option<&'m RawValue>,
+    pub(super) options: Option<&'m RawValue>,
+    pub(super) origin: Option<Box<Origin>>,
+}
+
+/// A code and its message.
+pub(super) type Error = (i64, &'static str);
+
+pub(super) const DUPLICATE_ID: Error =
+    (code::INVALID_REQUEST, "Invalid request: the id is that of a request in flight");
+const NOT_INITIALIZED: Error = (code::SERVER_NOT_INITIALIZED, "The session is not open");
+
+impl<O, I: Default> Connection<O, I> {
+    #[inline]
+    pub(super) fn take_request<'m>(
+        &mut self,
+        mut request: Delivery<'m>,
+        batch: Option<BatchKey>,
+        now: Timestamp,
+    ) -> Option<Event<'m, O>> {
+        let dialect = &self.machine.config().dialect;
+        let opening = Opening::of(dialect, &request.method, request.params);
+        if self.machine.lacks_session(opening.session()) {
+            let (id, origin) = (self.readable(request.id), request.origin.as_deref());
+            self.refuse(id, origin, NOT_INITIALIZED, Violation::NotInitialized, batch);
+            return None;
+        }
+        if dialect.cancel_is_request(&request.method) && !self.is_for_host(request.params) {
+            self.take_cancel_request(request, batch, now);
+            return None;
+        }
+        let id = self.readable(request.id).filter(|_| dialect.ids.allows(request.id));
+        let is_excepted = batch.is_some() && dialect.batches.excepts(&request.method);
+        let problem = if is_excepted { EnvelopeProblem::InBatch } else { EnvelopeProblem::Id };
+        let Some(id) = id.filter(|_| !is_excepted) else {
+            self.refuse_invalid(Some(request.id), request.origin.as_deref(), problem, batch);
+            return None;
+        };
+        let (incoming, cancels) = self.row_of(&mut request, opening, batch);
+        let handle = match self.machine.receive_request(id, cancels, incoming, now) {
+            Ok(handle) => handle,
+            Err((refusal, incoming)) => {
+                let origin = incoming.origin();
+                self.refuse_request(request.id, origin, refusal, batch, now);
+                return None;
+            }
+        };
+        if let Some(batch) = batch {
+            self.batches.add_member(batch);
+        }
+        let dialect = &self.machine.config().dialect;
+        if dialect.answer == AnswerRule::SilentWithProgress {
+            let longest = self.machine.config().limits.id_bytes;
+            let tokens = decode::progress_tokens(&dialect.progress, request.params);
+            for token in tokens.into_iter().filter(|token| token.token().len() <= longest) {
+                self.machine.withhold_progress(handle, token);
+            }
+        }
+        self.follow();
+        let Delivery { id, method, params, options, .. } = request;
+        Some(Event::Request {
+            request: handle,
+            id: Cow::Borrowed(id),
+            method,
+            params: params.map(Cow::Borrowed),
+            options: options.map(Cow::Borrowed),
+        })
+    }
+
+    /// What is kept with a request, and whether the peer's cancels of it are obeyed.
+    #[inline]
+    fn row_of(
+        &self,
+        request: &mut Delivery<'_>,
+        opening: Opening,
+        batch: Option<BatchKey>,
+    ) -> (Incoming<I>, PeerCancels) {
+        let config = self.machine.config();
+        let (method, params) = (&*request.method, request.params);
+        let origin = request.origin.take();
+        let asked = origin.as_ref().map_or(Asked::Other, |origin| origin.asked());
+        let cancels = match uncancellable(&config.dialect, asked, method, params) {
+            Some(_) => PeerCancels::Ignored,
+            None => PeerCancels::Obeyed,
+        };
+        let server_ends = match config.role {
+            Role::Client => ServerEnds::No,
+            Role::Server => ServerEnds::of(&config.dialect, Role::Client, method),
+        };
+        let starts_operation = config.dialect.starts_operation(method).is_some();
+        let rare = Rare { batch, opening, server_ends, starts_operation, origin };
+        (Incoming { data: I::default(), rare: rare.boxed() }, cancels)
+    }
+
+    fn refuse_request(
+        &mut self,
+        id: &str,
+        origin: Option<&Origin>,
+        refusal: RequestRefusal,
+        batch: Option<BatchKey>,
+        now: Timestamp,
+    ) {
+        let overload = self.config().dialect.overload_code;
+        let (error, violation) = match refusal {
+            RequestRefusal::DuplicateId => (DUPLICATE_ID, Violation::DuplicateId),
+            RequestRefusal::TooManyRequests => {
+                let message = "The request was refused: too much is in flight";
+                ((overload, message), Violation::TooManyRequests)
+            }
+            RequestRefusal::ShuttingDown => {
+                let message = "The request was refused: shutting down";
+                ((overload, message), Violation::RequestAfterShutdown)
+            }
+        };
+        let id = self.readable(id);
+        self.refuse(id, origin, error, violation, batch);
+        if violation == Violation::TooManyRequests && self.config().over_limit == OverLimit::Close {
+            self.close_over_limit(now);
+        }
+    }
+
+    pub(super) fn refuse_invalid(
+        &mut self,
+        id: Option<&str>,
+        origin: Option<&Origin>,
+        problem: EnvelopeProblem,
+        batch: Option<BatchKey>,
+    ) {
+        let id = id.and_then(|id| self.readable(id));
+        let error = (code::INVALID_REQUEST, problem.as_str());
+        self.refuse(id, origin, error, Violation::InvalidRequest { problem }, batch);
+    }
+
+    /// Answers a bad message by ourselves, and reports it. The answer never holds any of the
+    /// peer's data but its id (B3).
+    pub(super) fn refuse(
+        &mut self,
+        id: Option<WireId>,
+        origin: Option<&Origin>,
+        (code, message): Error,
+        violation: Violation,
+        batch: Option<BatchKey>,
+    ) {
+        if origin.is_none() && self.config().dialect.envelope == Envelope::Abp {
+            // It has no answer to what can't be read.
+            return self.report(violation, id);
+        }
+        let reply = Reply::Error { code, message, data: None };
+        let token = id.as_ref().map_or("null", WireId::token);
+        let draft = Draft::Response { to: To { id: token, origin }, reply };
+        let context = Context { config: self.machine.config(), now: self.now };
+        let room = self.room();
+        let is_sent = match batch {
+            None => {
+                let (lane, kind) = (Lane::Bulk, TransmitKind::Response);
+                self.outbox.push(room, &context, &draft, lane, kind, None).is_ok()
+            }
+            Some(batch) => {
+                let len = draft.len(&context);
+                let answer = self.outbox.has_room(room, len).then(|| draft.written(&context, len));
+                if let Some(answer) = &answer {
+                    self.keep_back(batch, answer);
+                }
+                answer.is_some()
+            }
+        };
+        self.report(violation, id.clone());
+        if !is_sent {
+            self.report(Violation::AnswerDropped, id);
+        }
+    }
+}
+
+impl BatchRule {
+    /// Whether a request of this method is refused in a batch.
+    fn excepts(&self, method: &str) -> bool {
+        matches!(self, Self::Accepted { except } if except.iter().any(|it| it == method))
+    }
+}

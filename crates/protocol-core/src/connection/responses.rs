@@ -1,0 +1,158 @@
+//! The peer's answers to our calls, and to our cancels where those are requests.
+
+use serde_json::value::RawValue;
+
+use super::rows::Outgoing;
+use super::{Connection, outcome};
+use crate::dialect::{CancelRule, CancelTarget, Envelope, Role};
+use crate::event::Event;
+use crate::machine::{Action, Answer, Completion, StrayResponse};
+use crate::violation::{EnvelopeProblem, Violation};
+use crate::wire::abp::{self, Asked};
+use crate::wire::decode::{self, Response};
+use crate::wire::encode::Id;
+
+impl<O, I: Default> Connection<O, I> {
+    #[inline]
+    pub(super) fn take_response<'m>(
+        &mut self,
+        id: Option<&'m str>,
+        asked: Option<Asked>,
+        answer: Result<Response<'m>, EnvelopeProblem>,
+    ) -> Option<Event<'m, O>> {
+        let number = id.and_then(|id| self.number_in(id)).filter(|&it| self.asked(it, asked));
+        let kind = self.kind_of(&answer);
+        let decided = match number {
+            Some(number) => self.machine.receive_response(number, kind),
+            None => Err(StrayResponse::Unknown),
+        };
+        let (action, stray) = match decided {
+            Ok(action) => (action, None),
+            Err(stray) => (None, Some(stray)),
+        };
+        let violation = match (stray, &answer) {
+            (None, Ok(_)) => None,
+            (None, Err(problem)) => Some(Violation::MalformedResponse { problem: *problem }),
+            (Some(StrayResponse::Late | StrayResponse::LateToken { .. }), _) => {
+                Some(Violation::LateResponse)
+            }
+            (Some(StrayResponse::Duplicate), _) => Some(Violation::DuplicateResponse),
+            (Some(StrayResponse::Unknown), _) => Some(Violation::UnknownResponse),
+        };
+        if let Some(violation) = violation {
+            let id = id.and_then(|id| self.readable(id));
+            self.report(violation, id);
+        }
+        let event = match (action, stray) {
+            (Some(Action::Complete(done)), _) => Some(self.settle(done, answer)),
+            (Some(Action::Withdraw(done)), _) => {
+                self.withdraw(&done);
+                Some(self.settle(done, answer))
+            }
+            (Some(Action::SendCancel { call, number }), _) => {
+                self.send_token_cancel(&answer, Some(call), number);
+                None
+            }
+            (None, Some(StrayResponse::LateToken { number })) => {
+                self.send_token_cancel(&answer, None, Some(number));
+                None
+            }
+            _ => None,
+        };
+        match event {
+            // What was wrong with the answer is told first.
+            Some(event) if violation.is_some() => {
+                self.tell(event.into_owned());
+                self.follow();
+                None
+            }
+            event => {
+                self.follow();
+                event
+            }
+        }
+    }
+
+    /// A call is answered.
+    #[inline]
+    fn settle<'m>(
+        &mut self,
+        done: Completion<Outgoing<O>>,
+        answer: Result<Response<'m>, EnvelopeProblem>,
+    ) -> Event<'m, O> {
+        let Completion { call, settlement, cause, data: Outgoing { data, opening, .. } } = done;
+        if let Ok(Response::Result(result)) = answer {
+            let conclusion = self.open(opening, Role::Client, result);
+            self.conclude(conclusion);
+        }
+        Event::Settled { call, outcome: outcome(settlement, cause, answer.ok()), data }
+    }
+
+    /// The cancel of an operation follows, now that the answer brings its token.
+    fn send_token_cancel(
+        &mut self,
+        answer: &Result<Response<'_>, EnvelopeProblem>,
+        call: Option<crate::CallId>,
+        number: Option<u32>,
+    ) {
+        let Some(token) = self.token_in(answer).map(RawValue::get) else { return };
+        self.send_cancel_naming(Id::Token(token), call, number, None);
+    }
+
+    /// The usable token of an operation that an answer brings.
+    fn token_in<'m>(
+        &self,
+        answer: &Result<Response<'m>, EnvelopeProblem>,
+    ) -> Option<&'m RawValue> {
+        let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
+            &self.config().dialect.cancel
+        else {
+            return None;
+        };
+        let Ok(Response::Result(result)) = answer else { return None };
+        let token = decode::param(Some(result), token)?;
+        let is_usable = self.readable(token.get()).is_some() && token.get() != "null";
+        is_usable.then_some(token)
+    }
+
+    fn kind_of(&self, answer: &Result<Response<'_>, EnvelopeProblem>) -> Answer {
+        match answer {
+            Ok(Response::Result(_)) if self.token_in(answer).is_some() => Answer::Token,
+            Ok(Response::Result(_)) => Answer::Result,
+            Ok(Response::Error(error)) if decode::confirms_cancel(error) => Answer::CancelError,
+            Ok(Response::Error(_)) => Answer::Error,
+            Err(_) => Answer::Malformed,
+        }
+    }
+
+    /// Whether the message of ours with this number asked for what a response says it answers.
+    fn asked(&self, number: u32, answered: Option<Asked>) -> bool {
+        let Some(answered) = answered else { return true };
+        let call = self.machine.call_numbered(number);
+        match call.and_then(|call| self.machine.call_data(call)) {
+            Some(outgoing) => outgoing.asked == answered,
+            None => !self.machine.is_cancel(number) || answered == Asked::Other,
+        }
+    }
+
+    /// The number of the message of ours whose id this token is.
+    pub(super) fn number_in(&self, id: &str) -> Option<u32> {
+        match self.config().dialect.envelope {
+            Envelope::JsonRpc => number_of(id),
+            Envelope::Abp => abp::number(id),
+        }
+    }
+
+    /// Whether a message without method, result and error can only be a response.
+    pub(super) fn is_in_flight(&self, id: Option<&str>) -> bool {
+        id.and_then(number_of).is_some_and(|number| self.machine.expects_response(number))
+    }
+}
+
+/// The number that an id token of ours says: decimal, nothing else (B14).
+pub(super) fn number_of(token: &str) -> Option<u32> {
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| u32::from(byte - b'0'));
+    let mut digits = token.bytes();
+    let first = digit(digits.next()?)?;
+    digits.try_fold(first, |number, byte| number.checked_mul(10)?.checked_add(digit(byte)?))
+}

@@ -1,0 +1,169 @@
+//! What the connection keeps in the machine's rows, beside the host's data.
+
+use alloc::boxed::Box;
+
+use serde_json::value::RawValue;
+
+use super::batches::BatchKey;
+use super::negotiation::Declared;
+use crate::dialect::{Cancellers, CapabilityRule, Dialect, Envelope, Role, SessionRule};
+use crate::machine::CancelRefusal;
+use crate::outbox::Ticket;
+use crate::wire::abp::{Asked, Origin};
+use crate::wire::decode;
+
+/// On each of our calls.
+#[derive(Clone, Debug)]
+pub struct Outgoing<O> {
+    /// The host's data.
+    pub(super) data: O,
+    /// The message of this call that is still in the outbox: its request, then its cancel.
+    pub(super) unsent: Option<Ticket>,
+    pub(super) opening: Opening,
+    pub(super) server_ends: ServerEnds,
+    pub(super) asked: Asked,
+}
+
+/// On each of the peer's requests.
+#[derive(Clone, Debug, Default)]
+pub struct Incoming<I> {
+    /// The host's data.
+    pub(super) data: I,
+    /// What few requests have. In a box, because most have nothing of it.
+    pub(super) rare: Option<Box<Rare>>,
+}
+
+/// What few of the peer's requests have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rare {
+    /// The batch that waits for its answer.
+    pub(super) batch: Option<BatchKey>,
+    pub(super) opening: Opening,
+    pub(super) server_ends: ServerEnds,
+    /// Whether it may go on as an operation.
+    pub(super) starts_operation: bool,
+    /// Where the answer goes, in an envelope that says more than the id.
+    pub(super) origin: Option<Box<Origin>>,
+}
+
+/// What a request settles about the connection, once it is answered with a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Opening {
+    /// What the client declares with it, if it is the exchange of capabilities.
+    pub(super) declares: Option<Declared>,
+    pub(super) opens: Opens,
+}
+
+/// Whether a request opens the session, settles the revision, or both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Opens {
+    #[default]
+    Nothing,
+    Session,
+    Revision,
+    SessionAndRevision,
+}
+
+/// Whether a client's request may be ended by the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ServerEnds {
+    #[default]
+    No,
+    Yes,
+}
+
+impl Rare {
+    /// In a box, if there is anything in it.
+    pub(super) fn boxed(self) -> Option<Box<Self>> {
+        let Self { batch, opening, server_ends, starts_operation, origin } = &self;
+        let is_empty = batch.is_none()
+            && !starts_operation
+            && *opening == Opening::default()
+            && *server_ends == ServerEnds::No
+            && origin.is_none();
+        (!is_empty).then(|| Box::new(self))
+    }
+}
+
+impl<I> Incoming<I> {
+    /// Where the answer goes, in an envelope that says more than the id.
+    pub(super) fn origin(&self) -> Option<&Origin> {
+        self.rare.as_ref()?.origin.as_deref()
+    }
+}
+
+impl Opening {
+    /// What a request of this method settles.
+    #[inline]
+    pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
+        let declares = match &dialect.capability {
+            CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
+                Some(Declared::at(params, client))
+            }
+            _ => None,
+        };
+        let session = matches!(&dialect.session, SessionRule::Opened { by } if by == method);
+        let opens = match (session, dialect.settles_revision(method)) {
+            (false, false) => Opens::Nothing,
+            (true, false) => Opens::Session,
+            (false, true) => Opens::Revision,
+            (true, true) => Opens::SessionAndRevision,
+        };
+        Self { declares, opens }
+    }
+
+    pub(super) const fn session(self) -> bool {
+        matches!(self.opens, Opens::Session | Opens::SessionAndRevision)
+    }
+
+    pub(super) const fn revision(self) -> bool {
+        matches!(self.opens, Opens::Revision | Opens::SessionAndRevision)
+    }
+}
+
+impl ServerEnds {
+    /// Whether the server may end a request of this method that `caller` made.
+    #[inline]
+    pub(super) fn of(dialect: &Dialect, caller: Role, method: &str) -> Self {
+        match &dialect.cancellers {
+            Cancellers::Client { server_ends }
+                if caller == Role::Client && server_ends.iter().any(|it| it == method) =>
+            {
+                Self::Yes
+            }
+            Cancellers::Client { .. } | Cancellers::Both => Self::No,
+        }
+    }
+}
+
+/// Why a request can't be cancelled on the wire, if it can't. A member that is `null` counts as
+/// absent: some peers write all that they could say.
+#[inline]
+pub(super) fn uncancellable(
+    dialect: &Dialect,
+    asked: Asked,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Option<CancelRefusal> {
+    let rule = &dialect.uncancellable;
+    let is_no_operation = dialect.has_operations() && dialect.starts_operation(method).is_none();
+    // In the envelope that has call ids, only calls of capabilities have one.
+    let is_nameless = dialect.envelope == Envelope::Abp && asked == Asked::Other;
+    if is_no_operation || is_nameless || rule.methods.iter().any(|it| it == method) {
+        return Some(CancelRefusal::Method);
+    }
+    let is_held =
+        |member: &str| decode::param(params, member).is_some_and(|value| value.get() != "null");
+    rule.params.iter().any(|member| is_held(member)).then_some(CancelRefusal::Params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g08_what_is_kept_in_each_row_is_small() {
+        assert_eq!(size_of::<Outgoing<()>>(), 8);
+        assert_eq!(size_of::<Incoming<()>>(), 8);
+    }
+}
