@@ -8,6 +8,7 @@ use slab::Slab;
 use crate::event::{Transmit, TransmitKind};
 use crate::machine::CallId;
 use crate::slot::Slot;
+use crate::wire::encode::{Context, Draft};
 
 /// Holds whole unframed messages in one arena.
 ///
@@ -93,6 +94,23 @@ impl Outbox {
             self.arena.truncate(start);
             return Err(Full { len });
         }
+        Ok(Staged { start })
+    }
+
+    /// Writes a message to the end, unless there would be more than `limit` bytes waiting. Its size
+    /// is checked before anything is written.
+    pub(crate) fn stage_draft(
+        &mut self,
+        limit: usize,
+        context: &Context<'_>,
+        draft: &Draft<'_>,
+    ) -> Result<Staged, Full> {
+        let len = draft.len(context);
+        if len > limit.saturating_sub(self.live) {
+            return Err(Full { len });
+        }
+        let start = self.arena.len();
+        draft.write(context, &mut self.arena);
         Ok(Staged { start })
     }
 

@@ -3,16 +3,15 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
 use super::batches::BatchKey;
 use super::inputs::DUPLICATE_ID;
 use super::received::EventQueue;
-use super::{Cargo, Connection, Delivery};
+use super::{Cargo, Connection, Delivery, context};
 use crate::config::Limits;
-use crate::dialect::{CancelRule, CancelTarget, Dialect, Envelope, code};
+use crate::dialect::{CancelRule, CancelTarget, code};
 use crate::error::Refusal;
 use crate::event::{Reply, TransmitKind};
 use crate::id::WireId;
@@ -21,9 +20,9 @@ use crate::operations::OperationToken;
 use crate::outbox::Ticket;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
-use crate::wire::abp::{self, Asked, Origin};
+use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::{self, Response};
-use crate::wire::encode;
+use crate::wire::encode::{Acknowledged, Draft, Id, Names, To};
 
 /// A cancel of the peer's that waits for its acknowledgement, which it gets in the same step.
 pub(super) struct CancelRequest<'m> {
@@ -122,33 +121,22 @@ impl<O, I: Default> Connection<O, I> {
         events: &mut EventQueue<'m, O>,
     ) {
         let CancelRule::Request { target, .. } = self.config().dialect.cancel else { return };
-        let (limit, stamp) = (self.stage_limit(), self.stamp());
-        let config = self.machine.config();
-        let id = request.id.token();
-        let staged = self.outbox.stage(limit, |out| match (target, &request.origin) {
-            (CancelTarget::Id { member }, origin) => {
-                let write =
-                    |out: &mut Vec<u8>| acknowledgement(out, member, request.target, receipt);
-                match origin {
-                    Some(origin) => {
-                        abp::response_to(out, origin, id, abp::Answer::Payload(&write), stamp);
-                    }
-                    None => encode::result(out, id, write),
-                }
+        let (limit, context) = (self.stage_limit(), context(self.machine.config(), self.now));
+        let to = To { id: request.id.token(), origin: request.origin.as_deref() };
+        let draft = match (target, receipt) {
+            (CancelTarget::Id { member }, _) => {
+                let what = Acknowledged::Request { member, target: request.target, receipt };
+                Draft::Acknowledgement { to, what }
             }
-            (CancelTarget::Operation { .. }, _) => match receipt {
-                CancelReceipt::Cancelled | CancelReceipt::CancelledBefore => {
-                    encode::result(out, id, |out| {
-                        out.extend_from_slice(br#"{"status":"cancelled"}"#);
-                    });
-                }
-                _ => {
-                    let (code, message) = OPERATION_NOT_FOUND;
-                    let reply = Reply::Error { code, message, data: None };
-                    encode::response(out, id, reply, &config.dialect);
-                }
-            },
-        });
+            (_, CancelReceipt::Cancelled | CancelReceipt::CancelledBefore) => {
+                Draft::Acknowledgement { to, what: Acknowledged::Operation }
+            }
+            _ => {
+                let (code, message) = OPERATION_NOT_FOUND;
+                Draft::Response { to, reply: Reply::Error { code, message, data: None } }
+            }
+        };
+        let staged = self.outbox.stage_draft(limit, &context, &draft);
         match (staged, request.batch) {
             (Ok(message), None) => {
                 self.outbox.commit(message, TransmitKind::Acknowledgement);
@@ -168,11 +156,7 @@ impl<O, I: Default> Connection<O, I> {
         let waiting = self.machine.call_phase(call).map(|_| call);
         match target {
             CancelTarget::Id { .. } => {
-                let envelope = self.config().dialect.envelope;
-                let ticket = self.send_cancel_naming(waiting, why, |out| match envelope {
-                    Envelope::JsonRpc => encode::decimal(u64::from(number), out),
-                    Envelope::Abp => out.extend_from_slice(abp::token(number).token().as_bytes()),
-                });
+                let ticket = self.send_cancel_naming(waiting, why, Id::Ours(number));
                 if let Some(call) = waiting {
                     self.hold_unsent(call, ticket);
                 }
@@ -185,34 +169,35 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Sends a cancel that names what `name` writes, ahead of everything else. Cancels are taken above
-    /// the limit, words are not.
+    /// Sends a cancel that names this id, ahead of everything else.
     fn send_cancel_naming(
         &mut self,
         call: Option<CallId>,
         why: Option<&str>,
-        name: impl Fn(&mut Vec<u8>),
+        id: Id<'_>,
     ) -> Ticket {
-        let (number, limit) = (self.machine.next_number(), self.stage_limit());
-        let dialect = self.config().dialect;
-        let stamp = self.stamp();
-        let write = |out: &mut Vec<u8>, why| write_cancel(out, &dialect, number, &name, why, stamp);
-        let staged = self.outbox.stage(limit, |out| write(out, why));
-        let staged = staged.or_else(|_| self.outbox.stage(usize::MAX, |out| write(out, None)));
-        let staged = staged.expect("no limit was given");
+        let draft = self.cancel_naming(id, why);
+        let staged = self.stage_cancel(draft);
         self.commit_cancel(staged, call)
     }
 
     /// Sends a cancel of the host's own routing, behind all others: its request may still be waiting
     /// (G4).
     pub(super) fn send_cancel_for_host(&mut self, id: &WireId) -> Result<(), Refusal> {
-        let number = self.machine.next_number();
-        let (dialect, stamp) = (self.config().dialect, self.stamp());
-        let name = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
-        let staged = self.stage(|out| write_cancel(out, &dialect, number, name, None, stamp))?;
+        let draft = self.cancel_naming(Id::Token(id.token()), None);
+        let staged = self.stage(&draft)?;
         self.outbox.commit(staged, TransmitKind::Cancel);
         self.await_acknowledgement(None);
         Ok(())
+    }
+
+    /// A cancel that is a request, under the next number.
+    fn cancel_naming<'a>(&self, id: Id<'a>, why: Option<&'a str>) -> Draft<'a> {
+        let CancelRule::Request { method, target, reason } = self.config().dialect.cancel else {
+            unreachable!("cancels are requests here")
+        };
+        let names = Names { member: target.member(), id, reason: reason.zip(why) };
+        Draft::CancelRequest { number: self.machine.next_number(), method, names }
     }
 
     /// A cancel was queued under the next number, for a call that waits for the acknowledgement, if one
@@ -293,9 +278,7 @@ impl<O, I: Default> Connection<O, I> {
             return awaiting.map(|_| Routed::Again);
         }
         let token = self.readable(token?.get()).filter(|token| token.token() != "null")?;
-        self.send_cancel_naming(awaiting, None, |out| {
-            out.extend_from_slice(token.token().as_bytes());
-        });
+        self.send_cancel_naming(awaiting, None, Id::Token(token.token()));
         self.await_acknowledgement(awaiting);
         awaiting.map(|_| Routed::Done)
     }
@@ -310,53 +293,12 @@ impl<O, I: Default> Connection<O, I> {
     }
 }
 
-/// Writes a cancel of ours that is a request.
-fn write_cancel(
-    out: &mut Vec<u8>,
-    dialect: &Dialect,
-    number: u32,
-    name: impl Fn(&mut Vec<u8>),
-    why: Option<&str>,
-    stamp: u64,
-) {
-    let CancelRule::Request { method, target, reason } = dialect.cancel else { return };
-    let params =
-        |out: &mut Vec<u8>| encode::cancel_params(out, target.member(), name, reason.zip(why));
-    match dialect.envelope {
-        Envelope::JsonRpc => encode::cancel_request(out, number, method, params),
-        Envelope::Abp => abp::cancel(out, number, method, params, stamp),
-    }
-}
-
 const OPERATION_NOT_FOUND: (i64, &str) = (code::OPERATION_NOT_FOUND, "Operation not found");
 
 /// The id that the machine knows an operation by.
 pub(super) fn token_id(token: &RawValue) -> Option<WireId> {
     let token: OperationToken = decode::string(token)?.parse().ok()?;
     Some(token.wire_id())
-}
-
-fn acknowledgement(out: &mut Vec<u8>, member: &str, target: &str, receipt: CancelReceipt) {
-    let (cancelled, reason) = match receipt {
-        CancelReceipt::Cancelled | CancelReceipt::CancelledBefore => (true, None),
-        CancelReceipt::Completed => (false, Some("Operation already completed")),
-        CancelReceipt::NotFound => (false, Some("Operation not found")),
-        CancelReceipt::Ignored => (false, Some("Operation can't be cancelled")),
-    };
-    out.push(b'{');
-    encode::string(member, out);
-    out.push(b':');
-    out.extend_from_slice(target.as_bytes());
-    out.extend_from_slice(if cancelled {
-        br#","cancelled":true"#
-    } else {
-        br#","cancelled":false"#
-    });
-    if let Some(reason) = reason {
-        out.extend_from_slice(br#","reason":"#);
-        encode::string(reason, out);
-    }
-    out.push(b'}');
 }
 
 /// Takes what a cancel said out of the cargo, for whoever is told.

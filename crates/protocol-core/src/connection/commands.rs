@@ -2,12 +2,11 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
 use super::special::Special;
-use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session, stamp, write_reply};
+use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session, context};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Uncancellable};
@@ -21,7 +20,8 @@ use crate::outbox::{Full, Staged};
 use crate::slot::put;
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
-use crate::wire::{decode, encode};
+use crate::wire::decode;
+use crate::wire::encode::{Draft, Id, Names, To};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
@@ -54,16 +54,10 @@ impl<O, I: Default> Connection<O, I> {
             Ok(number) => number,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        let (limit, config, latest) = (self.stage_limit(), self.machine.config(), self.now);
-        let staged = match self.outbox.stage(limit, |out| match envelope {
-            Envelope::JsonRpc => encode::request(out, number, method, params),
-            Envelope::Abp => {
-                let stamp = stamp(config, latest);
-                abp::request(out, number, method, params, options.timeout, stamp);
-            }
-        }) {
+        let draft = Draft::Request { number, method, params, timeout: options.timeout };
+        let staged = match self.stage(&draft) {
             Ok(staged) => staged,
-            Err(full) => return Err(SendError { reason: self.promise_room(full), data }),
+            Err(reason) => return Err(SendError { reason, data }),
         };
         let call = self.machine.make_call(number, &options, now);
         self.machine.take_action(Action::SendRequest { call, number });
@@ -108,11 +102,7 @@ impl<O, I: Default> Connection<O, I> {
         if self.withholds(method, params.raw()) {
             return Err(Refusal::Withheld);
         }
-        let stamp = self.stamp();
-        let staged = self.stage(|out| match envelope {
-            Envelope::JsonRpc => encode::notification(out, method, params),
-            Envelope::Abp => abp::notification(out, method, params, stamp),
-        })?;
+        let staged = self.stage(&Draft::Notification { method, params })?;
         self.outbox.commit(staged, TransmitKind::Notification);
         Ok(())
     }
@@ -183,11 +173,11 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
-        let token = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
         let CancelRule::Notification { method, id: member, .. } = rule else {
             return self.send_cancel_for_host(id);
         };
-        let staged = self.stage(|out| encode::cancel(out, method, member, token, None))?;
+        let names = Names { member, id: Id::Token(id.token()), reason: None };
+        let staged = self.stage(&Draft::CancelNotification { method, names })?;
         // Behind all others: its request may still be waiting (G4).
         self.outbox.commit(staged, TransmitKind::Cancel);
         Ok(())
@@ -223,10 +213,10 @@ impl<O, I: Default> Connection<O, I> {
             self.machine.respond(request).expect(UNANSWERED);
             return Ok(self.release_silently(request));
         }
-        let (config, now) = (machine.config(), self.now);
+        let context = context(machine.config(), self.now);
         let origin = self.specials.get(request.slot()).and_then(|it| it.origin.as_deref());
-        let to = (origin, id.token());
-        let staged = self.outbox.stage(limit, |out| write_reply(out, to, reply, config, now));
+        let to = To { id: id.token(), origin };
+        let staged = self.outbox.stage_draft(limit, &context, &Draft::Response { to, reply });
         let message = staged.map_err(|full| self.refuse_answer(request, full))?;
         self.machine.respond(request).expect(UNANSWERED);
         self.machine.take_action(Action::SendResponse { request });
@@ -285,11 +275,10 @@ impl<O, I: Default> Connection<O, I> {
             CancelRule::Notification { method, id: member, reason: place }
                 if phase == RequestPhase::Running =>
             {
-                let id = |out: &mut Vec<u8>| out.extend_from_slice(id.as_bytes());
-                let reason = place.zip(reason);
-                Some(
-                    self.outbox.stage(limit, |out| encode::cancel(out, method, member, id, reason)),
-                )
+                let context = context(machine.config(), self.now);
+                let names = Names { member, id: Id::Token(id), reason: place.zip(reason) };
+                let draft = Draft::CancelNotification { method, names };
+                Some(self.outbox.stage_draft(limit, &context, &draft))
             }
             CancelRule::Notification { .. } | CancelRule::ClosedStream => None,
         };
@@ -343,9 +332,9 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    pub(super) fn stage(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Staged, Refusal> {
-        let limit = self.stage_limit();
-        self.outbox.stage(limit, write).map_err(|full| self.promise_room(full))
+    pub(super) fn stage(&mut self, draft: &Draft<'_>) -> Result<Staged, Refusal> {
+        let (limit, context) = (self.stage_limit(), context(self.machine.config(), self.now));
+        self.outbox.stage_draft(limit, &context, draft).map_err(|full| self.promise_room(full))
     }
 
     /// The answer of a batch member that only the end of its own batch could make room for is too

@@ -10,7 +10,7 @@ use super::batches::BatchKey;
 use super::commands::uncancellable;
 use super::received::{EventQueue, Received};
 use super::special::Special;
-use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, write_reply};
+use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, context};
 use crate::cause::{Cause, CloseReason};
 use crate::config::{Config, RawCancels};
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
@@ -24,6 +24,7 @@ use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{self, Asked, Origin};
 use crate::wire::decode::{self, Message, Response};
+use crate::wire::encode::{Draft, To};
 
 impl<O, I: Default> Connection<O, I> {
     /// Takes one whole message, without framing, and decides everything about it now: when this
@@ -496,10 +497,9 @@ impl<O, I: Default> Connection<O, I> {
         }
         let reply = Reply::Error { code, message, data: None };
         let token = id.as_ref().map_or("null", WireId::token);
-        let (limit, config, now) = (self.stage_limit(), self.machine.config(), self.now);
-        let staged = self.outbox.stage(limit, |out| {
-            write_reply(out, (origin, token), reply, config, now);
-        });
+        let (limit, context) = (self.stage_limit(), context(self.machine.config(), self.now));
+        let to = To { id: token, origin };
+        let staged = self.outbox.stage_draft(limit, &context, &Draft::Response { to, reply });
         let dropped = match (staged, batch) {
             (Ok(message), None) => {
                 self.outbox.commit(message, TransmitKind::Response);

@@ -19,15 +19,15 @@ use serde_json::value::RawValue;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::{CancelRule, Cancellers, Role};
-use crate::event::{Event, Outcome, Reply, Transmit, TransmitKind};
+use crate::dialect::{CancelRule, Cancellers, Dialect, Role};
+use crate::event::{Event, Outcome, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
 use crate::operations::{OperationLimits, Operations};
 use crate::outbox::{Outbox, Staged, Ticket};
 use crate::time::Timestamp;
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::Response;
-use crate::wire::{abp, encode};
+use crate::wire::encode::{Context, Draft, Id, Names};
 use acknowledged::{CancelRequest, OurCancels, reason};
 use batches::Batches;
 use negotiation::{Declared, Negotiation};
@@ -426,15 +426,8 @@ impl<O, I: Default> Connection<O, I> {
         let CancelRule::Notification { method, id, reason } = self.config().dialect.cancel else {
             return self.send_cancel_of_call(call, why);
         };
-        let write = |out: &mut Vec<u8>, why| {
-            let number = |out: &mut _| encode::decimal(u64::from(number), out);
-            encode::cancel(out, method, id, number, reason.zip(why));
-        };
-        let limit = self.stage_limit();
-        let staged = self.outbox.stage(limit, |out| write(out, why));
-        // Cancels are taken above the limit, there being at most one a call; words are not (G8).
-        let staged = staged.or_else(|_| self.outbox.stage(usize::MAX, |out| write(out, None)));
-        let staged = staged.expect("no limit was given");
+        let names = Names { member: id, id: Id::Ours(number), reason: reason.zip(why) };
+        let staged = self.stage_cancel(Draft::CancelNotification { method, names });
         let call = self.machine.call_phase(call).map(|_| call);
         let ticket = self.commit_cancel(staged, call);
         if let Some(call) = call {
@@ -455,6 +448,21 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
+    /// Writes a cancel. Cancels are taken above the limit, there being at most one a call; words are
+    /// not (G8).
+    fn stage_cancel(&mut self, mut draft: Draft<'_>) -> Staged {
+        let (limit, context) = (self.stage_limit(), context(self.machine.config(), self.now));
+        let staged = self.outbox.stage_draft(limit, &context, &draft).or_else(|_| {
+            if let Draft::CancelNotification { names, .. } | Draft::CancelRequest { names, .. } =
+                &mut draft
+            {
+                names.reason = None;
+            }
+            self.outbox.stage_draft(usize::MAX, &context, &draft)
+        });
+        staged.expect("no limit was given")
+    }
+
     fn hold_unsent(&mut self, call: CallId, ticket: Ticket) {
         // By slot, not by phase: the machine may have settled the call in the same step.
         if let Some(outgoing) = &mut self.outgoing[call.slot()] {
@@ -472,11 +480,6 @@ impl<O, I: Default> Connection<O, I> {
     /// Time goes on, never back.
     fn pass(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
-    }
-
-    /// The Unix time in milliseconds.
-    fn stamp(&self) -> u64 {
-        stamp(self.config(), self.now)
     }
 
     /// The bytes that the outbox alone may hold.
@@ -507,20 +510,10 @@ fn stamp(config: &Config, now: Timestamp) -> u64 {
     u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(now.as_millis())
 }
 
-/// Writes the answer to a request.
-fn write_reply(
-    out: &mut Vec<u8>,
-    (origin, id): (Option<&Origin>, &str),
-    reply: Reply<'_>,
-    config: &Config,
-    now: Timestamp,
-) {
-    match origin {
-        None => encode::response(out, id, reply, &config.dialect),
-        Some(origin) => {
-            abp::response_to(out, origin, id, abp::Answer::Reply(reply), stamp(config, now));
-        }
-    }
+/// What messages are written with at a time.
+fn context(config: &Config, now: Timestamp) -> Context<'static> {
+    let Dialect { envelope, cancelled_message, .. } = config.dialect;
+    Context { envelope, cancelled_message, stamp: stamp(config, now) }
 }
 
 /// Takes what the peer answered out of the cargo, as far as the outcome says it.

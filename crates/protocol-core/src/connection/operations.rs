@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use super::Connection;
+use super::{Connection, context};
 use crate::cause::Cause;
 use crate::dialect::{CancelRule, CancelTarget};
 use crate::error::Refusal;
@@ -11,7 +11,7 @@ use crate::machine::RequestHandle;
 use crate::operations::{
     CancelReason, Cleanup, OperationEvent, OperationToken, Operations, Urgency,
 };
-use crate::wire::encode;
+use crate::wire::encode::{Draft, To};
 
 impl<O, I: Default> Connection<O, I> {
     /// Answers a request with the token of an operation that goes on, made of 16 random bytes. From
@@ -46,11 +46,8 @@ impl<O, I: Default> Connection<O, I> {
         let is_withheld = self.machine.withholds_answer(request);
         let batch = special.batch;
         let id = self.machine.request_id(request).expect("it has a phase").clone();
-        let staged = self.stage(|out| {
-            encode::result(out, id.token(), |out| {
-                encode::cancel_params(out, member, |out| token.write_json(out), None);
-            });
-        })?;
+        let to = To { id: id.token(), origin: None };
+        let staged = self.stage(&Draft::TokenResult { to, member, token })?;
         if let Err(refusal) = self.machine.begin_operation(request, token.wire_id()) {
             self.outbox.discard(staged);
             return Err(refusal);
@@ -114,11 +111,10 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return;
         }
-        let stamp = self.stamp();
+        let context = context(self.machine.config(), self.now);
+        let draft = Draft::Told { method: told, token, reason: &reason.to_string() };
         // At most one an operation, so it is taken above the limit (G8).
-        let staged = self.outbox.stage(usize::MAX, |out| {
-            encode::told(out, told, |out| token.write_json(out), &reason.to_string(), stamp);
-        });
+        let staged = self.outbox.stage_draft(usize::MAX, &context, &draft);
         let staged = staged.expect("no limit was given");
         self.outbox.commit(staged, TransmitKind::Notification);
     }

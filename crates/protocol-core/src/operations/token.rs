@@ -1,4 +1,3 @@
-use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
@@ -27,11 +26,6 @@ impl OperationToken {
     /// The id that a machine knows its operation by.
     pub(crate) fn wire_id(self) -> WireId {
         WireId::from_token(&alloc::format!("\"{self}\"")).expect("a string is an id")
-    }
-
-    /// Writes it as the JSON string that it is on the wire.
-    pub(crate) fn write_json(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(alloc::format!("\"{self}\"").as_bytes());
     }
 }
 

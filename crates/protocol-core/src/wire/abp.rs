@@ -6,23 +6,20 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::time::Duration;
 
 use serde_json::value::RawValue;
 
 use super::decode::{Message, Response, string, text};
-use super::{encode, raw, scan};
+use super::{raw, scan};
 use crate::config::Limits;
 use crate::dialect::code;
-use crate::event::{ErrorObject, Params, Reply};
+use crate::event::ErrorObject;
 use crate::id::WireId;
 use crate::violation::EnvelopeProblem;
 
-const CALL: &str = "capabilities/call";
+pub(super) const CALL: &str = "capabilities/call";
 const PROGRESS: &str = "capabilities/progress";
-const RESULT: &str = "-result";
+pub(super) const RESULT: &str = "-result";
 
 /// Where the answer to a request goes.
 #[derive(Clone, Debug)]
@@ -51,6 +48,19 @@ impl Origin {
             Kind::Call => Asked::Capability,
             Kind::Other(_) => Asked::Other,
         }
+    }
+
+    /// The type of its message.
+    pub(super) const fn kind(&self) -> &str {
+        match &self.kind {
+            Kind::Call => CALL,
+            Kind::Other(kind) => kind,
+        }
+    }
+
+    /// The token of its message's id.
+    pub(super) fn message_id(&self) -> &str {
+        self.message.as_ref().map_or("null", WireId::token)
     }
 }
 
@@ -190,165 +200,21 @@ fn failure(raw: &RawValue) -> Option<ErrorObject<'_>> {
     Some(ErrorObject { raw, code, message, data })
 }
 
-/// Writes one of our calls.
-pub(crate) fn request(
-    out: &mut Vec<u8>,
-    number: u32,
-    method: &str,
-    params: Params<'_>,
-    timeout: Option<Duration>,
-    stamp: u64,
-) {
-    let (params, id) = (params.raw(), &*quoted(number));
-    if is_type(method) {
-        return envelope(out, method, Some(id), stamp, |out| object(params, out));
-    }
-    envelope(out, CALL, Some(id), stamp, |out| {
-        out.extend_from_slice(br#"{"capability":"#);
-        encode::string(method, out);
-        if let Some(params) = params {
-            out.extend_from_slice(br#","params":"#);
-            encode::raw(params, out);
-        }
-        out.extend_from_slice(br#","options":{"callId":"#);
-        out.extend_from_slice(id.as_bytes());
-        if let Some(timeout) = timeout {
-            out.extend_from_slice(br#","timeout":"#);
-            encode::decimal(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX), out);
-        }
-        out.extend_from_slice(br#","progressToken":"#);
-        out.extend_from_slice(id.as_bytes());
-        out.extend_from_slice(b"}}");
-    });
-}
-
-/// Writes a notification. Only progress has an id, as the protocol wants it: that of its token.
-pub(crate) fn notification(out: &mut Vec<u8>, method: &str, params: Params<'_>, stamp: u64) {
-    let params = params.raw();
+/// The id that a notification has: only progress has one, as the protocol wants it, that of its token.
+pub(super) fn progress_id<'a>(method: &str, params: Option<&'a RawValue>) -> Option<&'a str> {
     let ([token], _) = optional(params.filter(|_| method == PROGRESS), ["progressToken"]);
-    envelope(out, method, token.map(RawValue::get), stamp, |out| object(params, out));
+    token.map(RawValue::get)
 }
 
-/// Writes the cancel of a call: a message of its own, with an id of its own.
-pub(crate) fn cancel(
-    out: &mut Vec<u8>,
-    number: u32,
-    method: &str,
-    payload: impl FnOnce(&mut Vec<u8>),
-    stamp: u64,
-) {
-    envelope(out, method, Some(&*quoted(number)), stamp, payload);
-}
-
-/// Writes the answer to the request with this id. That of a cancel is its payload as it is.
-pub(crate) fn response_to(
-    out: &mut Vec<u8>,
-    origin: &Origin,
-    id: &str,
-    answer: Answer<'_>,
-    stamp: u64,
-) {
-    let kind = match &origin.kind {
-        Kind::Call => CALL,
-        Kind::Other(kind) => kind,
-    };
-    let message = origin.message.as_ref().map_or("null", WireId::token);
-    let kind = alloc::format!("{kind}{RESULT}");
-    envelope(out, &kind, Some(message), stamp, |out| match answer {
-        Answer::Payload(write) => write(out),
-        Answer::Reply(Reply::Result(result)) if matches!(origin.kind, Kind::Other(_)) => {
-            object(Some(result), out);
-        }
-        Answer::Reply(reply) => {
-            out.push(b'{');
-            if matches!(origin.kind, Kind::Call) {
-                out.extend_from_slice(br#""callId":"#);
-                out.extend_from_slice(id.as_bytes());
-                out.push(b',');
-            }
-            outcome(out, reply);
-            out.push(b'}');
-        }
-    });
-}
-
-/// What an answer holds.
-pub(crate) enum Answer<'a> {
-    Reply(Reply<'a>),
-    Payload(&'a dyn Fn(&mut Vec<u8>)),
-}
-
-fn outcome(out: &mut Vec<u8>, reply: Reply<'_>) {
-    match reply {
-        Reply::Result(data) => {
-            out.extend_from_slice(br#""success":true,"data":"#);
-            encode::raw(data, out);
-        }
-        Reply::Cancelled | Reply::Error { code: code::REQUEST_CANCELLED, .. } => {
-            out.extend_from_slice(br#""success":false,"cancelled":true"#);
-        }
-        Reply::Error { code, message, data } => failed(out, code, message, data),
-        Reply::ErrorRaw(object) => match super::decode::error_object(object.get()) {
-            Some(error) if error.code == code::REQUEST_CANCELLED => outcome(out, Reply::Cancelled),
-            Some(error) => failed(out, error.code, &error.message, error.data),
-            // From a peer that speaks this envelope too.
-            None => {
-                out.extend_from_slice(br#""success":false,"error":"#);
-                encode::raw(object, out);
-            }
-        },
-    }
-}
-
-fn failed(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&RawValue>) {
+/// The string that an error code is in this envelope.
+pub(super) fn error_name(code: i64) -> &'static str {
     let name = Origin::CODES.iter().find(|&&(known, _)| known == code);
-    out.extend_from_slice(br#""success":false,"error":{"code":"#);
-    encode::string(name.map_or(Origin::FAILED, |&(_, name)| name), out);
-    out.extend_from_slice(br#","message":"#);
-    encode::string(message, out);
-    out.extend_from_slice(br#","retryable":false"#);
-    if let Some(data) = data {
-        out.extend_from_slice(br#","data":"#);
-        encode::raw(data, out);
-    }
-    out.push(b'}');
+    name.map_or(Origin::FAILED, |&(_, name)| name)
 }
 
-fn envelope(
-    out: &mut Vec<u8>,
-    kind: &str,
-    id: Option<&str>,
-    stamp: u64,
-    payload: impl FnOnce(&mut Vec<u8>),
-) {
-    out.extend_from_slice(br#"{"type":"#);
-    encode::string(kind, out);
-    if let Some(id) = id {
-        out.extend_from_slice(br#","id":"#);
-        out.extend_from_slice(id.as_bytes());
-    }
-    out.extend_from_slice(br#","timestamp":"#);
-    encode::decimal(stamp, out);
-    out.extend_from_slice(br#","payload":"#);
-    payload(out);
-    out.push(b'}');
-}
-
-fn object(params: Option<&RawValue>, out: &mut Vec<u8>) {
-    match params {
-        Some(params) => encode::raw(params, out),
-        None => out.extend_from_slice(b"{}"),
-    }
-}
-
-/// The token under which a call of ours asks for progress.
+/// The token under which a call of ours asks for progress: its id, a number written as a string.
 pub(crate) fn token(number: u32) -> WireId {
-    WireId::from_token(&quoted(number)).expect("a string is an id")
-}
-
-/// Our ids are numbers, written as the strings that this envelope has for ids.
-fn quoted(number: u32) -> String {
-    alloc::format!("\"{number}\"")
+    WireId::from_token(&alloc::format!("\"{number}\"")).expect("a string is an id")
 }
 
 /// Members of an object.

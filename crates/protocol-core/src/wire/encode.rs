@@ -1,160 +1,499 @@
-//! Messages, written straight into the outbox.
+//! Messages to be sent: what each one says, how long that is, and its bytes.
 //!
-//! No member is written that has nothing to say: some peers refuse `"params":null`.
+//! A message is described once, to a [`Sink`]. One sink counts bytes and the other keeps them, so the
+//! length that is checked before anything is written is always the length that is written.
+//!
+//! A member that has nothing to say is left out: some peers refuse `"params":null`.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use memchr::memchr2;
 use serde_json::value::RawValue;
 
-use super::scan;
-use crate::dialect::{Dialect, code};
+use super::abp::{self, Asked, Origin};
+use super::{decode, scan};
+use crate::dialect::{Envelope, code};
 use crate::event::{Params, Reply};
+use crate::machine::CancelReceipt;
+use crate::operations::OperationToken;
 
-pub(crate) fn request(out: &mut Vec<u8>, number: u32, method: &str, params: Params<'_>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    decimal(u64::from(number), out);
-    out.push(b',');
-    method_and_params(out, method, params);
+/// One message to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Draft<'a> {
+    /// A call of ours.
+    Request {
+        number: u32,
+        method: &'a str,
+        params: Params<'a>,
+        /// The peer is told of it where the envelope has a place for that.
+        timeout: Option<Duration>,
+    },
+    /// A notification.
+    Notification { method: &'a str, params: Params<'a> },
+    /// The answer to a request.
+    Response { to: To<'a>, reply: Reply<'a> },
+    /// A cancel that is a notification.
+    CancelNotification { method: &'a str, names: Names<'a> },
+    /// A cancel that is a request with a number of its own.
+    CancelRequest { number: u32, method: &'a str, names: Names<'a> },
+    /// The answer to a cancel of the peer's that is a request.
+    Acknowledgement { to: To<'a>, what: Acknowledged<'a> },
+    /// The answer that starts an operation: its token, under this member.
+    TokenResult { to: To<'a>, member: &'a str, token: OperationToken },
+    /// The notification that an operation was cancelled.
+    Told { method: &'a str, token: OperationToken, reason: &'a str },
 }
 
-pub(crate) fn notification(out: &mut Vec<u8>, method: &str, params: Params<'_>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
-    method_and_params(out, method, params);
+/// What is the same for every message of a connection at one time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) envelope: Envelope,
+    /// The message of the error that answers a cancelled request.
+    pub(crate) cancelled_message: &'a str,
+    /// The Unix time in milliseconds, for messages that hold one.
+    pub(crate) stamp: u64,
 }
 
-fn method_and_params(out: &mut Vec<u8>, method: &str, params: Params<'_>) {
-    out.extend_from_slice(br#""method":"#);
-    string(method, out);
-    if let Params::Raw(params) = params {
-        out.extend_from_slice(br#","params":"#);
-        raw(params, out);
-    }
-    out.push(b'}');
-}
-
-/// The cancel of a request: a notification whose params hold the id that `id` writes, and perhaps
-/// why, under the member that is for that.
-pub(crate) fn cancel(
-    out: &mut Vec<u8>,
-    method: &str,
-    id_member: &str,
-    id: impl FnOnce(&mut Vec<u8>),
-    reason: Option<(&str, &str)>,
-) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
-    string(method, out);
-    out.extend_from_slice(br#","params":"#);
-    cancel_params(out, id_member, id, reason);
-    out.push(b'}');
-}
-
-/// A cancel that is a request of its own.
-pub(crate) fn cancel_request(
-    out: &mut Vec<u8>,
-    number: u32,
-    method: &str,
-    params: impl FnOnce(&mut Vec<u8>),
-) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    decimal(u64::from(number), out);
-    out.extend_from_slice(br#","method":"#);
-    string(method, out);
-    out.extend_from_slice(br#","params":"#);
-    params(out);
-    out.push(b'}');
+/// The request that an answer is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct To<'a> {
+    /// The token of its id.
+    pub(crate) id: &'a str,
+    /// Where the answer goes in ABP's envelope, which says more than the id.
+    pub(crate) origin: Option<&'a Origin>,
 }
 
 /// The params of a cancel.
-pub(crate) fn cancel_params(
-    out: &mut Vec<u8>,
-    member: &str,
-    id: impl FnOnce(&mut Vec<u8>),
-    reason: Option<(&str, &str)>,
-) {
-    out.push(b'{');
-    string(member, out);
-    out.push(b':');
-    id(out);
-    if let Some((member, reason)) = reason {
-        out.push(b',');
-        string(member, out);
-        out.push(b':');
-        string(reason, out);
-    }
-    out.push(b'}');
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names<'a> {
+    /// The member that holds what is cancelled.
+    pub(crate) member: &'a str,
+    /// What is cancelled.
+    pub(crate) id: Id<'a>,
+    /// Why, and the member that holds it.
+    pub(crate) reason: Option<(&'a str, &'a str)>,
 }
 
-/// The answer to the request whose id is this token.
-pub(crate) fn response(out: &mut Vec<u8>, id: &str, reply: Reply<'_>, dialect: &Dialect) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    out.extend_from_slice(id.as_bytes());
-    match reply {
-        Reply::Result(result) => {
-            out.extend_from_slice(br#","result":"#);
-            raw(result, out);
+/// An id as it is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Id<'a> {
+    /// The number of a request of ours, in the form that the envelope has for ids.
+    Ours(u32),
+    /// A JSON token that is written as it is.
+    Token(&'a str),
+}
+
+/// What a cancel of the peer's is answered with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Acknowledged<'a> {
+    /// What became of the request whose id is `target`, a JSON token.
+    Request { member: &'a str, target: &'a str, receipt: CancelReceipt },
+    /// That an operation is cancelled.
+    Operation,
+}
+
+impl Draft<'_> {
+    /// The bytes that [`write`](Self::write) will append.
+    pub(crate) fn len(&self, context: &Context<'_>) -> usize {
+        let mut length = Length(0);
+        self.describe(context, &mut length);
+        length.0
+    }
+
+    /// Appends the message.
+    pub(crate) fn write(&self, context: &Context<'_>, out: &mut Vec<u8>) {
+        self.describe(context, out);
+    }
+
+    #[inline]
+    fn describe<S: Sink>(&self, context: &Context<'_>, out: &mut S) {
+        match *self {
+            Self::Request { number, method, params, timeout } => match context.envelope {
+                Envelope::Abp if Asked::by(method) == Asked::Capability => {
+                    context.capability(out, number, method, params.raw(), timeout);
+                }
+                _ => {
+                    let params = params.raw().map(|params| |out: &mut S| out.raw(params));
+                    context.asking(out, Some(Id::Ours(number)), method, params);
+                }
+            },
+            Self::Notification { method, params } => {
+                let params = params.raw();
+                let id = match context.envelope {
+                    Envelope::JsonRpc => None,
+                    Envelope::Abp => abp::progress_id(method, params).map(Id::Token),
+                };
+                let params = params.map(|params| |out: &mut S| out.raw(params));
+                context.asking(out, id, method, params);
+            }
+            Self::Response { to, reply } => context.response(out, to, reply),
+            Self::CancelNotification { method, names } => {
+                context.asking(out, None, method, Some(|out: &mut S| context.names(out, names)));
+            }
+            Self::CancelRequest { number, method, names } => {
+                let params = Some(|out: &mut S| context.names(out, names));
+                context.asking(out, Some(Id::Ours(number)), method, params);
+            }
+            Self::Acknowledgement { to, what } => {
+                context.result(out, to, |out| acknowledged(out, what));
+            }
+            Self::TokenResult { to, member, token } => context.result(out, to, |out| {
+                out.text(b"{");
+                out.string(member);
+                out.text(b":");
+                out.token(token);
+                out.text(b"}");
+            }),
+            Self::Told { method, token, reason } => {
+                let params = |out: &mut S| {
+                    out.text(br#"{"requestId":"#);
+                    out.token(token);
+                    out.text(br#","reason":"#);
+                    out.string(reason);
+                    out.text(br#","timestamp":"#);
+                    out.decimal(context.stamp);
+                    out.text(b"}");
+                };
+                context.asking(out, None, method, Some(params));
+            }
         }
-        Reply::Error { code, message, data } => error(out, code, message, data),
-        Reply::ErrorRaw(object) => {
-            out.extend_from_slice(br#","error":"#);
-            raw(object, out);
+    }
+}
+
+impl Context<'_> {
+    /// A request or a notification.
+    #[inline]
+    fn asking<S: Sink>(
+        &self,
+        out: &mut S,
+        id: Option<Id<'_>>,
+        method: &str,
+        params: Option<impl FnOnce(&mut S)>,
+    ) {
+        if self.envelope == Envelope::Abp {
+            return self.message(out, [method, ""], id, |out| match params {
+                Some(params) => params(out),
+                None => out.text(b"{}"),
+            });
         }
-        Reply::Cancelled => error(out, code::REQUEST_CANCELLED, dialect.cancelled_message, None),
+        out.text(br#"{"jsonrpc":"2.0","#);
+        if let Some(id) = id {
+            out.text(br#""id":"#);
+            self.id(out, id);
+            out.text(b",");
+        }
+        out.text(br#""method":"#);
+        out.string(method);
+        if let Some(params) = params {
+            out.text(br#","params":"#);
+            params(out);
+        }
+        out.text(b"}");
     }
-    out.push(b'}');
-}
 
-/// The notification that an operation was cancelled: its token, why, and the Unix time in
-/// milliseconds.
-pub(crate) fn told(
-    out: &mut Vec<u8>,
-    method: &str,
-    token: impl FnOnce(&mut Vec<u8>),
-    reason: &str,
-    stamp: u64,
-) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
-    string(method, out);
-    out.extend_from_slice(br#","params":{"requestId":"#);
-    token(out);
-    out.extend_from_slice(br#","reason":"#);
-    string(reason, out);
-    out.extend_from_slice(br#","timestamp":"#);
-    decimal(stamp, out);
-    out.extend_from_slice(b"}}");
-}
-
-/// A result that `write` writes.
-pub(crate) fn result(out: &mut Vec<u8>, id: &str, write: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    out.extend_from_slice(id.as_bytes());
-    out.extend_from_slice(br#","result":"#);
-    write(out);
-    out.push(b'}');
-}
-
-fn error(out: &mut Vec<u8>, code: i64, message: &str, data: Option<&RawValue>) {
-    out.extend_from_slice(br#","error":{"code":"#);
-    if code < 0 {
-        out.push(b'-');
+    /// An answer that holds a result.
+    fn result<S: Sink>(&self, out: &mut S, to: To<'_>, result: impl FnOnce(&mut S)) {
+        if let Some(origin) = to.origin {
+            return self.answer(out, origin, result);
+        }
+        out.text(br#"{"jsonrpc":"2.0","id":"#);
+        out.text(to.id.as_bytes());
+        out.text(br#","result":"#);
+        result(out);
+        out.text(b"}");
     }
-    decimal(code.unsigned_abs(), out);
-    out.extend_from_slice(br#","message":"#);
-    string(message, out);
-    if let Some(data) = data {
-        out.extend_from_slice(br#","data":"#);
-        raw(data, out);
+
+    #[inline]
+    fn response<S: Sink>(&self, out: &mut S, to: To<'_>, reply: Reply<'_>) {
+        let (code, message, data) = match (reply, to.origin) {
+            (_, Some(origin)) => return self.abp_response(out, to.id, origin, reply),
+            (Reply::Result(result), None) => {
+                return self.result(out, to, |out| out.raw(result));
+            }
+            (Reply::Error { code, message, data }, None) => (code, message, data),
+            (Reply::Cancelled, None) => (code::REQUEST_CANCELLED, self.cancelled_message, None),
+            (Reply::ErrorRaw(object), None) => {
+                out.text(br#"{"jsonrpc":"2.0","id":"#);
+                out.text(to.id.as_bytes());
+                out.text(br#","error":"#);
+                out.raw(object);
+                return out.text(b"}");
+            }
+        };
+        out.text(br#"{"jsonrpc":"2.0","id":"#);
+        out.text(to.id.as_bytes());
+        out.text(br#","error":{"code":"#);
+        if code < 0 {
+            out.text(b"-");
+        }
+        out.decimal(code.unsigned_abs());
+        out.text(br#","message":"#);
+        out.string(message);
+        out.data(data);
+        out.text(b"}}");
     }
-    out.push(b'}');
+
+    /// The params of a cancel.
+    fn names<S: Sink>(&self, out: &mut S, names: Names<'_>) {
+        out.text(b"{");
+        out.string(names.member);
+        out.text(b":");
+        self.id(out, names.id);
+        if let Some((member, reason)) = names.reason {
+            out.text(b",");
+            out.string(member);
+            out.text(b":");
+            out.string(reason);
+        }
+        out.text(b"}");
+    }
+
+    #[inline]
+    fn id<S: Sink>(&self, out: &mut S, id: Id<'_>) {
+        match (id, self.envelope) {
+            (Id::Token(token), _) => out.text(token.as_bytes()),
+            (Id::Ours(number), Envelope::JsonRpc) => out.decimal(number.into()),
+            (Id::Ours(number), Envelope::Abp) => {
+                out.text(b"\"");
+                out.decimal(number.into());
+                out.text(b"\"");
+            }
+        }
+    }
+
+    /// A message in ABP's envelope. Its type is in two parts.
+    fn message<S: Sink>(
+        &self,
+        out: &mut S,
+        [kind, suffix]: [&str; 2],
+        id: Option<Id<'_>>,
+        payload: impl FnOnce(&mut S),
+    ) {
+        out.text(br#"{"type":""#);
+        out.characters(kind);
+        out.text(suffix.as_bytes());
+        out.text(b"\"");
+        if let Some(id) = id {
+            out.text(br#","id":"#);
+            self.id(out, id);
+        }
+        out.text(br#","timestamp":"#);
+        out.decimal(self.stamp);
+        out.text(br#","payload":"#);
+        payload(out);
+        out.text(b"}");
+    }
+
+    /// ABP: the call of a capability.
+    #[cold]
+    fn capability<S: Sink>(
+        &self,
+        out: &mut S,
+        number: u32,
+        method: &str,
+        params: Option<&RawValue>,
+        timeout: Option<Duration>,
+    ) {
+        let id = Id::Ours(number);
+        self.message(out, [abp::CALL, ""], Some(id), |out| {
+            out.text(br#"{"capability":"#);
+            out.string(method);
+            if let Some(params) = params {
+                out.text(br#","params":"#);
+                out.raw(params);
+            }
+            out.text(br#","options":{"callId":"#);
+            self.id(out, id);
+            if let Some(timeout) = timeout {
+                out.text(br#","timeout":"#);
+                out.decimal(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+            }
+            out.text(br#","progressToken":"#);
+            self.id(out, id);
+            out.text(b"}}");
+        });
+    }
+
+    /// ABP: an answer with this payload.
+    fn answer<S: Sink>(&self, out: &mut S, origin: &Origin, payload: impl FnOnce(&mut S)) {
+        let id = Id::Token(origin.message_id());
+        self.message(out, [origin.kind(), abp::RESULT], Some(id), payload);
+    }
+
+    /// ABP: the answer to the request with this id.
+    #[cold]
+    fn abp_response<S: Sink>(&self, out: &mut S, id: &str, origin: &Origin, reply: Reply<'_>) {
+        self.answer(out, origin, |out| match (reply, origin.asked()) {
+            (Reply::Result(result), Asked::Other) => out.raw(result),
+            (reply, asked) => {
+                out.text(b"{");
+                if asked == Asked::Capability {
+                    out.text(br#""callId":"#);
+                    out.text(id.as_bytes());
+                    out.text(b",");
+                }
+                outcome(out, reply);
+                out.text(b"}");
+            }
+        });
+    }
 }
 
-/// Writes a JSON value as its owner wrote it, on one line. A line end in valid JSON can only be
-/// white space between tokens.
-pub(crate) fn raw(value: &RawValue, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.extend_from_slice(value.get().as_bytes());
-    if scan::has_control(value.get()) {
-        spaced(&mut out[start..]);
+/// ABP: the members of a payload that say how a request ended.
+fn outcome<S: Sink>(out: &mut S, reply: Reply<'_>) {
+    let parsed = match reply {
+        Reply::ErrorRaw(object) => decode::error_object(object.get()),
+        _ => None,
+    };
+    let (code, message, data) = match (reply, &parsed) {
+        (Reply::Result(data), _) => {
+            out.text(br#""success":true,"data":"#);
+            return out.raw(data);
+        }
+        (Reply::Cancelled, _) => (code::REQUEST_CANCELLED, "", None),
+        (Reply::Error { code, message, data }, _) => (code, message, data),
+        (Reply::ErrorRaw(_), Some(error)) => (error.code, &*error.message, error.data),
+        // It comes from a peer that speaks this envelope too.
+        (Reply::ErrorRaw(object), None) => {
+            out.text(br#""success":false,"error":"#);
+            return out.raw(object);
+        }
+    };
+    if code == code::REQUEST_CANCELLED {
+        return out.text(br#""success":false,"cancelled":true"#);
+    }
+    out.text(br#""success":false,"error":{"code":"#);
+    out.string(abp::error_name(code));
+    out.text(br#","message":"#);
+    out.string(message);
+    out.text(br#","retryable":false"#);
+    out.data(data);
+    out.text(b"}");
+}
+
+fn acknowledged<S: Sink>(out: &mut S, what: Acknowledged<'_>) {
+    let Acknowledged::Request { member, target, receipt } = what else {
+        return out.text(br#"{"status":"cancelled"}"#);
+    };
+    out.text(b"{");
+    out.string(member);
+    out.text(b":");
+    out.text(target.as_bytes());
+    out.text(match receipt {
+        CancelReceipt::Cancelled | CancelReceipt::CancelledBefore => br#","cancelled":true}"#,
+        CancelReceipt::Completed => {
+            br#","cancelled":false,"reason":"Operation already completed"}"#
+        }
+        CancelReceipt::NotFound => br#","cancelled":false,"reason":"Operation not found"}"#,
+        CancelReceipt::Ignored => br#","cancelled":false,"reason":"Operation can't be cancelled"}"#,
+    });
+}
+
+/// Takes the parts of a message, one after the other.
+trait Sink {
+    /// JSON as it is.
+    fn text(&mut self, json: &[u8]);
+
+    /// What stands between the quotes of a JSON string.
+    fn characters(&mut self, text: &str);
+
+    /// A value as its owner wrote it, but on one line.
+    fn raw(&mut self, value: &RawValue);
+
+    /// A number.
+    fn decimal(&mut self, number: u64);
+
+    /// A JSON string.
+    #[inline]
+    fn string(&mut self, text: &str) {
+        self.text(b"\"");
+        self.characters(text);
+        self.text(b"\"");
+    }
+
+    /// The token of an operation, as the string that it is on the wire.
+    fn token(&mut self, token: OperationToken) {
+        self.text(b"\"");
+        for byte in token.to_bytes() {
+            self.text(&hexadecimal(byte, b"0123456789ABCDEF"));
+        }
+        self.text(b"\"");
+    }
+
+    /// The member `data` of an error.
+    fn data(&mut self, data: Option<&RawValue>) {
+        if let Some(data) = data {
+            self.text(br#","data":"#);
+            self.raw(data);
+        }
+    }
+}
+
+/// Counts the bytes.
+struct Length(usize);
+
+impl Sink for Length {
+    #[inline]
+    fn text(&mut self, json: &[u8]) {
+        self.0 += json.len();
+    }
+
+    #[inline]
+    fn characters(&mut self, text: &str) {
+        self.0 += if scan::is_plain(text) { text.len() } else { escaped_len(text) };
+    }
+
+    #[inline]
+    fn raw(&mut self, value: &RawValue) {
+        self.0 += value.get().len();
+    }
+
+    #[inline]
+    fn decimal(&mut self, number: u64) {
+        self.0 += number.checked_ilog10().map_or(1, |log| log as usize + 1);
+    }
+}
+
+#[cold]
+fn escaped_len(text: &str) -> usize {
+    let len = |byte| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(len).sum()
+}
+
+/// Keeps the bytes.
+impl Sink for Vec<u8> {
+    #[inline]
+    fn text(&mut self, json: &[u8]) {
+        self.extend_from_slice(json);
+    }
+
+    #[inline]
+    fn characters(&mut self, text: &str) {
+        if scan::is_plain(text) {
+            self.extend_from_slice(text.as_bytes());
+        } else {
+            escaped(text, self);
+        }
+    }
+
+    /// A line end in valid JSON can only be white space between tokens.
+    #[inline]
+    fn raw(&mut self, value: &RawValue) {
+        let start = self.len();
+        self.extend_from_slice(value.get().as_bytes());
+        if scan::has_control(value.get()) {
+            spaced(&mut self[start..]);
+        }
+    }
+
+    #[inline]
+    fn decimal(&mut self, number: u64) {
+        decimal(number, self);
     }
 }
 
@@ -167,34 +506,25 @@ fn spaced(value: &mut [u8]) {
     }
 }
 
-/// Writes a JSON string.
-pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
-    out.reserve(text.len() + 2);
-    out.push(b'"');
-    if scan::is_plain(text) {
-        out.extend_from_slice(text.as_bytes());
-    } else {
-        escaped(text, out);
-    }
-    out.push(b'"');
-}
-
 #[cold]
 fn escaped(text: &str, out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     for byte in text.bytes() {
         match byte {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
             0..0x20 => {
                 out.extend_from_slice(b"\\u00");
-                out.push(HEX[usize::from(byte >> 4)]);
-                out.push(HEX[usize::from(byte & 15)]);
+                out.extend_from_slice(&hexadecimal(byte, b"0123456789abcdef"));
             }
             _ => out.push(byte),
         }
     }
 }
 
+fn hexadecimal(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
+    [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
+}
+
+/// Appends a number.
 pub(crate) fn decimal(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let mut first = digits.len();
@@ -210,41 +540,4 @@ pub(crate) fn decimal(mut number: u64, out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use alloc::string::String;
-
-    use super::*;
-
-    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
-        let mut out = Vec::new();
-        write(&mut out);
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn strings_are_escaped_as_json_asks() {
-        for text in ["", "plain", "a\"b\\c", "\u{0}\n\u{1f}é\u{2028}"] {
-            let json = written(|out| string(text, out));
-            assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
-        }
-    }
-
-    #[test]
-    fn numbers_are_decimal() {
-        for number in [0, 7, 10, u64::from(u32::MAX), u64::MAX] {
-            assert_eq!(written(|out| decimal(number, out)), alloc::format!("{number}"));
-        }
-        let min = written(|out| error(out, i64::MIN, "", None));
-        assert!(min.contains("-9223372036854775808"), "{min}");
-    }
-
-    #[test]
-    fn a_message_is_one_line() {
-        let params: &RawValue = serde_json::from_str("{\"a\":\r\n\n1}").unwrap();
-        let message = written(|out| request(out, 1, "m", Params::Raw(params)));
-        assert_eq!(
-            message,
-            "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"a\":   1}}"
-        );
-    }
-}
+mod tests;
