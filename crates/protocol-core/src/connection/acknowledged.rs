@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::batches::BatchKey;
 use super::inputs::DUPLICATE_ID;
 use super::received::EventQueue;
-use super::{Cargo, Connection, Delivery, context};
+use super::{Cargo, Connection, Delivery};
 use crate::config::Limits;
 use crate::dialect::{CancelRule, CancelTarget, code};
 use crate::error::Refusal;
@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::{self, Response};
-use crate::wire::encode::{Acknowledged, Draft, Id, Names, To};
+use crate::wire::encode::{Acknowledged, Context, Draft, Id, Names, To};
 
 /// A cancel of the peer's that waits for its acknowledgement, which it gets in the same step.
 pub(super) struct CancelRequest<'m> {
@@ -121,7 +121,8 @@ impl<O, I: Default> Connection<O, I> {
         events: &mut EventQueue<'m, O>,
     ) {
         let CancelRule::Request { target, .. } = self.config().dialect.cancel else { return };
-        let (limit, context) = (self.stage_limit(), context(self.machine.config(), self.now));
+        let (limit, context) =
+            (self.stage_limit(), Context { config: self.machine.config(), now: self.now });
         let to = To { id: request.id.token(), origin: request.origin.as_deref() };
         let draft = match (target, receipt) {
             (CancelTarget::Id { member }, _) => {

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::special::Special;
-use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session, context};
+use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Uncancellable};
@@ -21,7 +21,7 @@ use crate::slot::put;
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
 use crate::wire::decode;
-use crate::wire::encode::{Draft, Id, Names, To};
+use crate::wire::encode::{Context, Draft, Id, Names, To};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
@@ -213,7 +213,7 @@ impl<O, I: Default> Connection<O, I> {
             self.machine.respond(request).expect(UNANSWERED);
             return Ok(self.release_silently(request));
         }
-        let context = context(machine.config(), self.now);
+        let context = Context { config: machine.config(), now: self.now };
         let origin = self.specials.get(request.slot()).and_then(|it| it.origin.as_deref());
         let to = To { id: id.token(), origin };
         let staged = self.outbox.stage_draft(limit, &context, &Draft::Response { to, reply });
@@ -275,7 +275,7 @@ impl<O, I: Default> Connection<O, I> {
             CancelRule::Notification { method, id: member, reason: place }
                 if phase == RequestPhase::Running =>
             {
-                let context = context(machine.config(), self.now);
+                let context = Context { config: machine.config(), now: self.now };
                 let names = Names { member, id: Id::Token(id), reason: place.zip(reason) };
                 let draft = Draft::CancelNotification { method, names };
                 Some(self.outbox.stage_draft(limit, &context, &draft))
@@ -333,7 +333,8 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     pub(super) fn stage(&mut self, draft: &Draft<'_>) -> Result<Staged, Refusal> {
-        let (limit, context) = (self.stage_limit(), context(self.machine.config(), self.now));
+        let (limit, context) =
+            (self.stage_limit(), Context { config: self.machine.config(), now: self.now });
         self.outbox.stage_draft(limit, &context, draft).map_err(|full| self.promise_room(full))
     }
 

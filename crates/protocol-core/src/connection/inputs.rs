@@ -10,7 +10,7 @@ use super::batches::BatchKey;
 use super::commands::uncancellable;
 use super::received::{EventQueue, Received};
 use super::special::Special;
-use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session, context};
+use super::{Cargo, Connection, Delivery, Incoming, ServerEnds, Session};
 use crate::cause::{Cause, CloseReason};
 use crate::config::{Config, RawCancels};
 use crate::dialect::{AnswerRule, BatchRule, CancelRule, Envelope, Role, SessionRule, code};
@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{self, Asked, Origin};
 use crate::wire::decode::{self, Message, Response};
-use crate::wire::encode::{Draft, To};
+use crate::wire::encode::{Context, Draft, To};
 
 impl<O, I: Default> Connection<O, I> {
     /// Takes one whole message, without framing, and decides everything about it now: when this
@@ -497,7 +497,8 @@ impl<O, I: Default> Connection<O, I> {
         }
         let reply = Reply::Error { code, message, data: None };
         let token = id.as_ref().map_or("null", WireId::token);
-        let (limit, context) = (self.stage_limit(), context(self.machine.config(), self.now));
+        let (limit, context) =
+            (self.stage_limit(), Context { config: self.machine.config(), now: self.now });
         let to = To { id: token, origin };
         let staged = self.outbox.stage_draft(limit, &context, &Draft::Response { to, reply });
         let dropped = match (staged, batch) {

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::{CancelRule, Cancellers, Dialect, Role};
+use crate::dialect::{CancelRule, Cancellers, Role};
 use crate::event::{Event, Outcome, Transmit, TransmitKind};
 use crate::machine::{Action, CallId, Machine, RequestHandle, Settlement, TimerReason};
 use crate::operations::{OperationLimits, Operations};
@@ -451,7 +451,8 @@ impl<O, I: Default> Connection<O, I> {
     /// Writes a cancel. Cancels are taken above the limit, there being at most one a call; words are
     /// not (G8).
     fn stage_cancel(&mut self, mut draft: Draft<'_>) -> Staged {
-        let (limit, context) = (self.stage_limit(), context(self.machine.config(), self.now));
+        let (limit, context) =
+            (self.stage_limit(), Context { config: self.machine.config(), now: self.now });
         let staged = self.outbox.stage_draft(limit, &context, &draft).or_else(|_| {
             if let Draft::CancelNotification { names, .. } | Draft::CancelRequest { names, .. } =
                 &mut draft
@@ -502,18 +503,6 @@ fn operation_limits(config: &Config) -> OperationLimits {
     let mut limits = OperationLimits::default();
     limits.operations = config.limits.requests;
     limits
-}
-
-/// The Unix time in milliseconds.
-fn stamp(config: &Config, now: Timestamp) -> u64 {
-    let zero = config.unix_time_at_zero.as_millis();
-    u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(now.as_millis())
-}
-
-/// What messages are written with at a time.
-fn context(config: &Config, now: Timestamp) -> Context<'static> {
-    let Dialect { envelope, cancelled_message, .. } = config.dialect;
-    Context { envelope, cancelled_message, stamp: stamp(config, now) }
 }
 
 /// Takes what the peer answered out of the cargo, as far as the outcome says it.

@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use super::{Connection, context};
+use super::Connection;
 use crate::cause::Cause;
 use crate::dialect::{CancelRule, CancelTarget};
 use crate::error::Refusal;
@@ -11,7 +11,7 @@ use crate::machine::RequestHandle;
 use crate::operations::{
     CancelReason, Cleanup, OperationEvent, OperationToken, Operations, Urgency,
 };
-use crate::wire::encode::{Draft, To};
+use crate::wire::encode::{Context, Draft, To};
 
 impl<O, I: Default> Connection<O, I> {
     /// Answers a request with the token of an operation that goes on, made of 16 random bytes. From
@@ -111,7 +111,7 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return;
         }
-        let context = context(self.machine.config(), self.now);
+        let context = Context { config: self.machine.config(), now: self.now };
         let draft = Draft::Told { method: told, token, reason: &reason.to_string() };
         // At most one an operation, so it is taken above the limit (G8).
         let staged = self.outbox.stage_draft(usize::MAX, &context, &draft);

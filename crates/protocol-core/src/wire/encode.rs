@@ -13,10 +13,12 @@ use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
 use super::{decode, scan};
+use crate::config::Config;
 use crate::dialect::{Envelope, code};
 use crate::event::{Params, Reply};
 use crate::machine::CancelReceipt;
 use crate::operations::OperationToken;
+use crate::time::Timestamp;
 
 /// One message to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +50,8 @@ pub(crate) enum Draft<'a> {
 /// What is the same for every message of a connection at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
-    pub(crate) envelope: Envelope,
-    /// The message of the error that answers a cancelled request.
-    pub(crate) cancelled_message: &'a str,
-    /// The Unix time in milliseconds, for messages that hold one.
-    pub(crate) stamp: u64,
+    pub(crate) config: &'a Config,
+    pub(crate) now: Timestamp,
 }
 
 /// The request that an answer is for.
@@ -109,7 +108,7 @@ impl Draft<'_> {
     #[inline]
     fn describe<S: Sink>(&self, context: &Context<'_>, out: &mut S) {
         match *self {
-            Self::Request { number, method, params, timeout } => match context.envelope {
+            Self::Request { number, method, params, timeout } => match context.envelope() {
                 Envelope::Abp if Asked::by(method) == Asked::Capability => {
                     context.capability(out, number, method, params.raw(), timeout);
                 }
@@ -120,7 +119,7 @@ impl Draft<'_> {
             },
             Self::Notification { method, params } => {
                 let params = params.raw();
-                let id = match context.envelope {
+                let id = match context.envelope() {
                     Envelope::JsonRpc => None,
                     Envelope::Abp => abp::progress_id(method, params).map(Id::Token),
                 };
@@ -152,7 +151,7 @@ impl Draft<'_> {
                     out.text(br#","reason":"#);
                     out.string(reason);
                     out.text(br#","timestamp":"#);
-                    out.decimal(context.stamp);
+                    out.decimal(context.stamp());
                     out.text(b"}");
                 };
                 context.asking(out, None, method, Some(params));
@@ -162,6 +161,16 @@ impl Draft<'_> {
 }
 
 impl Context<'_> {
+    const fn envelope(&self) -> Envelope {
+        self.config.dialect.envelope
+    }
+
+    /// The Unix time in milliseconds.
+    fn stamp(&self) -> u64 {
+        let zero = self.config.unix_time_at_zero.as_millis();
+        u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(self.now.as_millis())
+    }
+
     /// A request or a notification.
     #[inline]
     fn asking<S: Sink>(
@@ -171,7 +180,7 @@ impl Context<'_> {
         method: &str,
         params: Option<impl FnOnce(&mut S)>,
     ) {
-        if self.envelope == Envelope::Abp {
+        if self.envelope() == Envelope::Abp {
             return self.message(out, [method, ""], id, |out| match params {
                 Some(params) => params(out),
                 None => out.text(b"{}"),
@@ -212,7 +221,9 @@ impl Context<'_> {
                 return self.result(out, to, |out| out.raw(result));
             }
             (Reply::Error { code, message, data }, None) => (code, message, data),
-            (Reply::Cancelled, None) => (code::REQUEST_CANCELLED, self.cancelled_message, None),
+            (Reply::Cancelled, None) => {
+                (code::REQUEST_CANCELLED, self.config.dialect.cancelled_message, None)
+            }
             (Reply::ErrorRaw(object), None) => {
                 out.text(br#"{"jsonrpc":"2.0","id":"#);
                 out.text(to.id.as_bytes());
@@ -251,7 +262,7 @@ impl Context<'_> {
 
     #[inline]
     fn id<S: Sink>(&self, out: &mut S, id: Id<'_>) {
-        match (id, self.envelope) {
+        match (id, self.envelope()) {
             (Id::Token(token), _) => out.text(token.as_bytes()),
             (Id::Ours(number), Envelope::JsonRpc) => out.decimal(number.into()),
             (Id::Ours(number), Envelope::Abp) => {
@@ -279,7 +290,7 @@ impl Context<'_> {
             self.id(out, id);
         }
         out.text(br#","timestamp":"#);
-        out.decimal(self.stamp);
+        out.decimal(self.stamp());
         out.text(br#","payload":"#);
         payload(out);
         out.text(b"}");

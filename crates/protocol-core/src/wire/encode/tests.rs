@@ -4,6 +4,7 @@ use alloc::{format, vec};
 
 use super::*;
 use crate::config::Limits;
+use crate::dialect::Dialect;
 use crate::id::WireId;
 use crate::wire::decode::{Incoming, Message, incoming};
 
@@ -25,14 +26,19 @@ fn raw(json: &str) -> &RawValue {
     serde_json::from_str(json).unwrap()
 }
 
-fn context(envelope: Envelope) -> Context<'static> {
-    Context { envelope, cancelled_message: "Request \"cancelled\"", stamp: 1_700_000_000_000 }
+fn config(envelope: Envelope) -> Config {
+    let mut config = Config::new(Dialect::ABP);
+    config.dialect.envelope = envelope;
+    config.dialect.cancelled_message = "Request \"cancelled\"";
+    config
 }
 
 fn written(draft: &Draft<'_>, envelope: Envelope) -> String {
     let mut out = vec![b'x'];
-    draft.write(&context(envelope), &mut out);
-    assert_eq!(out.len() - 1, draft.len(&context(envelope)), "{draft:?}");
+    let config = config(envelope);
+    let context = Context { config: &config, now: Timestamp::from_millis(1_234) };
+    draft.write(&context, &mut out);
+    assert_eq!(out.len() - 1, draft.len(&context), "{draft:?}");
     let text = String::from_utf8(out).unwrap();
     assert!(!text.contains(['\n', '\r']), "{text:?}");
     serde_json::from_str::<&RawValue>(&text[1..]).expect("it is JSON");
