@@ -9,10 +9,10 @@ use crate::dialect::{Dialect, Grace, Role};
 /// ```
 /// use protocol_core::{Config, Dialect};
 ///
-/// let mut config = Config::new(Dialect::LSP_3_17);
+/// let mut config = Config::server(Dialect::LSP_3_17);
 /// config.limits.requests = 256;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Config {
     /// The protocol to speak.
@@ -33,12 +33,22 @@ pub struct Config {
 }
 
 impl Config {
-    /// The dialect with every default.
+    /// The side that opened the connection, with every default.
     #[must_use]
-    pub const fn new(dialect: Dialect) -> Self {
+    pub const fn client(dialect: Dialect) -> Self {
+        Self::of(dialect, Role::Client)
+    }
+
+    /// The side that was connected to, with every default.
+    #[must_use]
+    pub const fn server(dialect: Dialect) -> Self {
+        Self::of(dialect, Role::Server)
+    }
+
+    const fn of(dialect: Dialect, role: Role) -> Self {
         Self {
             dialect,
-            role: Role::Client,
+            role,
             limits: Limits::DEFAULT,
             over_limit: OverLimit::Refuse,
             raw_cancels: RawCancels::Hidden,

@@ -59,8 +59,8 @@ pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown};
 pub use connection::{Connection, Received};
 pub use dialect::{
     AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Dialect, Envelope, Grace, MessageOrder, PartialResults, ProgressRule, Role,
-    SessionRule, Uncancellable, code,
+    ClosedStream, Dialect, Envelope, Exchange, Grace, List, MessageOrder, PartialResults,
+    ProgressRule, Revision, RevisionRule, Role, SessionRule, Text, Uncancellable, code,
 };
 pub use error::{Refusal, SendError};
 pub use event::{ErrorObject, Event, Outcome, Params, Reply, Transmit, TransmitKind};

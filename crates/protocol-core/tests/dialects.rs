@@ -19,7 +19,7 @@ fn host(dialect: Dialect, role: Role) -> Host {
 }
 
 fn with(dialect: Dialect, role: Role, change: impl FnOnce(&mut Config)) -> Host {
-    let mut config = Config::new(dialect);
+    let mut config = Config::client(dialect);
     config.role = role;
     change(&mut config);
     Host::new(config)
@@ -350,8 +350,7 @@ fn a_reason_leaves_with_its_cancel_also_when_the_call_settles_first() {
 #[test]
 fn g03_an_early_cancel_marks_its_request_before_it_is_delivered() {
     let dialect = Dialect::MCP_2025_06_18_HTTP;
-    let mut config = Config::new(dialect);
-    config.role = Role::Server;
+    let mut config = Config::server(dialect);
     let mut server: Connection<String, u32> = Connection::new(config);
     let now = Timestamp::ZERO;
     drop(server.receive(cancelled("\"a\"").as_bytes(), now));

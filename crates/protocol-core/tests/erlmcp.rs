@@ -15,14 +15,13 @@ use support::{Host, millis, raw, request, result};
 const TOKEN: &str = r#""0101010101010101010101010101010101""#;
 
 fn server(change: impl FnOnce(&mut Config)) -> Host {
-    let mut config = Config::new(Dialect::ERLMCP);
-    config.role = Role::Server;
+    let mut config = Config::server(Dialect::ERLMCP);
     change(&mut config);
     Host::new(config)
 }
 
 fn client(change: impl FnOnce(&mut Config)) -> Host {
-    let mut config = Config::new(Dialect::ERLMCP);
+    let mut config = Config::client(Dialect::ERLMCP);
     change(&mut config);
     Host::new(config)
 }

@@ -100,7 +100,7 @@ fn generated(random: &mut Random) -> [Config; 2] {
     dialect.before_start = any(random, &[BeforeStart::Delivered, BeforeStart::Skipped]);
     dialect.order = any(random, &[MessageOrder::Kept, MessageOrder::MayChange]);
     dialect.closed_stream = any(random, &CLOSED);
-    let mut config = limited(Config::new(dialect));
+    let mut config = limited(Config::client(dialect));
     config.over_limit = any(random, &[OverLimit::Refuse, OverLimit::Refuse, OverLimit::Close]);
     world::both_roles(config)
 }

@@ -59,7 +59,7 @@ fn messages() -> Vec<String> {
 
 #[test]
 fn g11_lines() {
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.message_bytes = 80;
     let stream = format!("\n \r\n{}\r\n\n", messages().join("\n"));
     let events = assert_same_in_any_pieces(config, stream.as_bytes());
@@ -78,7 +78,7 @@ fn g11_lines() {
 
 #[test]
 fn g11_content_length() {
-    let mut config = Config::new(Dialect::LSP_3_17);
+    let mut config = Config::client(Dialect::LSP_3_17);
     config.dialect.cancel = Dialect::ACP_V1.cancel;
     config.limits.message_bytes = 80;
     let block = |message: &String| {
@@ -92,7 +92,7 @@ fn g11_content_length() {
 #[test]
 fn g11_white_space_around_a_line_counts_towards_its_limit() {
     let message = request("7", "m");
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.message_bytes = message.len() + 2;
     for (line, fits) in [
         (format!("{message}\r\n"), true),
@@ -112,7 +112,7 @@ fn g11_white_space_around_a_line_counts_towards_its_limit() {
 
 #[test]
 fn g11_a_stream_that_breaks_breaks_at_the_same_place() {
-    let mut config = Config::new(Dialect::LSP_3_17);
+    let mut config = Config::client(Dialect::LSP_3_17);
     config.limits.header_bytes = 40;
     let good = request("7", "m");
     let good = format!("Content-Length: {}\r\n\r\n{good}", good.len());
@@ -140,7 +140,7 @@ fn g11_what_is_written_is_framed() {
         ),
         (Framing::Whole, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}"),
     ] {
-        let mut config = Config::new(Dialect::JSON_RPC);
+        let mut config = Config::client(Dialect::JSON_RPC);
         config.dialect.framing = framing;
         let mut stream: StreamConnection<()> = StreamConnection::new(config);
         let conn = stream.connection_mut();
@@ -154,7 +154,7 @@ fn g11_what_is_written_is_framed() {
 
 #[test]
 fn g11_whole_messages_need_no_framing() {
-    let mut config = Config::new(Dialect::JSON_RPC);
+    let mut config = Config::client(Dialect::JSON_RPC);
     config.dialect.framing = Framing::Whole;
     config.limits.message_bytes = 50;
     let mut stream: StreamConnection<String> = StreamConnection::new(config);

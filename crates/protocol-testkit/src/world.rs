@@ -55,7 +55,7 @@ pub const fn both_roles(config: Config) -> [Config; 2] {
 /// A configuration with limits so small that all of them are met.
 #[must_use]
 pub fn small(dialect: Dialect) -> Config {
-    let mut config = Config::new(dialect);
+    let mut config = Config::client(dialect);
     config.abandoned_grace = Duration::from_millis(40);
     config.limits.message_bytes = 650;
     config.limits.calls = 6;

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 /// What became of ten calls, in the order they settled, and the run's trace.
 fn ten_calls(dialect: Dialect, weather: Weather, seed: u64) -> (Vec<(u32, &'static str)>, u64) {
-    let mut pair: Pair<u32> = Pair::new(both_roles(Config::new(dialect)), weather, seed);
+    let mut pair: Pair<u32> = Pair::new(both_roles(Config::client(dialect)), weather, seed);
     for number in 1..=10 {
         let now = pair.now();
         let client = pair.connection_mut(Role::Client);

@@ -73,7 +73,7 @@ pub(crate) fn capabilities(dialect: Dialect) -> Value {
 
 /// One side of a connection.
 pub(crate) fn config(dialect: Dialect, role: Role) -> Config {
-    let mut config = Config::new(dialect);
+    let mut config = Config::client(dialect);
     config.role = role;
     config
 }

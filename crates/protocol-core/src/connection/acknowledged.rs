@@ -12,7 +12,7 @@ use super::inputs::DUPLICATE_ID;
 use super::received::EventQueue;
 use super::{Cargo, Connection, Delivery};
 use crate::config::Limits;
-use crate::dialect::{CancelRule, CancelTarget, Dialect, Envelope, code};
+use crate::dialect::{CancelRule, CancelTarget, Dialect, Envelope, Text, code};
 use crate::error::Refusal;
 use crate::event::{Reply, TransmitKind};
 use crate::id::WireId;
@@ -78,7 +78,7 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn take_cancel_request<'m>(
         &mut self,
         request: Delivery<'m>,
-        (target, reason): (CancelTarget, Option<&'static str>),
+        (target, reason): (CancelTarget, Option<Text>),
         batch: Option<BatchKey>,
         now: Timestamp,
         events: &mut EventQueue<'m, O>,
@@ -95,19 +95,19 @@ impl<O, I: Default> Connection<O, I> {
             return self.refuse(Some(id), None, error, violation, batch, events);
         }
         let named = decode::param(params, target.member());
-        let wanted = named.and_then(|named| match target {
+        let wanted = named.and_then(|named| match &target {
             CancelTarget::Id { .. } => self.readable(named.get()),
             CancelTarget::Operation { .. } => token_id(named),
         });
         let (Some(named), Some(wanted)) = (named, wanted) else {
-            let error = match (target, named) {
+            let error = match (&target, named) {
                 (CancelTarget::Operation { .. }, Some(_)) => OPERATION_NOT_FOUND,
                 _ => (code::INVALID_PARAMS, "Invalid params: the cancel names nothing"),
             };
             let origin = origin.as_deref();
             return self.refuse(Some(id), origin, error, Violation::MalformedCancel, batch, events);
         };
-        let reason = reason.and_then(|reason| decode::param(params, reason));
+        let reason = reason.and_then(|reason| decode::param(params, &reason));
         let reason = reason.and_then(decode::string);
         self.machine.receive_cancel(&wanted, now);
         let request = CancelRequest { id, origin, target: named.get(), batch };
@@ -121,7 +121,9 @@ impl<O, I: Default> Connection<O, I> {
         receipt: CancelReceipt,
         events: &mut EventQueue<'m, O>,
     ) {
-        let CancelRule::Request { target, .. } = self.config().dialect.cancel else { return };
+        let CancelRule::Request { target, .. } = &self.machine.config().dialect.cancel else {
+            return;
+        };
         let (limit, stamp) = (self.stage_limit(), self.stamp());
         let config = self.machine.config();
         let id = request.id.token();
@@ -163,7 +165,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Sends the cancel of a call of ours, as a request; or remembers that it is to be sent as soon as
     /// the token of the operation is known.
     pub(super) fn send_cancel_of_call(&mut self, call: CallId, why: Option<&str>) {
-        let CancelRule::Request { target, .. } = self.config().dialect.cancel else { return };
+        let CancelRule::Request { target, .. } = &self.config().dialect.cancel else { return };
         let number = call.number();
         let waiting = self.machine.call_phase(call).map(|_| call);
         match target {
@@ -194,7 +196,7 @@ impl<O, I: Default> Connection<O, I> {
         name: impl Fn(&mut Vec<u8>),
     ) -> Ticket {
         let (number, limit) = (self.machine.next_number(), self.stage_limit());
-        let dialect = self.config().dialect;
+        let dialect = self.config().dialect.clone();
         let stamp = self.stamp();
         let write = |out: &mut Vec<u8>, why| write_cancel(out, &dialect, number, &name, why, stamp);
         let staged = self.outbox.stage(limit, |out| write(out, why));
@@ -207,7 +209,7 @@ impl<O, I: Default> Connection<O, I> {
     /// (G4).
     pub(super) fn send_cancel_for_host(&mut self, id: &WireId) -> Result<(), Refusal> {
         let number = self.machine.next_number();
-        let (dialect, stamp) = (self.config().dialect, self.stamp());
+        let (dialect, stamp) = (self.config().dialect.clone(), self.stamp());
         let name = |out: &mut Vec<u8>| out.extend_from_slice(id.token().as_bytes());
         let staged = self.stage(|out| write_cancel(out, &dialect, number, name, None, stamp))?;
         self.outbox.commit(staged, TransmitKind::Cancel);
@@ -260,7 +262,7 @@ impl<O, I: Default> Connection<O, I> {
         if asked.is_some_and(is_other) {
             return Routed::Answer(None, kind);
         }
-        let CancelRule::Request { target, .. } = self.config().dialect.cancel else {
+        let CancelRule::Request { target, .. } = self.config().dialect.cancel.clone() else {
             return Routed::Answer(Some(number), kind);
         };
         if let Some(awaiting) = self.our_cancels.unacknowledged.remove(&number) {
@@ -274,7 +276,7 @@ impl<O, I: Default> Connection<O, I> {
             CancelTarget::Id { .. } => Routed::Answer(Some(number), kind),
             CancelTarget::Operation { token, .. } => match answer {
                 Ok(Response::Result(result)) => {
-                    self.take_token(number, decode::param(Some(*result), token))
+                    self.take_token(number, decode::param(Some(*result), &token))
                 }
                 _ => self.take_token(number, None),
             }
@@ -319,9 +321,10 @@ fn write_cancel(
     why: Option<&str>,
     stamp: u64,
 ) {
-    let CancelRule::Request { method, target, reason } = dialect.cancel else { return };
-    let params =
-        |out: &mut Vec<u8>| encode::cancel_params(out, target.member(), name, reason.zip(why));
+    let CancelRule::Request { method, target, reason } = &dialect.cancel else { return };
+    let params = |out: &mut Vec<u8>| {
+        encode::cancel_params(out, target.member(), name, reason.as_deref().zip(why))
+    };
     match dialect.envelope {
         Envelope::JsonRpc => encode::cancel_request(out, number, method, params),
         Envelope::Abp => abp::cancel(out, number, method, params, stamp),

@@ -10,7 +10,7 @@ use super::special::Special;
 use super::{Cargo, Connection, Incoming, Outgoing, ServerEnds, Session, stamp, write_reply};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Uncancellable};
+use crate::dialect::{CancelRule, Dialect, Envelope, Role, SessionRule, Text, Uncancellable};
 use crate::error::{Refusal, SendError};
 use crate::event::{Params, Reply, TransmitKind};
 use crate::id::WireId;
@@ -73,7 +73,7 @@ impl<O, I: Default> Connection<O, I> {
             self.machine.refuse_cancels_of(call, why);
         }
         if options.idle_timeout.is_some() {
-            let rules = self.config().dialect.progress;
+            let rules = &self.machine.config().dialect.progress;
             self.progress.watch(rules, call, params, usize::MAX);
             if envelope == Envelope::Abp {
                 // Each call of a capability asks for progress under its own id.
@@ -120,7 +120,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Whether a notification is progress of nothing but cancelled requests, in a dialect that wants
     /// silence of them.
     fn withholds(&self, method: &str, params: Option<&RawValue>) -> bool {
-        let rules = self.config().dialect.progress;
+        let rules = &self.config().dialect.progress;
         let phase = |owner| self.machine.request_phase(owner);
         let mut owners = self.withheld.owners_of(rules, method, params).peekable();
         match owners.peek() {
@@ -168,7 +168,7 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Refusal::NoCancel`], [`Refusal::Uncancellable`], [`Refusal::Closed`],
     /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn send_cancel_request(&mut self, id: &WireId) -> Result<(), Refusal> {
-        let rule = self.config().dialect.cancel;
+        let rule = self.config().dialect.cancel.clone();
         if let CancelRule::Local | CancelRule::ClosedStream = rule {
             return Err(Refusal::NoCancel);
         }
@@ -187,7 +187,7 @@ impl<O, I: Default> Connection<O, I> {
         let CancelRule::Notification { method, id: member, .. } = rule else {
             return self.send_cancel_for_host(id);
         };
-        let staged = self.stage(|out| encode::cancel(out, method, member, token, None))?;
+        let staged = self.stage(|out| encode::cancel(out, &method, &member, token, None))?;
         // Behind all others: its request may still be waiting (G4).
         self.outbox.commit(staged, TransmitKind::Cancel);
         Ok(())
@@ -280,13 +280,13 @@ impl<O, I: Default> Connection<O, I> {
         }
         let (machine, limit) = (&self.machine, self.stage_limit());
         let id = machine.request_id(request).expect("it has a phase").token();
-        let staged = match machine.config().dialect.cancel {
+        let staged = match &machine.config().dialect.cancel {
             CancelRule::Local | CancelRule::Request { .. } => return Err(Refusal::NoCancel),
             CancelRule::Notification { method, id: member, reason: place }
                 if phase == RequestPhase::Running =>
             {
                 let id = |out: &mut Vec<u8>| out.extend_from_slice(id.as_bytes());
-                let reason = place.zip(reason);
+                let reason = place.as_deref().zip(reason);
                 Some(
                     self.outbox.stage(limit, |out| encode::cancel(out, method, member, id, reason)),
                 )
@@ -382,11 +382,11 @@ pub(super) fn uncancellable(
     let is_no_operation = dialect.has_operations() && dialect.starts_operation(method).is_none();
     // In the envelope that has call ids, only calls of capabilities have one.
     let is_nameless = dialect.envelope == Envelope::Abp && asked == Asked::Other;
-    if is_no_operation || is_nameless || methods.contains(&method) {
+    if is_no_operation || is_nameless || methods.iter().any(|it| it == method) {
         return Some(CancelRefusal::Method);
     }
     let is_held =
-        |member: &&str| decode::param(params, member).is_some_and(|value| value.get() != "null");
+        |member: &Text| decode::param(params, member).is_some_and(|value| value.get() != "null");
     let held = members.iter().any(is_held);
     held.then_some(CancelRefusal::Params)
 }
@@ -394,7 +394,7 @@ pub(super) fn uncancellable(
 impl SessionRule {
     /// What a request of this method makes of the session, once it has a result.
     #[inline]
-    pub(super) fn after(self, method: &str) -> Session {
+    pub(super) fn after(&self, method: &str) -> Session {
         match self {
             Self::Opened { by } if by == method => Session::Open,
             Self::Opened { .. } | Self::NotNeeded => Session::Missing,

@@ -189,9 +189,10 @@ impl<O, I: Default> Connection<O, I> {
             return self.refuse_uninitialized(&request, batch, events);
         }
         let dialect = &self.config().dialect;
-        let (ids, batches, overload_code) = (dialect.ids, dialect.batches, dialect.overload_code);
-        if let CancelRule::Request { method, target, reason } = dialect.cancel {
-            if method == request.method {
+        let (ids, overload_code) = (dialect.ids, dialect.overload_code);
+        if let CancelRule::Request { method, target, reason } = &dialect.cancel {
+            if *method == request.method {
+                let (target, reason) = (target.clone(), reason.clone());
                 return self.take_cancel_request(request, (target, reason), batch, now, events);
             }
         }
@@ -201,8 +202,8 @@ impl<O, I: Default> Connection<O, I> {
             let (id, problem) = (Some(request.id), EnvelopeProblem::Id);
             return self.refuse_invalid(id, origin.as_deref(), problem, batch, events);
         };
-        if let (Some(_), BatchRule::Accepted { except }) = (batch, batches) {
-            if except.contains(&&*request.method) {
+        if let (Some(_), BatchRule::Accepted { except }) = (batch, &self.config().dialect.batches) {
+            if except.iter().any(|it| *it == request.method) {
                 let problem = EnvelopeProblem::InBatch;
                 return self.refuse_invalid(Some(request.id), None, problem, batch, events);
             }
@@ -219,7 +220,7 @@ impl<O, I: Default> Connection<O, I> {
                     self.machine.take_cancels_of(handle, PeerCancels::Ignored);
                 }
                 if self.config().dialect.answer == AnswerRule::SilentWithProgress {
-                    let rules = self.config().dialect.progress;
+                    let rules = &self.machine.config().dialect.progress;
                     let longest = self.config().limits.id_bytes;
                     self.withheld.watch(rules, handle, params, longest);
                 }
@@ -227,7 +228,7 @@ impl<O, I: Default> Connection<O, I> {
                     batch,
                     declares: self.negotiation.client_declares(method, params),
                     origin,
-                    starts: self.config().dialect.starts_operation(method),
+                    starts: self.config().dialect.starts_operation(method).cloned(),
                     operation: None,
                 };
                 self.specials.put(handle.slot(), special);
@@ -274,9 +275,9 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
         events: &mut EventQueue<'m, O>,
     ) {
-        match self.config().dialect.cancel {
+        match self.config().dialect.cancel.clone() {
             CancelRule::Notification { method: cancel, id, reason } if cancel == method => {
-                self.take_cancel(params, (id, reason), now, events);
+                self.take_cancel(params, (&id, reason.as_deref()), now, events);
                 if self.config().raw_cancels == RawCancels::Shown {
                     self.tell(events, || Event::Notification { method, params });
                 }
@@ -287,7 +288,7 @@ impl<O, I: Default> Connection<O, I> {
                 self.report(Violation::InvalidNotification { problem }, None, events);
             }
             _ => {
-                let rules = self.config().dialect.progress;
+                let rules = &self.machine.config().dialect.progress;
                 for call in self.progress.owners_of(rules, &method, params) {
                     self.machine.progress(call, now);
                 }
@@ -444,8 +445,8 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Whether there is no session, and no request of this method opens one.
     fn lacks_session(&self, method: &str) -> bool {
-        let rule = self.config().dialect.session;
-        rule != SessionRule::NotNeeded
+        let rule = &self.config().dialect.session;
+        *rule != SessionRule::NotNeeded
             && self.session == Session::Missing
             && rule.after(method) == Session::Missing
     }

@@ -61,7 +61,7 @@ use special::Specials;
 /// use protocol_core::{Config, Connection, Dialect, Event, Params, Timestamp};
 ///
 /// let now = Timestamp::ZERO;
-/// let mut client: Connection<&str> = Connection::new(Config::new(Dialect::ACP_V1));
+/// let mut client: Connection<&str> = Connection::new(Config::client(Dialect::ACP_V1));
 /// let call = client.call("slow", Params::Absent, "my data", Default::default(), now)?;
 ///
 /// let mut wire = Vec::new();
@@ -139,9 +139,9 @@ impl ServerEnds {
     /// none of those.
     #[inline]
     fn of(config: &Config, caller: Role, method: &str) -> Self {
-        match config.dialect.cancellers {
+        match &config.dialect.cancellers {
             Cancellers::Client { server_ends }
-                if caller == Role::Client && server_ends.contains(&method) =>
+                if caller == Role::Client && server_ends.iter().any(|it| it == method) =>
             {
                 Self::Yes
             }
@@ -182,6 +182,8 @@ impl<O, I: Default> Connection<O, I> {
     /// A connection with nothing in flight.
     #[must_use]
     pub fn new(config: Config) -> Self {
+        let negotiation = Negotiation::new(config.dialect.capability.clone());
+        let operations = Operations::new(operation_limits(&config));
         Self {
             machine: Machine::new(config),
             outbox: Outbox::default(),
@@ -191,10 +193,10 @@ impl<O, I: Default> Connection<O, I> {
             batches: Batches::default(),
             progress: ProgressTokens::new(),
             withheld: ProgressTokens::new(),
-            negotiation: Negotiation::new(config.dialect.capability),
+            negotiation,
             session: Session::Missing,
             our_cancels: OurCancels::default(),
-            operations: Operations::new(operation_limits(&config)),
+            operations,
             now: Timestamp::ZERO,
             events: EventQueue::new(),
             wanted: None,
@@ -423,12 +425,13 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     fn send_cancel(&mut self, call: CallId, number: u32, why: Option<&str>) {
-        let CancelRule::Notification { method, id, reason } = self.config().dialect.cancel else {
+        let CancelRule::Notification { method, id, reason } = self.config().dialect.cancel.clone()
+        else {
             return self.send_cancel_of_call(call, why);
         };
         let write = |out: &mut Vec<u8>, why| {
             let number = |out: &mut _| encode::decimal(u64::from(number), out);
-            encode::cancel(out, method, id, number, reason.zip(why));
+            encode::cancel(out, &method, &id, number, reason.as_deref().zip(why));
         };
         let limit = self.stage_limit();
         let staged = self.outbox.stage(limit, |out| write(out, why));

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::batches::BatchKey;
-use crate::dialect::{CapabilityRule, Role};
+use crate::dialect::{CapabilityRule, Role, Text};
 use crate::machine::{CancelRefusal, Machine, PeerCancels};
 use crate::outbox::Ticket;
 use crate::wire::decode;
@@ -44,7 +44,7 @@ impl Negotiation {
         method: &str,
         params: Option<&RawValue>,
     ) -> Option<Declared> {
-        match self.rule {
+        match &self.rule {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
                 Some(declared(params, client))
             }
@@ -59,7 +59,7 @@ impl Negotiation {
         client: Declared,
         result: &RawValue,
     ) -> Option<Conclusion> {
-        let CapabilityRule::Declared { server, .. } = self.rule else { return None };
+        let CapabilityRule::Declared { server, .. } = &self.rule else { return None };
         let server = declared(Some(result), server);
         Some(match role {
             Role::Client => Conclusion { ours: client, peers: server },
@@ -107,7 +107,7 @@ impl Conclusion {
     }
 }
 
-fn declared(value: Option<&RawValue>, path: &[&str]) -> Declared {
+fn declared(value: Option<&RawValue>, path: &[Text]) -> Declared {
     match decode::path(value, path).map(RawValue::get) {
         Some("true") => Declared::Yes,
         _ => Declared::No,

@@ -33,9 +33,9 @@ impl<O, I: Default> Connection<O, I> {
             return Err(Refusal::AlreadyAnswered);
         }
         let special = self.specials.get(request.slot()).ok_or(Refusal::NoOperation)?;
-        let method = special.starts.ok_or(Refusal::NoOperation)?;
+        let method = special.starts.clone().ok_or(Refusal::NoOperation)?;
         let CancelRule::Request { target: CancelTarget::Operation { token: member, .. }, .. } =
-            self.config().dialect.cancel
+            self.config().dialect.cancel.clone()
         else {
             return Err(Refusal::NoOperation);
         };
@@ -48,14 +48,14 @@ impl<O, I: Default> Connection<O, I> {
         let id = self.machine.request_id(request).expect("it has a phase").clone();
         let staged = self.stage(|out| {
             encode::result(out, id.token(), |out| {
-                encode::cancel_params(out, member, |out| token.write_json(out), None);
+                encode::cancel_params(out, &member, |out| token.write_json(out), None);
             });
         })?;
         if let Err(refusal) = self.machine.begin_operation(request, token.wire_id()) {
             self.outbox.discard(staged);
             return Err(refusal);
         }
-        let kind = self.operations.kind(method, Cleanup::NotNeeded);
+        let kind = self.operations.kind(&method, Cleanup::NotNeeded);
         let operation = self.operations.register(kind, entropy, request, self.now);
         if let Some(special) = self.specials.get_mut(request.slot()) {
             special.operation = operation.ok();
@@ -107,7 +107,7 @@ impl<O, I: Default> Connection<O, I> {
 
     fn send_told(&mut self, token: OperationToken, reason: &CancelReason) {
         let CancelRule::Request { target: CancelTarget::Operation { told, .. }, .. } =
-            self.config().dialect.cancel
+            self.config().dialect.cancel.clone()
         else {
             return;
         };
@@ -117,7 +117,7 @@ impl<O, I: Default> Connection<O, I> {
         let stamp = self.stamp();
         // At most one an operation, so it is taken above the limit (G8).
         let staged = self.outbox.stage(usize::MAX, |out| {
-            encode::told(out, told, |out| token.write_json(out), &reason.to_string(), stamp);
+            encode::told(out, &told, |out| token.write_json(out), &reason.to_string(), stamp);
         });
         let staged = staged.expect("no limit was given");
         self.outbox.commit(staged, TransmitKind::Notification);

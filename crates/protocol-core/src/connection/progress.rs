@@ -37,7 +37,7 @@ impl<K: Copy + Ord> ProgressTokens<K> {
         params: Option<&RawValue>,
         longest: usize,
     ) {
-        for path in rules.iter().flat_map(|rule| rule.tokens_of_call) {
+        for path in rules.iter().flat_map(|rule| rule.tokens_of_call.iter()) {
             if let Some(token) = token(params, path).filter(|token| token.token().len() <= longest)
             {
                 self.add(owner, token);
@@ -102,7 +102,7 @@ impl<K: Copy + Ord> ProgressTokens<K> {
         rules: &[ProgressRule],
         method: &str,
         params: Option<&RawValue>,
-    ) -> impl Iterator<Item = K> {
+    ) -> impl Iterator<Item = K> + use<'_, K> {
         let is_watching = !self.by_token.is_empty();
         let token = if is_watching { token_in(rules, method, params) } else { None };
         token.and_then(|token| self.by_token.get(&token)).into_iter().flatten().copied()
@@ -112,9 +112,9 @@ impl<K: Copy + Ord> ProgressTokens<K> {
 /// The token of a notification that is progress.
 fn token_in(rules: &[ProgressRule], method: &str, params: Option<&RawValue>) -> Option<WireId> {
     let rule = rules.iter().find(|rule| rule.method == method)?;
-    token(params, &[rule.token])
+    token(params, &[&*rule.token])
 }
 
-fn token(params: Option<&RawValue>, path: &[&str]) -> Option<WireId> {
+fn token(params: Option<&RawValue>, path: &[impl AsRef<str>]) -> Option<WireId> {
     WireId::from_token(decode::path(params, path)?.get())
 }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::batches::BatchKey;
 use super::negotiation::Declared;
+use crate::dialect::Text;
 use crate::operations::OperationId;
 use crate::slot::put;
 use crate::wire::abp::Origin;
@@ -18,7 +19,7 @@ pub(super) struct Special {
     /// Where the answer goes, in an envelope that says more than the id.
     pub(super) origin: Option<Box<Origin>>,
     /// The type of the operation that it may start.
-    pub(super) starts: Option<&'static str>,
+    pub(super) starts: Option<Text>,
     /// The operation that it started, whose token was its answer.
     pub(super) operation: Option<OperationId>,
 }

@@ -1,12 +1,22 @@
 //! Dialects: protocol x revision x transport, as data. The [presets](Dialect::PRESETS) are in
-//! `presets.rs`.
+//! `presets.rs`; how two peers agree on a revision is in `revision.rs`.
 
 mod presets;
+mod revision;
 
+use alloc::borrow::Cow;
 use core::time::Duration;
 
 use crate::frame::Framing;
 use crate::id::IdRule;
+
+pub use self::revision::{Exchange, Revision, RevisionRule};
+
+/// A text of a dialect: a constant of a preset, or one that was read at run time.
+pub type Text = Cow<'static, str>;
+
+/// A list of a dialect, constant or read at run time.
+pub type List<T> = Cow<'static, [T]>;
 
 /// What one protocol asks of cancelling, as data.
 ///
@@ -17,14 +27,15 @@ use crate::id::IdRule;
 /// use protocol_core::{Dialect, CancelRule};
 ///
 /// let mut dialect = Dialect::ACP_V1;
-/// dialect.name = "house";
-/// dialect.cancel = CancelRule::Notification { method: "$/stop", id: "id", reason: None };
+/// dialect.name = "house".into();
+/// dialect.cancel =
+///     CancelRule::Notification { method: "$/stop".into(), id: "id".into(), reason: None };
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Dialect {
     /// The name on the command line.
-    pub name: &'static str,
+    pub name: Text,
     /// How messages are told apart in a stream of bytes.
     pub framing: Framing,
     /// What one message looks like.
@@ -36,7 +47,7 @@ pub struct Dialect {
     /// Whether a cancelled request is answered.
     pub answer: AnswerRule,
     /// The message beside code -32800 in the answer of a cancelled request.
-    pub cancelled_message: &'static str,
+    pub cancelled_message: Text,
     /// What a caller does after it cancelled, unless the call says otherwise (G12).
     pub grace: Grace,
     /// Whether a cancelled request may be answered with the part of its result that is there.
@@ -44,7 +55,7 @@ pub struct Dialect {
     /// What to do with a JSON array of messages.
     pub batches: BatchRule,
     /// Which notifications are progress of which call, and so reset its idle timeout.
-    pub progress: &'static [ProgressRule],
+    pub progress: List<ProgressRule>,
     /// The code that refuses a request over a limit, or while shutting down.
     pub overload_code: i64,
     /// What can't be cancelled on the wire.
@@ -61,30 +72,32 @@ pub struct Dialect {
     pub order: MessageOrder,
     /// What the end of input means.
     pub closed_stream: ClosedStream,
+    /// Whether the peers agree on a revision of the protocol while they speak.
+    pub revisions: RevisionRule,
 }
 
 /// How a cancel looks on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CancelRule {
     /// The dialect has none: a cancelled call settles locally, at once.
     Local,
     /// A notification whose params name the request.
     Notification {
         /// Its method.
-        method: &'static str,
+        method: Text,
         /// The member of its params that holds the request's id.
-        id: &'static str,
+        id: Text,
         /// The member of its params that may say why, in words.
-        reason: Option<&'static str>,
+        reason: Option<Text>,
     },
     /// A request of its own, which the other side answers: the cancel is acknowledged.
     Request {
         /// Its method.
-        method: &'static str,
+        method: Text,
         /// What its params name.
         target: CancelTarget,
         /// The member of its params that may say why, in words.
-        reason: Option<&'static str>,
+        reason: Option<Text>,
     },
     /// The host closes the stream that the response was to come on; no message is sent. A
     /// cancelled call settles locally, at once.
@@ -102,27 +115,27 @@ pub enum Envelope {
 }
 
 /// What the params of a cancel that is a request name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CancelTarget {
     /// The request to cancel, by its id. Acknowledged by `{<member>, cancelled, reason?}`.
     Id {
         /// The member of the params that holds the id.
-        member: &'static str,
+        member: Text,
     },
     /// An operation that outlives its answered request. Acknowledged by `{"status":"cancelled"}` or
     /// error [`code::OPERATION_NOT_FOUND`].
     Operation {
         /// The methods of the requests that start one, and are answered with its token at once.
-        starts: &'static [&'static str],
+        starts: List<Text>,
         /// The member that holds the token, in that answer and in the cancel.
-        token: &'static str,
+        token: Text,
         /// The method of the notification that tells the client of every cancelled operation.
-        told: &'static str,
+        told: Text,
     },
 }
 
 /// Whether there is a session that has to be opened first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SessionRule {
     /// There is none, or it is the host's business.
     NotNeeded,
@@ -130,7 +143,7 @@ pub enum SessionRule {
     /// [`code::SERVER_NOT_INITIALIZED`].
     Opened {
         /// The method of that request.
-        by: &'static str,
+        by: Text,
     },
 }
 
@@ -145,21 +158,21 @@ pub enum BeforeStart {
 }
 
 /// What can't be cancelled on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uncancellable {
     /// Requests of these methods.
-    pub methods: &'static [&'static str],
+    pub methods: List<Text>,
     /// Requests whose params hold one of these members.
-    pub params: &'static [&'static str],
+    pub params: List<Text>,
 }
 
 impl Uncancellable {
     /// Everything can be cancelled.
-    pub const NOTHING: Self = Self { methods: &[], params: &[] };
+    pub const NOTHING: Self = Self { methods: Cow::Borrowed(&[]), params: Cow::Borrowed(&[]) };
 }
 
 /// Who may cancel requests of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Cancellers {
     /// Both sides.
     Both,
@@ -167,7 +180,7 @@ pub enum Cancellers {
     /// cancel names one of those.
     Client {
         /// The methods of the calls that the server may end.
-        server_ends: &'static [&'static str],
+        server_ends: List<Text>,
     },
 }
 
@@ -182,7 +195,7 @@ pub enum Role {
 }
 
 /// How a side says that it can be asked to cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CapabilityRule {
     /// It need not say so.
     NotNeeded,
@@ -190,11 +203,11 @@ pub enum CapabilityRule {
     /// that nothing can be cancelled.
     Declared {
         /// The method of that request.
-        exchange: &'static str,
+        exchange: Text,
         /// The path of the client's `true` in the params.
-        client: &'static [&'static str],
+        client: List<Text>,
         /// The path of the server's `true` in the result.
-        server: &'static [&'static str],
+        server: List<Text>,
     },
 }
 
@@ -230,7 +243,7 @@ impl Dialect {
     #[must_use]
     pub fn tells_of_cancels(&self, method: &str) -> bool {
         matches!(
-            self.cancel,
+            &self.cancel,
             CancelRule::Request { target: CancelTarget::Operation { told, .. }, .. } if told == method
         )
     }
@@ -238,10 +251,10 @@ impl Dialect {
     /// The type of the operation that a request of this method starts, if it starts one.
     #[must_use]
     #[inline]
-    pub fn starts_operation(&self, method: &str) -> Option<&'static str> {
-        match self.cancel {
+    pub fn starts_operation(&self, method: &str) -> Option<&Text> {
+        match &self.cancel {
             CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } => {
-                starts.iter().copied().find(|start| *start == method)
+                starts.iter().find(|start| *start == method)
             }
             _ => None,
         }
@@ -250,7 +263,7 @@ impl Dialect {
 
 impl CancelTarget {
     /// The member of a cancel's params that names what to cancel.
-    pub(crate) const fn member(self) -> &'static str {
+    pub(crate) fn member(&self) -> &str {
         match self {
             Self::Id { member } | Self::Operation { token: member, .. } => member,
         }
@@ -260,7 +273,7 @@ impl CancelTarget {
 impl CancelRule {
     /// Whether messages of this method are cancels.
     #[must_use]
-    pub fn is(self, method: &str) -> bool {
+    pub fn is(&self, method: &str) -> bool {
         match self {
             Self::Notification { method: cancel, .. } | Self::Request { method: cancel, .. } => {
                 cancel == method
@@ -300,27 +313,27 @@ pub enum PartialResults {
 }
 
 /// What to do with a JSON array of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BatchRule {
     /// Every member is taken, and their answers leave together in one array. A request of one of
     /// these methods is refused there.
     Accepted {
         /// The methods.
-        except: &'static [&'static str],
+        except: List<Text>,
     },
     /// The whole array is answered with one -32600, id null.
     Refused,
 }
 
 /// Which notification is progress of which calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProgressRule {
     /// The notification's method.
-    pub method: &'static str,
+    pub method: Text,
     /// The member of its params that holds the token.
-    pub token: &'static str,
+    pub token: Text,
     /// The paths in a call's own params that lead to its tokens.
-    pub tokens_of_call: &'static [&'static [&'static str]],
+    pub tokens_of_call: List<List<Text>>,
 }
 
 /// The error codes of JSON-RPC and of its cancelling dialects.

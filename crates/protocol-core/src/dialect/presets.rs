@@ -1,30 +1,52 @@
 //! The dialects that are spoken today. `docs/dialects.md` names the rule behind each value.
 
+use alloc::borrow::Cow::Borrowed;
+use core::mem;
 use core::time::Duration;
 
 use super::{
     AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Dialect, Envelope, Grace, MessageOrder, PartialResults, ProgressRule,
-    SessionRule, Uncancellable, code,
+    ClosedStream, Dialect, Envelope, Exchange, Grace, MessageOrder, PartialResults, ProgressRule,
+    Revision, RevisionRule, SessionRule, Uncancellable, code,
 };
 use crate::frame::Framing;
 use crate::id::IdRule;
+
+/// A preset that is another with some fields changed, written as Rust writes it for values that need no
+/// destructor: a constant can't drop what it replaces.
+macro_rules! preset {
+    (Self { $($field:ident: $value:expr,)* ..$base:expr }) => {{
+        let mut preset: Self = $base;
+        $(put(&mut preset.$field, $value);)*
+        preset
+    }};
+}
+
+/// Forgets the old value, which is a constant of a preset and owns no memory.
+const fn put<T>(place: &mut T, value: T) {
+    mem::forget(mem::replace(place, value));
+}
+
+/// A list of texts.
+macro_rules! list {
+    ($($text:expr),*) => { Borrowed(&[$(Borrowed($text)),*]) };
+}
 
 impl Dialect {
     /// Plain JSON-RPC 2.0, one message a line. It has no cancel on the wire: cancelling settles
     /// locally, and a late answer is recognised.
     pub const JSON_RPC: Self = Self {
-        name: "jsonrpc",
+        name: Borrowed("jsonrpc"),
         framing: Framing::Newline,
         envelope: Envelope::JsonRpc,
         ids: IdRule::NumberOrString,
         cancel: CancelRule::Local,
         answer: AnswerRule::Answered,
-        cancelled_message: "Request cancelled",
+        cancelled_message: Borrowed("Request cancelled"),
         grace: Grace::Settle(Duration::ZERO),
         partial_results: PartialResults::Allowed,
-        batches: BatchRule::Accepted { except: &[] },
-        progress: &[],
+        batches: BatchRule::Accepted { except: list![] },
+        progress: Borrowed(&[]),
         overload_code: code::INTERNAL_ERROR,
         uncancellable: Uncancellable::NOTHING,
         cancellers: Cancellers::Both,
@@ -33,206 +55,231 @@ impl Dialect {
         before_start: BeforeStart::Delivered,
         order: MessageOrder::Kept,
         closed_stream: ClosedStream::PeerGone,
+        revisions: RevisionRule::Fixed,
     };
 
     /// Agent Client Protocol, version 1: `$/cancel_request {requestId}`, always answered.
-    pub const ACP_V1: Self = Self {
-        name: "acp",
+    pub const ACP_V1: Self = preset!(Self {
+        name: Borrowed("acp"),
         ids: IdRule::IntegerStringOrNull,
         cancel: CancelRule::Notification {
-            method: "$/cancel_request",
-            id: "requestId",
+            method: Borrowed("$/cancel_request"),
+            id: Borrowed("requestId"),
             reason: None,
         },
         grace: Grace::Await,
         batches: BatchRule::Refused,
-        progress: &[ProgressRule {
-            method: "session/update",
-            token: "sessionId",
-            tokens_of_call: &[&["sessionId"]],
-        }],
+        progress: Borrowed(&[ProgressRule {
+            method: Borrowed("session/update"),
+            token: Borrowed("sessionId"),
+            tokens_of_call: Borrowed(&[list!["sessionId"]]),
+        }]),
         overload_code: code::REQUEST_CANCELLED,
         ..Self::JSON_RPC
-    };
+    });
 
     /// Agent Client Protocol, version 2: as version 1, with ids that are never null.
-    pub const ACP_V2: Self = Self { name: "acp-v2", ids: IdRule::IntegerOrString, ..Self::ACP_V1 };
+    pub const ACP_V2: Self =
+        preset!(Self { name: Borrowed("acp-v2"), ids: IdRule::IntegerOrString, ..Self::ACP_V1 });
 
     /// The first draft of cancelling in the Agent Client Protocol: `$/cancelRequest {id}`, only
     /// towards a side that declared it, never for `initialize`.
-    pub const ACP_DRAFT: Self = Self {
-        name: "acp-draft",
+    pub const ACP_DRAFT: Self = preset!(Self {
+        name: Borrowed("acp-draft"),
         ids: IdRule::IntegerOrString,
-        cancel: CancelRule::Notification { method: "$/cancelRequest", id: "id", reason: None },
-        cancelled_message: "Cancelled",
-        uncancellable: Uncancellable { methods: &["initialize"], params: &[] },
+        cancel: CancelRule::Notification {
+            method: Borrowed("$/cancelRequest"),
+            id: Borrowed("id"),
+            reason: None
+        },
+        cancelled_message: Borrowed("Cancelled"),
+        uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
         capability: CapabilityRule::Declared {
-            exchange: "initialize",
-            client: &["clientCapabilities", "cancellation", "request"],
-            server: &["agentCapabilities", "cancellation", "request"],
+            exchange: Borrowed("initialize"),
+            client: list!["clientCapabilities", "cancellation", "request"],
+            server: list!["agentCapabilities", "cancellation", "request"],
         },
         ..Self::ACP_V1
-    };
+    });
 
     /// Language Server Protocol 3.17: `$/cancelRequest {id}`, always answered.
-    pub const LSP_3_17: Self = Self {
-        name: "lsp",
+    pub const LSP_3_17: Self = preset!(Self {
+        name: Borrowed("lsp"),
         framing: Framing::ContentLength,
         ids: IdRule::Int32OrString,
-        cancel: CancelRule::Notification { method: "$/cancelRequest", id: "id", reason: None },
+        cancel: CancelRule::Notification {
+            method: Borrowed("$/cancelRequest"),
+            id: Borrowed("id"),
+            reason: None
+        },
         grace: Grace::Await,
         batches: BatchRule::Refused,
-        progress: &[ProgressRule {
-            method: "$/progress",
-            token: "token",
-            tokens_of_call: &[&["workDoneToken"], &["partialResultToken"]],
-        }],
+        progress: Borrowed(&[ProgressRule {
+            method: Borrowed("$/progress"),
+            token: Borrowed("token"),
+            tokens_of_call: Borrowed(&[list!["workDoneToken"], list!["partialResultToken"]]),
+        }]),
         overload_code: code::REQUEST_FAILED,
         ..Self::JSON_RPC
-    };
+    });
 
     /// Model Context Protocol 2024-11-05 on stdio: `notifications/cancelled {requestId, reason?}`,
     /// never answered.
-    pub const MCP_2024_11_05: Self = Self {
-        name: "mcp-2024-11-05",
+    pub const MCP_2024_11_05: Self = preset!(Self {
+        name: Borrowed("mcp-2024-11-05"),
         ids: IdRule::IntegerOrString,
         cancel: CancelRule::Notification {
-            method: "notifications/cancelled",
-            id: "requestId",
-            reason: Some("reason"),
+            method: Borrowed("notifications/cancelled"),
+            id: Borrowed("requestId"),
+            reason: Some(Borrowed("reason")),
         },
         answer: AnswerRule::Silent,
         partial_results: PartialResults::Refused,
         batches: BatchRule::Refused,
-        progress: &[ProgressRule {
-            method: "notifications/progress",
-            token: "progressToken",
-            tokens_of_call: &[&["_meta", "progressToken"]],
-        }],
-        uncancellable: Uncancellable { methods: &["initialize"], params: &[] },
+        progress: Borrowed(&[ProgressRule {
+            method: Borrowed("notifications/progress"),
+            token: Borrowed("progressToken"),
+            tokens_of_call: Borrowed(&[list!["_meta", "progressToken"]]),
+        }]),
+        uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
         ..Self::JSON_RPC
-    };
+    });
 
     /// MCP 2025-03-26 on stdio: takes batches, but `initialize` may not be in one.
-    pub const MCP_2025_03_26: Self = Self {
-        name: "mcp-2025-03-26",
-        batches: BatchRule::Accepted { except: &["initialize"] },
+    pub const MCP_2025_03_26: Self = preset!(Self {
+        name: Borrowed("mcp-2025-03-26"),
+        batches: BatchRule::Accepted { except: list!["initialize"] },
         ..Self::MCP_2024_11_05
-    };
+    });
 
     /// MCP 2025-06-18 on stdio: without batches again.
-    pub const MCP_2025_06_18: Self = Self { name: "mcp-2025-06-18", ..Self::MCP_2024_11_05 };
+    pub const MCP_2025_06_18: Self =
+        preset!(Self { name: Borrowed("mcp-2025-06-18"), ..Self::MCP_2024_11_05 });
 
     /// MCP 2025-11-25 on stdio: task-augmented requests are cancelled by `tasks/cancel`.
-    pub const MCP_2025_11_25: Self = Self {
-        name: "mcp-2025-11-25",
-        uncancellable: Uncancellable { methods: &["initialize"], params: &["task"] },
+    pub const MCP_2025_11_25: Self = preset!(Self {
+        name: Borrowed("mcp-2025-11-25"),
+        uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
         ..Self::MCP_2024_11_05
-    };
+    });
 
     /// MCP 2026-07-28 on stdio: only the client cancels, and nothing further is sent for a cancelled
     /// request.
-    pub const MCP_2026_07_28: Self = Self {
-        name: "mcp-2026-07-28",
+    pub const MCP_2026_07_28: Self = preset!(Self {
+        name: Borrowed("mcp-2026-07-28"),
         answer: AnswerRule::SilentWithProgress,
-        uncancellable: Uncancellable { methods: &[], params: &["task"] },
-        cancellers: Cancellers::Client { server_ends: &["subscriptions/listen"] },
+        uncancellable: Uncancellable { methods: list![], params: list!["task"] },
+        cancellers: Cancellers::Client { server_ends: list!["subscriptions/listen"] },
         ..Self::MCP_2024_11_05
-    };
+    });
 
-    /// The newest MCP on stdio.
-    pub const MCP: Self = Self { name: "mcp", ..Self::MCP_2026_07_28 };
+    /// MCP on stdio, in the revision that the peers agree on; until then, the newest.
+    pub const MCP: Self = preset!(Self {
+        name: Borrowed("mcp"),
+        uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
+        revisions: RevisionRule::Negotiated {
+            exchanges: Borrowed(MCP_EXCHANGES),
+            revisions: Borrowed(MCP_REVISIONS),
+        },
+        ..Self::MCP_2026_07_28
+    });
 
     /// MCP 2024-11-05 over HTTP.
     pub const MCP_2024_11_05_HTTP: Self =
-        Self { name: "mcp-2024-11-05-http", ..Self::MCP_2024_11_05.over_http() };
+        preset!(Self { name: Borrowed("mcp-2024-11-05-http"), ..Self::MCP_2024_11_05.over_http() });
 
     /// MCP 2025-03-26 over Streamable HTTP.
     pub const MCP_2025_03_26_HTTP: Self =
-        Self { name: "mcp-2025-03-26-http", ..Self::MCP_2025_03_26.over_http() };
+        preset!(Self { name: Borrowed("mcp-2025-03-26-http"), ..Self::MCP_2025_03_26.over_http() });
 
     /// MCP 2025-06-18 over Streamable HTTP.
     pub const MCP_2025_06_18_HTTP: Self =
-        Self { name: "mcp-2025-06-18-http", ..Self::MCP_2025_06_18.over_http() };
+        preset!(Self { name: Borrowed("mcp-2025-06-18-http"), ..Self::MCP_2025_06_18.over_http() });
 
     /// MCP 2025-11-25 over Streamable HTTP.
     pub const MCP_2025_11_25_HTTP: Self =
-        Self { name: "mcp-2025-11-25-http", ..Self::MCP_2025_11_25.over_http() };
+        preset!(Self { name: Borrowed("mcp-2025-11-25-http"), ..Self::MCP_2025_11_25.over_http() });
 
     /// MCP 2026-07-28 over Streamable HTTP, where closing the response's stream is the cancel.
-    pub const MCP_2026_07_28_HTTP: Self = Self {
-        name: "mcp-2026-07-28-http",
+    pub const MCP_2026_07_28_HTTP: Self = preset!(Self {
+        name: Borrowed("mcp-2026-07-28-http"),
         cancel: CancelRule::ClosedStream,
         closed_stream: ClosedStream::Cancel,
         ..Self::MCP_2026_07_28.over_http()
-    };
+    });
 
-    /// The newest MCP over Streamable HTTP.
-    pub const MCP_HTTP: Self = Self { name: "mcp-http", ..Self::MCP_2026_07_28_HTTP };
+    /// MCP over Streamable HTTP, in the revision that the peers agree on; until then, the newest.
+    pub const MCP_HTTP: Self = preset!(Self {
+        name: Borrowed("mcp-http"),
+        uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
+        revisions: RevisionRule::Negotiated {
+            exchanges: Borrowed(MCP_EXCHANGES),
+            revisions: Borrowed(MCP_HTTP_REVISIONS),
+        },
+        ..Self::MCP_2026_07_28_HTTP
+    });
 
     /// App-Browser Protocol: an envelope of its own, `capabilities/cancel {callId, reason?}`
     /// acknowledged, and the cancelled call answered too.
-    pub const ABP: Self = Self {
-        name: "abp",
+    pub const ABP: Self = preset!(Self {
+        name: Borrowed("abp"),
         framing: Framing::Whole,
         envelope: Envelope::Abp,
         ids: IdRule::IntegerOrString,
         cancel: CancelRule::Request {
-            method: "capabilities/cancel",
-            target: CancelTarget::Id { member: "callId" },
-            reason: Some("reason"),
+            method: Borrowed("capabilities/cancel"),
+            target: CancelTarget::Id { member: Borrowed("callId") },
+            reason: Some(Borrowed("reason")),
         },
-        cancelled_message: "Cancelled",
+        cancelled_message: Borrowed("Cancelled"),
         grace: Grace::Await,
         partial_results: PartialResults::Refused,
         batches: BatchRule::Refused,
-        progress: &[ProgressRule {
-            method: "capabilities/progress",
-            token: "progressToken",
-            tokens_of_call: &[],
-        }],
+        progress: Borrowed(&[ProgressRule {
+            method: Borrowed("capabilities/progress"),
+            token: Borrowed("progressToken"),
+            tokens_of_call: Borrowed(&[]),
+        }]),
         overload_code: code::REQUEST_FAILED,
-        uncancellable: Uncancellable { methods: &["initialize"], params: &[] },
-        cancellers: Cancellers::Client { server_ends: &[] },
-        session: SessionRule::Opened { by: "initialize" },
+        uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
+        cancellers: Cancellers::Client { server_ends: list![] },
+        session: SessionRule::Opened { by: Borrowed("initialize") },
         before_start: BeforeStart::Skipped,
         ..Self::JSON_RPC
-    };
+    });
 
     /// erlmcp: `tool/call` is answered with a token at once, and `cancel {cancellationToken}` cancels
     /// the operation that goes on.
-    pub const ERLMCP: Self = Self {
-        name: "erlmcp",
+    pub const ERLMCP: Self = preset!(Self {
+        name: Borrowed("erlmcp"),
         ids: IdRule::IntegerOrString,
         cancel: CancelRule::Request {
-            method: "cancel",
+            method: Borrowed("cancel"),
             target: CancelTarget::Operation {
-                starts: &["tool/call"],
-                token: "cancellationToken",
-                told: "notifications/cancelled",
+                starts: list!["tool/call"],
+                token: Borrowed("cancellationToken"),
+                told: Borrowed("notifications/cancelled"),
             },
             reason: None,
         },
         grace: Grace::Await,
         batches: BatchRule::Refused,
         overload_code: code::REQUEST_FAILED,
-        cancellers: Cancellers::Client { server_ends: &[] },
+        cancellers: Cancellers::Client { server_ends: list![] },
         ..Self::JSON_RPC
-    };
+    });
 
     /// What Streamable HTTP changes: each message is whole, messages may overtake each other, and a
     /// closed stream is no cancel.
-    const fn over_http(self) -> Self {
-        Self {
-            framing: Framing::Whole,
-            order: MessageOrder::MayChange,
-            closed_stream: ClosedStream::NoCancel,
-            ..self
-        }
+    const fn over_http(mut self) -> Self {
+        self.framing = Framing::Whole;
+        self.order = MessageOrder::MayChange;
+        self.closed_stream = ClosedStream::NoCancel;
+        self
     }
 
     /// Every preset, in the order `--help` lists them.
-    pub const PRESETS: [Self; 19] = [
+    pub const PRESETS: &'static [Self] = &[
         Self::JSON_RPC,
         Self::ACP_V1,
         Self::ACP_V2,
@@ -262,15 +309,38 @@ impl Dialect {
         if self.tells_of_cancels(method) {
             return false;
         }
-        let is_notification = |rule| matches!(rule, CancelRule::Notification { .. });
-        let mut others = Self::PRESETS.iter().map(|preset| preset.cancel);
+        let is_such =
+            |rule: &CancelRule| matches!(rule, CancelRule::Notification { .. }) && rule.is(method);
         self.cancel.is(method) && !self.has_operations()
-            || others.any(|rule| is_notification(rule) && rule.is(method))
+            || Self::PRESETS.iter().any(|preset| is_such(&preset.cancel))
     }
 
     /// The preset of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::PRESETS.into_iter().find(|dialect| dialect.name == name)
+        Self::PRESETS.iter().find(|dialect| dialect.name == name).cloned()
     }
 }
+
+/// How the peers of MCP agree on a revision: the server names the one that it chose, or all that it
+/// speaks.
+const MCP_EXCHANGES: &[Exchange] = &[
+    Exchange { method: Borrowed("initialize"), member: Borrowed("protocolVersion") },
+    Exchange { method: Borrowed("server/discover"), member: Borrowed("supportedVersions") },
+];
+
+const MCP_REVISIONS: &[Revision] = &[
+    Revision { version: Borrowed("2026-07-28"), dialect: Dialect::MCP_2026_07_28 },
+    Revision { version: Borrowed("2025-11-25"), dialect: Dialect::MCP_2025_11_25 },
+    Revision { version: Borrowed("2025-06-18"), dialect: Dialect::MCP_2025_06_18 },
+    Revision { version: Borrowed("2025-03-26"), dialect: Dialect::MCP_2025_03_26 },
+    Revision { version: Borrowed("2024-11-05"), dialect: Dialect::MCP_2024_11_05 },
+];
+
+const MCP_HTTP_REVISIONS: &[Revision] = &[
+    Revision { version: Borrowed("2026-07-28"), dialect: Dialect::MCP_2026_07_28_HTTP },
+    Revision { version: Borrowed("2025-11-25"), dialect: Dialect::MCP_2025_11_25_HTTP },
+    Revision { version: Borrowed("2025-06-18"), dialect: Dialect::MCP_2025_06_18_HTTP },
+    Revision { version: Borrowed("2025-03-26"), dialect: Dialect::MCP_2025_03_26_HTTP },
+    Revision { version: Borrowed("2024-11-05"), dialect: Dialect::MCP_2024_11_05_HTTP },
+];

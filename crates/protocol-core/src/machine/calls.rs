@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn g12_a_number_that_is_issued_anew_is_no_longer_abandoned() {
-        let mut machine = Machine::new(Config::new(Dialect::ACP_V1));
+        let mut machine = Machine::new(Config::client(Dialect::ACP_V1));
         let options = CallOptions::default().grace(Grace::Settle(Duration::ZERO));
         let first = machine.call(&options, Timestamp::ZERO).unwrap();
         while machine.poll_action().is_some() {}

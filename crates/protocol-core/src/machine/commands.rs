@@ -234,7 +234,7 @@ impl Machine {
             RequestStep::Withhold | RequestStep::Nothing | RequestStep::MarkCancelled => {}
         }
         if let CancelRule::Request { target: CancelTarget::Id { .. }, .. } =
-            self.config.dialect.cancel
+            &self.config.dialect.cancel
         {
             let receipt = match entry.phase {
                 RequestPhase::Cancelled => CancelReceipt::CancelledBefore,

@@ -88,7 +88,7 @@ impl Machine {
     /// cancels are requests.
     pub fn receive_cancel(&mut self, id: &WireId, now: Timestamp) {
         let receipt = self.take_cancel(id, now);
-        if let CancelRule::Request { .. } = self.config.dialect.cancel {
+        if let CancelRule::Request { .. } = &self.config.dialect.cancel {
             self.actions.push_back(Action::SendAcknowledgement { receipt });
         }
     }

@@ -97,7 +97,6 @@ impl Machine {
     pub fn new(config: Config) -> Self {
         let exchange_is_needed = config.dialect.capability != CapabilityRule::NotNeeded;
         Self {
-            config,
             early: RecentIds::new(),
             finished: RecentIds::new(),
             undeclared: exchange_is_needed.then_some(CancelRefusal::BeforeExchange),
@@ -109,6 +108,7 @@ impl Machine {
             timers: Timers::default(),
             abandoned: Abandoned::new(config.limits.abandoned_ids),
             actions: VecDeque::new(),
+            config,
         }
     }
 
@@ -251,7 +251,7 @@ impl Machine {
     /// Why no call can be cancelled on the wire, if none can.
     #[must_use]
     pub fn refusal(&self) -> Option<CancelRefusal> {
-        match (self.config.dialect.cancellers, self.config.role) {
+        match (&self.config.dialect.cancellers, self.config.role) {
             (Cancellers::Client { .. }, Role::Server) => Some(CancelRefusal::NotOurs),
             (Cancellers::Client { .. }, Role::Client) | (Cancellers::Both, _) => self.undeclared,
         }
@@ -265,7 +265,7 @@ impl Machine {
 
     /// Whether any of the peer's cancels is obeyed.
     fn peer_cancels(&self) -> PeerCancels {
-        match (self.config.dialect.cancellers, self.config.role) {
+        match (&self.config.dialect.cancellers, self.config.role) {
             (Cancellers::Client { .. }, Role::Client) => PeerCancels::Ignored,
             (Cancellers::Client { .. }, Role::Server) | (Cancellers::Both, _) => self.cancels,
         }
@@ -283,7 +283,7 @@ impl Machine {
         let settlement =
             if cause.is_timer() { Settlement::TimedOut } else { Settlement::Cancelled };
         self.record_ending(call, settlement, cause);
-        let input = match (self.config.dialect.cancel, grace) {
+        let input = match (&self.config.dialect.cancel, grace) {
             (CancelRule::Local | CancelRule::ClosedStream, _) => CallInput::Forget,
             (
                 CancelRule::Notification { .. } | CancelRule::Request { .. },

@@ -212,8 +212,11 @@ pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m 
 }
 
 /// Follows members of nested objects.
-pub(crate) fn path<'m>(value: Option<&'m RawValue>, path: &[&str]) -> Option<&'m RawValue> {
-    path.iter().try_fold(value?, |value, name| param(Some(value), name))
+pub(crate) fn path<'m>(
+    value: Option<&'m RawValue>,
+    path: &[impl AsRef<str>],
+) -> Option<&'m RawValue> {
+    path.iter().try_fold(value?, |value, name| param(Some(value), name.as_ref()))
 }
 
 /// The token of the only version there is.

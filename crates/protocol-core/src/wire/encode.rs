@@ -99,7 +99,7 @@ pub(crate) fn response(out: &mut Vec<u8>, id: &str, reply: Reply<'_>, dialect: &
             out.extend_from_slice(br#","error":"#);
             raw(object, out);
         }
-        Reply::Cancelled => error(out, code::REQUEST_CANCELLED, dialect.cancelled_message, None),
+        Reply::Cancelled => error(out, code::REQUEST_CANCELLED, &dialect.cancelled_message, None),
     }
     out.push(b'}');
 }

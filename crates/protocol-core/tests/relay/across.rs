@@ -7,9 +7,8 @@ use crate::bench::{Bench, cancel, error, request, result};
 
 /// A relay between a client that speaks `front` and a server that speaks `back`.
 fn between(front: Dialect, back: Dialect) -> Bench {
-    let mut near = Config::new(front);
-    near.role = Role::Server;
-    Bench::new(Side::Up, [near, Config::new(back)])
+    let mut near = Config::server(front);
+    Bench::new(Side::Up, [near, Config::client(back)])
 }
 
 const ACP: [Dialect; 2] = [Dialect::ACP_V1, Dialect::ACP_V2];

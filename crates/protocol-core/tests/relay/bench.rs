@@ -98,7 +98,7 @@ pub(crate) fn between(change: impl Fn(&mut Config), test: impl Fn(&mut Bench, Si
         for near_dialect in DIALECTS {
             for far_dialect in DIALECTS {
                 let configs = [near_dialect, far_dialect].map(|dialect| {
-                    let mut config = Config::new(dialect);
+                    let mut config = Config::client(dialect);
                     change(&mut config);
                     config
                 });

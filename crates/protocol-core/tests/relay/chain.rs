@@ -104,7 +104,7 @@ enum Sent {
 
 impl Chain {
     pub(crate) fn new(dialects: Vec<Dialect>, random: &mut Random) -> Self {
-        let config = |link: usize| Config::new(dialects[link]);
+        let config = |link: usize| Config::client(dialects[link]);
         let depth = dialects.len() - 1;
         let mut relays: Vec<Relay> =
             (0..depth).map(|n| Relay::new(config(n), config(n + 1))).collect();

@@ -258,7 +258,7 @@ impl Session {
 }
 
 fn config(args: &StepArgs) -> Config {
-    let mut config = Config::new(args.dialect);
+    let mut config = Config::client(args.dialect);
     config.role = match args.side {
         Side::Client => Role::Client,
         Side::Server => Role::Server,
