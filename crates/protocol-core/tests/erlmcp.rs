@@ -6,8 +6,7 @@ mod support;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Params, Refusal, Reply, RequestHandle, Role,
-    WireId,
+    CallOptions, Cause, Config, Connection, Dialect, Params, Refusal, Reply, RequestHandle, WireId,
 };
 use support::{Host, millis, raw, request, result};
 

@@ -73,7 +73,7 @@ fn b30_message_bytes_a_gigabyte_of_content_length_is_skipped_in_bounded_memory()
 
 #[test]
 fn g08_a_limit_may_be_as_large_as_a_number() {
-    for dialect in Dialect::PRESETS {
+    for dialect in Dialect::PRESETS.iter().cloned() {
         let mut config = Config::client(dialect);
         config.limits.message_bytes = usize::MAX;
         config.limits.header_bytes = usize::MAX;
@@ -96,7 +96,7 @@ fn b30_header_bytes_a_header_that_never_ends_ends_the_connection() {
     config.limits.header_bytes = 100;
     let fits = format!("Content-Length: 2\r\nX: {}\r\n\r\n[]", "y".repeat(74));
     assert_eq!(fits.len(), 102);
-    assert_eq!(feed(config, [fits.into_bytes()], 0), ["violation batch_refused"]);
+    assert_eq!(feed(config.clone(), [fits.into_bytes()], 0), ["violation batch_refused"]);
     let endless = b"X: y\r\n".repeat(1_000).into_iter().map(|byte| vec![byte]);
     let expected = ["violation header_too_long", "closed broken_framing"];
     assert_eq!(feed(config, endless, 99), expected);

@@ -35,13 +35,13 @@ fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
 }
 
 fn assert_same_in_any_pieces(config: Config, stream: &[u8]) -> Vec<String> {
-    let whole = read(config, std::iter::once(stream));
+    let whole = read(config.clone(), std::iter::once(stream));
     for size in 1..stream.len() {
-        assert_eq!(read(config, stream.chunks(size)), whole, "in pieces of {size}");
+        assert_eq!(read(config.clone(), stream.chunks(size)), whole, "in pieces of {size}");
     }
     for at in 0..stream.len() {
         let (head, tail) = stream.split_at(at);
-        assert_eq!(read(config, [head, tail].into_iter()), whole, "split at {at}");
+        assert_eq!(read(config.clone(), [head, tail].into_iter()), whole, "split at {at}");
     }
     whole.0
 }
@@ -104,7 +104,7 @@ fn g11_white_space_around_a_line_counts_towards_its_limit() {
         (format!("   {message}"), false),
         (format!("  {message}\r"), true),
     ] {
-        let events = assert_same_in_any_pieces(config, line.as_bytes());
+        let events = assert_same_in_any_pieces(config.clone(), line.as_bytes());
         let too_large = events.contains(&"violation message_too_large".into());
         assert_eq!(too_large, !fits, "{line:?}");
     }
@@ -123,7 +123,7 @@ fn g11_a_stream_that_breaks_breaks_at_the_same_place() {
         "Content-Length: 9\r\n\r\n{",
     ] {
         let stream = format!("{good}{bad}");
-        let events = assert_same_in_any_pieces(config, stream.as_bytes());
+        let events = assert_same_in_any_pieces(config.clone(), stream.as_bytes());
         assert_eq!(events[0], "request r1 7 m");
         assert!(events.last().is_some_and(|last| last.starts_with("closed ")));
     }

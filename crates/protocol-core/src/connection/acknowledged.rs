@@ -323,7 +323,7 @@ fn write_cancel(
 ) {
     let CancelRule::Request { method, target, reason } = &dialect.cancel else { return };
     let params = |out: &mut Vec<u8>| {
-        encode::cancel_params(out, target.member(), name, reason.as_deref().zip(why))
+        encode::cancel_params(out, target.member(), name, reason.as_deref().zip(why));
     };
     match dialect.envelope {
         Envelope::JsonRpc => encode::cancel_request(out, number, method, params),

@@ -203,7 +203,7 @@ impl<O, I: Default> Connection<O, I> {
             return self.refuse_invalid(id, origin.as_deref(), problem, batch, events);
         };
         if let (Some(_), BatchRule::Accepted { except }) = (batch, &self.config().dialect.batches) {
-            if except.iter().any(|it| *it == request.method) {
+            if except.contains(&request.method) {
                 let problem = EnvelopeProblem::InBatch;
                 return self.refuse_invalid(Some(request.id), None, problem, batch, events);
             }
