@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let recorded = Arc::new(Counts::read());
     let found = Arc::new(Mutex::new(Counts::default()));
     let mut trials = Vec::new();
-    for dialect in Dialect::PRESETS {
+    for dialect in Dialect::PRESETS.iter().cloned() {
         let (recorded, found) = (recorded.clone(), found.clone());
         trials.push(Trial::test(dialect.name, move || {
             search_all(dialect, is_large, &recorded, blesses, &mut |name, count| {

@@ -88,7 +88,7 @@ impl<O, I: Default> Pair<O, I> {
     #[must_use]
     pub fn new(configs: [Config; 2], weather: Weather, seed: u64) -> Self {
         Self {
-            ends: configs.map(StreamConnection::new),
+            ends: configs.clone().map(StreamConnection::new),
             links: configs.map(|config| Link::new(config.dialect.order, weather.capacity)),
             latest: [Timestamp::ZERO; 2],
             weather,
