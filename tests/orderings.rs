@@ -27,7 +27,7 @@ fn run_in(mut world: World, operations: &[Operation]) -> Result<(), Broken> {
 #[test]
 fn connections_do_what_the_reference_model_does() {
     // Not `cases: …`, which would override PROPTEST_CASES.
-    for dialect in Dialect::PRESETS {
+    for dialect in Dialect::PRESETS.iter().cloned() {
         let mut runner =
             TestRunner::new(Proptest { failure_persistence: None, ..Proptest::default() });
         let outcome = runner.run(&vec(any::<u8>(), 0..400), |bytes| {
@@ -54,7 +54,7 @@ fn g10_the_same_bytes_give_the_same_world() {
         world.hash(&mut state);
         state.finish()
     };
-    for dialect in Dialect::PRESETS {
+    for dialect in Dialect::PRESETS.iter().cloned() {
         let prints: Vec<_> = (0..20).map(|seed| print(dialect, seed)).collect();
         assert_eq!(prints, (0..20).map(|seed| print(dialect, seed)).collect::<Vec<_>>());
     }

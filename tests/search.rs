@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let recorded = Arc::new(Counts::read());
     let found = Arc::new(Mutex::new(Counts::default()));
     let mut trials = Vec::new();
-    for dialect in Dialect::PRESETS {
+    for dialect in Dialect::PRESETS.iter().cloned() {
         let (recorded, found) = (recorded.clone(), found.clone());
         trials.push(Trial::test(dialect.name, move || {
             search_all(dialect, is_large, &recorded, blesses, &mut |name, count| {
@@ -104,7 +104,7 @@ fn scenarios_of(
 }
 
 fn direct(dialect: Dialect, scenario: &Scenario) -> Report {
-    let config = Config::new(dialect);
+    let config = Config::client(dialect);
     // Where nothing tells the sides apart, a state and its mirror image are one.
     let are_alike =
         dialect.cancellers == Cancellers::Both && dialect.capability == CapabilityRule::NotNeeded;
@@ -113,6 +113,6 @@ fn direct(dialect: Dialect, scenario: &Scenario) -> Report {
 }
 
 fn relayed(dialect: Dialect, scenario: &Scenario) -> Report {
-    let config = Config::new(dialect);
+    let config = Config::client(dialect);
     search(&Relayed::new(config, config, *scenario), MOST)
 }

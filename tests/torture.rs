@@ -41,7 +41,7 @@ enum Taken {
 
 /// Gives a message to a connection whose call 1 is in flight, and answers what it asks.
 fn receive(dialect: Dialect, message: &[u8]) -> Seen {
-    let mut conn: Connection<()> = Connection::new(Config::new(dialect));
+    let mut conn: Connection<()> = Connection::new(Config::client(dialect));
     conn.call("work", Params::Absent, (), CallOptions::default(), NOW).unwrap();
     conn.poll_transmit(&mut Vec::new());
     let mut events: Vec<_> = conn.receive(message, NOW).collect();
@@ -411,7 +411,7 @@ fn b14_ids_are_echoed_as_they_were_written() {
 fn b25_a_relay_passes_params_and_results_on_byte_for_byte() {
     let structured = |text: &&&str| text.trim_start().starts_with(['{', '[']);
     for text in JSON.iter().chain(UNDECODABLE).filter(structured) {
-        let config = Config::new(Dialect::JSON_RPC);
+        let config = Config::client(Dialect::JSON_RPC);
         let mut relay = Relay::new(config, config);
         // The relay's input is lines too.
         let text = text.replace(['\r', '\n'], " ");

@@ -103,7 +103,7 @@ fn every_bug_and_guarantee_is_shown(names: &[String]) {
 }
 
 fn every_preset_has_vectors() {
-    let mut presets = Dialect::PRESETS.map(|preset| preset.name);
+    let mut presets: Vec<_> = Dialect::PRESETS.iter().map(|preset| &*preset.name).collect();
     let mut directories: Vec<String> = entries(&directory()).collect();
     presets.sort_unstable();
     directories.sort_unstable();

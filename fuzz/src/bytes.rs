@@ -18,12 +18,12 @@ impl<'a> Bytes<'a> {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[usize::from(self.byte()) % from.len()]
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[usize::from(self.byte()) % from.len()].clone()
     }
 
     pub(crate) fn dialect(&mut self) -> Dialect {
-        self.pick(&Dialect::PRESETS)
+        self.pick(Dialect::PRESETS).clone()
     }
 
     /// The next bytes, fewer at the end.

@@ -38,7 +38,7 @@ pub fn differential(data: &[u8]) {
 }
 
 fn config(choice: u8) -> Config {
-    let mut config = Config::new(Dialect::JSON_RPC);
+    let mut config = Config::client(Dialect::JSON_RPC);
     config.dialect.ids = [
         IdRule::NumberOrString,
         IdRule::IntegerOrString,

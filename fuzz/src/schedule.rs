@@ -22,7 +22,7 @@ type Tag = usize;
 /// could still withdraw, and by cancels that their answers overtook (G11).
 pub fn schedule(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    let mut config = Config::new(bytes.dialect());
+    let mut config = Config::client(bytes.dialect());
     config.abandoned_grace = Duration::from_millis(40);
     config.role = bytes.pick(&[Role::Client, Role::Server]);
     let drains = [0, 1].map(|_| bytes.take(4));

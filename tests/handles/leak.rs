@@ -67,7 +67,7 @@ impl Timer for Clock {
 
 #[test]
 fn g08_nothing_is_left_of_a_million_requests() {
-    let config = Config::new(Dialect::ACP_V1);
+    let config = Config::client(Dialect::ACP_V1);
     let (near_reader, far_writer) = pipe(64 << 10);
     let (far_reader, near_writer) = pipe(64 << 10);
     let clock = Clock(Instant::now());

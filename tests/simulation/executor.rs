@@ -66,8 +66,8 @@ pub(crate) fn below(bound: u64) -> u64 {
 }
 
 /// One of these.
-pub(crate) fn one_of<T: Copy>(choices: &[T]) -> T {
-    choices[usize::try_from(below(choices.len() as u64)).unwrap()]
+pub(crate) fn one_of<T: Clone>(choices: &[T]) -> T {
+    choices[usize::try_from(below(choices.len() as u64)).unwrap()].clone()
 }
 
 /// A time below so many milliseconds.

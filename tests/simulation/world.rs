@@ -136,7 +136,7 @@ fn begin() -> (History, [Rc<Site>; 2]) {
 }
 
 fn config(dialect: Dialect, role: Role, is_tight: bool) -> Config {
-    let mut config = Config::new(dialect);
+    let mut config = Config::client(dialect);
     config.role = role;
     config.unix_time_at_zero = Duration::from_secs(1_000_000_000);
     if dialect.framing == Framing::Whole {

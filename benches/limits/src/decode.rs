@@ -52,7 +52,7 @@ impl Reader {
     fn new(kind: Kind, size: Size) -> Self {
         Self {
             kind,
-            core: Connection::new(Config::new(Dialect::ACP_V1)),
+            core: Connection::new(Config::client(Dialect::ACP_V1)),
             payload: to_raw_value(&size.payload()).expect("a payload"),
             last: 0,
             batch: Vec::new(),

@@ -71,7 +71,7 @@ impl Future for Sleep {
 
 fn main() {
     let timer = ThreadTimer(Instant::now());
-    let config = Config::new(Dialect::ACP_V1);
+    let config = Config::client(Dialect::ACP_V1);
     let (near_reader, far_writer) = piper::pipe(1 << 10);
     let (far_reader, near_writer) = piper::pipe(1 << 10);
     let (peer, _incoming, near) =

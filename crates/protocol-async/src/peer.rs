@@ -116,7 +116,7 @@ impl Peer {
     /// The dialect that the connection speaks.
     #[must_use]
     pub fn dialect(&self) -> Dialect {
-        self.lease.shared().lock().core().config().dialect
+        self.lease.shared().lock().core().config().dialect.clone()
     }
 
     /// Shuts the connection down.

@@ -120,7 +120,7 @@ struct Bench {
 
 impl Bench {
     fn new(dialect: Dialect) -> Self {
-        Self::with(Config::new(dialect))
+        Self::with(Config::client(dialect))
     }
 
     fn with(config: Config) -> Self {
@@ -309,7 +309,7 @@ fn g07_an_error_ends_reading_and_is_what_the_driver_says_but_a_hang_up_is_none()
 
 #[test]
 fn g09_bad_messages_are_answered_and_the_connection_lives() {
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.message_bytes = 64;
     let mut bench = Bench::with(config);
     let mut bad: Vec<Vec<u8>> = vec![b"".to_vec(), b"{".to_vec(), b"\xff".to_vec()];

@@ -35,7 +35,7 @@ fn connection(config: Config) -> (Arc<Hub>, Peer, Incoming) {
 }
 
 fn acp() -> Config {
-    Config::new(Dialect::ACP_V1)
+    Config::client(Dialect::ACP_V1)
 }
 
 fn receive(hub: &Hub, message: &str) {

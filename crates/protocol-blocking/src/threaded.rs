@@ -11,7 +11,7 @@
 //! use std::time::Duration;
 //!
 //! let (near, far) = UnixStream::pair()?;
-//! let config = Config::new(Dialect::ACP_V1);
+//! let config = Config::client(Dialect::ACP_V1);
 //!
 //! // A server whose requests take a minute, unless they are cancelled.
 //! let (_, incoming) = unix(far, config)?;

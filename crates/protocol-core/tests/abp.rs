@@ -13,7 +13,7 @@ use protocol_core::{
 use support::{Host, millis, raw};
 
 fn host(role: Role, change: impl FnOnce(&mut Config)) -> Host {
-    let mut config = Config::new(Dialect::ABP);
+    let mut config = Config::client(Dialect::ABP);
     config.role = role;
     change(&mut config);
     Host::new(config)

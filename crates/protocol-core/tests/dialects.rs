@@ -7,7 +7,7 @@ mod support;
 use protocol_core::{
     AnswerRule, BatchRule, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cancellers,
     Cause, ClosedStream, Config, Connection, Dialect, Grace, MessageOrder, Params, Refusal, Reply,
-    Role, Shutdown, Timestamp, TransmitKind, Uncancellable, WireId,
+    RevisionRule, Role, Shutdown, Timestamp, TransmitKind, Uncancellable, WireId,
 };
 use support::{Host, error, millis, raw, request, result};
 
@@ -19,7 +19,7 @@ fn host(dialect: Dialect, role: Role) -> Host {
 }
 
 fn with(dialect: Dialect, role: Role, change: impl FnOnce(&mut Config)) -> Host {
-    let mut config = Config::new(dialect);
+    let mut config = Config::client(dialect);
     config.role = role;
     change(&mut config);
     Host::new(config)
@@ -55,7 +55,7 @@ fn g10_refused_cancels_leave_everything_as_it_was() {
         (Dialect::MCP, Role::Server, "roots/list", "{}", CancelRefusal::NotOurs),
         (Dialect::MCP_HTTP, Role::Client, "tools/call", task, CancelRefusal::Params),
     ] {
-        let mut host = host(dialect, role);
+        let mut host = host(dialect.clone(), role);
         let options = CallOptions::default().timeout(millis(50)).idle_timeout(millis(40));
         let call = host.try_call_with(method, Params::Raw(raw(params)), options).unwrap();
         assert_eq!(host.sent().len(), 1);
@@ -96,7 +96,8 @@ fn g05_uncancellable_calls_settle_here_and_tell_nobody() {
 #[test]
 fn g06_an_uncancellable_call_outlives_its_parent() {
     let mut dialect = Dialect::MCP_2025_06_18;
-    dialect.uncancellable = Uncancellable { methods: &["keep"], params: &[] };
+    dialect.uncancellable =
+        Uncancellable { methods: vec!["keep".into()].into(), params: vec![].into() };
     let mut server = host(dialect, Role::Server);
     let parent = server.peer_requests("1");
     let options = CallOptions::default().parent(parent);
@@ -208,7 +209,7 @@ fn an_answer_that_is_withheld_exchanges_nothing() {
 #[test]
 fn g04_no_cancel_overtakes_a_batch_with_the_exchange_in_it() {
     let mut dialect = Dialect::ACP_DRAFT;
-    dialect.batches = BatchRule::Accepted { except: &[] };
+    dialect.batches = BatchRule::Accepted { except: vec![].into() };
     let mut agent = host(dialect, Role::Server);
     let early = agent.sent_call("early");
     let (open, other) = (request_with("0", "initialize", OPEN), request("1", "work"));
@@ -245,8 +246,8 @@ fn g04_cancels_overtake_the_rest_once_the_answer_to_the_exchange_has_left() {
 #[test]
 fn an_exchange_never_lifts_what_a_role_may_not_do() {
     let mut dialect = Dialect::ACP_DRAFT;
-    dialect.cancellers = Cancellers::Client { server_ends: &[] };
-    let mut agent = host(dialect, Role::Server);
+    dialect.cancellers = Cancellers::Client { server_ends: vec![].into() };
+    let mut agent = host(dialect.clone(), Role::Server);
     agent.receive(&request_with("0", "initialize", OPEN));
     let open = agent.request(1);
     agent.respond(open, Reply::Result(raw(OPENED))).unwrap();
@@ -350,8 +351,7 @@ fn a_reason_leaves_with_its_cancel_also_when_the_call_settles_first() {
 #[test]
 fn g03_an_early_cancel_marks_its_request_before_it_is_delivered() {
     let dialect = Dialect::MCP_2025_06_18_HTTP;
-    let mut config = Config::new(dialect);
-    config.role = Role::Server;
+    let config = Config::server(dialect);
     let mut server: Connection<String, u32> = Connection::new(config);
     let now = Timestamp::ZERO;
     drop(server.receive(cancelled("\"a\"").as_bytes(), now));
@@ -545,19 +545,38 @@ fn the_presets_of_a_transport_differ_in_its_fields_only() {
         assert_eq!(http.name, format!("{}-http", stdio.name));
         assert_eq!(http.order, MessageOrder::MayChange);
         let mut same = http;
-        same.name = stdio.name;
+        same.name = stdio.name.clone();
         same.framing = stdio.framing;
         same.order = stdio.order;
-        same.cancel = stdio.cancel;
+        same.cancel = stdio.cancel.clone();
         same.closed_stream = stdio.closed_stream;
+        same.revisions = stdio.revisions.clone();
         assert_eq!(same, stdio);
     }
 }
 
 #[test]
+fn f72_both_transports_negotiate_the_same_revisions() {
+    let [stdio, http] = [Dialect::MCP, Dialect::MCP_HTTP].map(|family| match family.revisions {
+        RevisionRule::Negotiated { exchanges, revisions } => (exchanges, revisions),
+        RevisionRule::Fixed => panic!("a family negotiates"),
+    });
+    assert_eq!(stdio.0, http.0);
+    assert_eq!(stdio.1.len(), http.1.len());
+    for (stdio, http) in stdio.1.iter().zip(http.1.iter()) {
+        assert_eq!(stdio.version, http.version);
+        assert_eq!(stdio.dialect.name, format!("mcp-{}", stdio.version));
+        assert_eq!(http.dialect.name, format!("mcp-{}-http", http.version));
+        for revision in [stdio, http] {
+            assert_eq!(revision.dialect.revisions, RevisionRule::Fixed);
+        }
+    }
+}
+
+#[test]
 fn every_preset_has_its_own_name_and_is_found_by_it() {
-    for (at, preset) in Dialect::PRESETS.into_iter().enumerate() {
-        assert_eq!(Dialect::named(preset.name), Some(preset));
+    for (at, preset) in Dialect::PRESETS.iter().enumerate() {
+        assert_eq!(Dialect::named(&preset.name), Some(preset.clone()));
         assert!(!Dialect::PRESETS[..at].iter().any(|other| other.name == preset.name));
     }
 }

@@ -6,8 +6,7 @@ mod support;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Params, Refusal, Reply, RequestHandle, Role,
-    WireId,
+    CallOptions, Cause, Config, Connection, Dialect, Params, Refusal, Reply, RequestHandle, WireId,
 };
 use support::{Host, millis, raw, request, result};
 
@@ -15,14 +14,13 @@ use support::{Host, millis, raw, request, result};
 const TOKEN: &str = r#""0101010101010101010101010101010101""#;
 
 fn server(change: impl FnOnce(&mut Config)) -> Host {
-    let mut config = Config::new(Dialect::ERLMCP);
-    config.role = Role::Server;
+    let mut config = Config::server(Dialect::ERLMCP);
     change(&mut config);
     Host::new(config)
 }
 
 fn client(change: impl FnOnce(&mut Config)) -> Host {
-    let mut config = Config::new(Dialect::ERLMCP);
+    let mut config = Config::client(Dialect::ERLMCP);
     change(&mut config);
     Host::new(config)
 }

@@ -77,7 +77,7 @@ fn b23_a_good_result_is_sent_though_the_request_was_cancelled() {
 fn b11_a_cancelled_request_is_not_answered_where_the_dialect_demands_silence() {
     let mut silent = Dialect::ACP_V1;
     silent.answer = AnswerRule::Silent;
-    let mut host = Host::new(Config::new(silent));
+    let mut host = Host::new(Config::client(silent));
     let (cancelled, other) = (host.peer_requests("1"), host.peer_requests("2"));
     host.receive(&cancel("1"));
     host.respond_ok(cancelled);

@@ -8,7 +8,7 @@ use support::{acp, cancel, limited, lsp, raw, request};
 
 #[test]
 fn b09_a_cancel_in_the_same_read_as_its_request_is_marked_before_the_host_sees_either() {
-    let mut server: StreamConnection<()> = StreamConnection::new(Config::new(Dialect::ACP_V1));
+    let mut server: StreamConnection<()> = StreamConnection::new(Config::client(Dialect::ACP_V1));
     let mut input = InputBuffer::new();
     input.extend_from_slice(format!("{}\n{}\n", request("7", "slow"), cancel("7")).as_bytes());
     let mut request = None;

@@ -129,7 +129,7 @@ fn finish(stream: &mut StreamConnection<String>, unread: &[u8]) -> Vec<String> {
 
 #[test]
 fn g07_a_last_line_without_its_end_is_taken_before_the_end() {
-    let mut stream = StreamConnection::new(Config::new(Dialect::ACP_V1));
+    let mut stream = StreamConnection::new(Config::client(Dialect::ACP_V1));
     let found = finish(&mut stream, error("1", -1).as_bytes());
     assert_eq!(found, ["violation unknown_response 1", "closed peer_gone"]);
     assert_eq!(finish(&mut stream, b"1"), [""; 0]);
@@ -137,7 +137,7 @@ fn g07_a_last_line_without_its_end_is_taken_before_the_end() {
 
 #[test]
 fn g07_input_that_ends_inside_a_message_is_reported() {
-    let mut stream = StreamConnection::new(Config::new(Dialect::LSP_3_17));
+    let mut stream = StreamConnection::new(Config::client(Dialect::LSP_3_17));
     let (used, _) = stream.receive(b"Content-Length: 9\r\n\r\n{}", Timestamp::ZERO);
     assert_eq!(used, 21);
     assert_eq!(finish(&mut stream, b"{}"), ["violation truncated", "closed peer_gone"]);
@@ -146,7 +146,7 @@ fn g07_input_that_ends_inside_a_message_is_reported() {
 #[test]
 fn g07_broken_framing_ends_the_connection() {
     let mut stream: StreamConnection<String> =
-        StreamConnection::new(Config::new(Dialect::LSP_3_17));
+        StreamConnection::new(Config::client(Dialect::LSP_3_17));
     let conn = stream.connection_mut();
     conn.call("slow", Params::Absent, "slow".into(), CallOptions::default(), Timestamp::ZERO)
         .unwrap();

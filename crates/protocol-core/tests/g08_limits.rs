@@ -51,7 +51,7 @@ fn feed(config: Config, pieces: impl IntoIterator<Item = Vec<u8>>, bound: usize)
 
 #[test]
 fn b30_message_bytes_an_endless_line_is_skipped_in_bounded_memory() {
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.message_bytes = 1_000;
     let endless = std::iter::repeat_n(vec![b'x'; 999], 10_000);
     let next = [b"\n".to_vec(), request("7", "m").into_bytes(), b"\n".to_vec()];
@@ -61,7 +61,7 @@ fn b30_message_bytes_an_endless_line_is_skipped_in_bounded_memory() {
 
 #[test]
 fn b30_message_bytes_a_gigabyte_of_content_length_is_skipped_in_bounded_memory() {
-    let mut config = Config::new(Dialect::LSP_3_17);
+    let mut config = Config::client(Dialect::LSP_3_17);
     config.limits.message_bytes = 1_000;
     let head = b"Content-Length: 1073741824\r\n\r\n".to_vec();
     let body = std::iter::repeat_n(vec![b'x'; 1 << 20], 1 << 10);
@@ -73,8 +73,8 @@ fn b30_message_bytes_a_gigabyte_of_content_length_is_skipped_in_bounded_memory()
 
 #[test]
 fn g08_a_limit_may_be_as_large_as_a_number() {
-    for dialect in Dialect::PRESETS {
-        let mut config = Config::new(dialect);
+    for dialect in Dialect::PRESETS.iter().cloned() {
+        let mut config = Config::client(dialect);
         config.limits.message_bytes = usize::MAX;
         config.limits.header_bytes = usize::MAX;
         config.limits.depth = usize::MAX;
@@ -92,11 +92,11 @@ fn g08_a_limit_may_be_as_large_as_a_number() {
 
 #[test]
 fn b30_header_bytes_a_header_that_never_ends_ends_the_connection() {
-    let mut config = Config::new(Dialect::LSP_3_17);
+    let mut config = Config::client(Dialect::LSP_3_17);
     config.limits.header_bytes = 100;
     let fits = format!("Content-Length: 2\r\nX: {}\r\n\r\n[]", "y".repeat(74));
     assert_eq!(fits.len(), 102);
-    assert_eq!(feed(config, [fits.into_bytes()], 0), ["violation batch_refused"]);
+    assert_eq!(feed(config.clone(), [fits.into_bytes()], 0), ["violation batch_refused"]);
     let endless = b"X: y\r\n".repeat(1_000).into_iter().map(|byte| vec![byte]);
     let expected = ["violation header_too_long", "closed broken_framing"];
     assert_eq!(feed(config, endless, 99), expected);

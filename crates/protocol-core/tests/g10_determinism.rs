@@ -11,7 +11,7 @@ fn presets(random: &mut Random) -> [Config; 2] {
     // Bytes can be split anywhere only where the dialect frames them.
     let framed: Vec<_> =
         Dialect::PRESETS.into_iter().filter(|dialect| dialect.framing != Framing::Whole).collect();
-    let mut config = Config::new(random.pick(&framed).expect("there are some"));
+    let mut config = Config::client(random.pick(&framed).expect("there are some").clone());
     config.dialect.answer = random.pick(&[AnswerRule::Answered, AnswerRule::Silent]).expect("two");
     config.over_limit = match random.below(4) {
         0 => OverLimit::Close,

@@ -4,46 +4,55 @@
 mod support;
 
 use core::time::Duration;
+use std::borrow::Cow::Borrowed;
 
 use protocol_core::{
     AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Config, Dialect, Envelope, Framing, Grace, IdRule, MessageOrder, OverLimit,
-    PartialResults, ProgressRule, SessionRule, Uncancellable,
+    ClosedStream, Config, Dialect, Envelope, Framing, Grace, IdRule, List, MessageOrder, OverLimit,
+    PartialResults, SessionRule, Text, Uncancellable,
 };
 use support::world::{self, Random, limited};
 
-const STOP: CancelRule = CancelRule::Notification { method: "$/stop", id: "id", reason: None };
-const CANCELS: [CancelRule; 8] = [
+const STOP: CancelRule =
+    CancelRule::Notification { method: Borrowed("$/stop"), id: Borrowed("id"), reason: None };
+const CANCELS: [CancelRule; 7] = [
     CancelRule::Local,
     CancelRule::ClosedStream,
     STOP,
     STOP,
-    CancelRule::Notification { method: "stop", id: "ref", reason: Some("why") },
-    CancelRule::Request {
-        method: "stop",
-        target: CancelTarget::Id { member: "ref" },
-        reason: Some("why"),
+    CancelRule::Notification {
+        method: Borrowed("stop"),
+        id: Borrowed("ref"),
+        reason: Some(Borrowed("why")),
     },
     CancelRule::Request {
-        method: "work/stop",
-        target: CancelTarget::Operation { starts: &["m"], token: "token", told: "work/stopped" },
+        method: Borrowed("stop"),
+        target: CancelTarget::Id { member: Borrowed("ref") },
+        reason: Some(Borrowed("why")),
+    },
+    CancelRule::Request {
+        method: Borrowed("work/stop"),
+        target: CancelTarget::Operation {
+            starts: Borrowed(&[Borrowed("m")]),
+            token: Borrowed("token"),
+            told: Borrowed("work/stopped"),
+        },
         reason: None,
     },
-    Dialect::ABP.cancel,
 ];
-const PROGRESS: [&[ProgressRule]; 3] = [&[], Dialect::LSP_3_17.progress, Dialect::MCP.progress];
-const METHODS: [&[&str]; 3] = [&[], &["initialize"], &["m"]];
-const PARAMS: [&[&str]; 2] = [&[], &["task"]];
+const METHODS: [List<Text>; 3] =
+    [Borrowed(&[]), Borrowed(&[Borrowed("initialize")]), Borrowed(&[Borrowed("m")])];
+const PARAMS: [List<Text>; 2] = [Borrowed(&[]), Borrowed(&[Borrowed("task")])];
 const CANCELLERS: [Cancellers; 4] = [
     Cancellers::Both,
     Cancellers::Both,
-    Cancellers::Client { server_ends: &[] },
-    Cancellers::Client { server_ends: &["subscriptions/listen"] },
+    Cancellers::Client { server_ends: Borrowed(&[]) },
+    Cancellers::Client { server_ends: Borrowed(&[Borrowed("subscriptions/listen")]) },
 ];
 const BATCHES: [BatchRule; 3] = [
     BatchRule::Refused,
-    BatchRule::Accepted { except: &[] },
-    BatchRule::Accepted { except: &["initialize"] },
+    BatchRule::Accepted { except: Borrowed(&[]) },
+    BatchRule::Accepted { except: Borrowed(&[Borrowed("initialize")]) },
 ];
 const IDS: [IdRule; 4] = [
     IdRule::NumberOrString,
@@ -58,15 +67,15 @@ const ANSWERS: [AnswerRule; 3] =
 const CLOSED: [ClosedStream; 3] =
     [ClosedStream::PeerGone, ClosedStream::Cancel, ClosedStream::NoCancel];
 
-fn any<T: Copy>(random: &mut Random, from: &[T]) -> T {
+fn any<T: Clone>(random: &mut Random, from: &[T]) -> T {
     random.pick(from).expect("there are some")
 }
 
 /// The envelope of ABP has no place for cancels that are notifications, nor for operations.
-fn envelope(random: &mut Random, cancel: CancelRule) -> Envelope {
+fn envelope(random: &mut Random, cancel: &CancelRule) -> Envelope {
     let has_place = match cancel {
         CancelRule::Local | CancelRule::ClosedStream => true,
-        CancelRule::Request { target: CancelTarget::Id { member: "callId" }, .. } => true,
+        CancelRule::Request { target: CancelTarget::Id { member }, .. } => member == "callId",
         CancelRule::Notification { .. } | CancelRule::Request { .. } => false,
     };
     if has_place { any(random, &[Envelope::JsonRpc, Envelope::Abp]) } else { Envelope::JsonRpc }
@@ -75,24 +84,25 @@ fn envelope(random: &mut Random, cancel: CancelRule) -> Envelope {
 /// Two hosts that speak any dialect there could be.
 fn generated(random: &mut Random) -> [Config; 2] {
     let mut dialect = Dialect::JSON_RPC;
-    dialect.name = "generated";
+    dialect.name = Borrowed("generated");
     dialect.framing = any(random, &[Framing::Newline, Framing::ContentLength]);
     dialect.ids = any(random, &IDS);
-    dialect.cancel = any(random, &CANCELS);
-    dialect.envelope = envelope(random, dialect.cancel);
+    dialect.cancel = any(random, &[&CANCELS[..], &[Dialect::ABP.cancel]].concat());
+    dialect.envelope = envelope(random, &dialect.cancel);
     dialect.answer = any(random, &ANSWERS);
-    dialect.cancelled_message = any(random, &["Cancelled", ""]);
+    dialect.cancelled_message = any(random, &["Cancelled", ""]).into();
     dialect.grace = any(random, &GRACES);
     dialect.partial_results = any(random, &[PartialResults::Allowed, PartialResults::Refused]);
     dialect.batches = any(random, &BATCHES);
-    dialect.progress = any(random, &PROGRESS);
+    dialect.progress =
+        any(random, &[Borrowed(&[]), Dialect::LSP_3_17.progress, Dialect::MCP.progress]);
     dialect.overload_code = any(random, &[-32603, -32800]);
     dialect.uncancellable =
         Uncancellable { methods: any(random, &METHODS), params: any(random, &PARAMS) };
     dialect.cancellers = any(random, &CANCELLERS);
     let rules = [CapabilityRule::NotNeeded, Dialect::ACP_DRAFT.capability];
     dialect.capability = any(random, &rules);
-    let opened = SessionRule::Opened { by: "initialize" };
+    let opened = SessionRule::Opened { by: Borrowed("initialize") };
     dialect.session = any(
         random,
         &[SessionRule::NotNeeded, SessionRule::NotNeeded, SessionRule::NotNeeded, opened],
@@ -100,7 +110,7 @@ fn generated(random: &mut Random) -> [Config; 2] {
     dialect.before_start = any(random, &[BeforeStart::Delivered, BeforeStart::Skipped]);
     dialect.order = any(random, &[MessageOrder::Kept, MessageOrder::MayChange]);
     dialect.closed_stream = any(random, &CLOSED);
-    let mut config = limited(Config::new(dialect));
+    let mut config = limited(Config::client(dialect));
     config.over_limit = any(random, &[OverLimit::Refuse, OverLimit::Refuse, OverLimit::Close]);
     world::both_roles(config)
 }

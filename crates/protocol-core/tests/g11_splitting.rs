@@ -35,13 +35,13 @@ fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
 }
 
 fn assert_same_in_any_pieces(config: Config, stream: &[u8]) -> Vec<String> {
-    let whole = read(config, std::iter::once(stream));
+    let whole = read(config.clone(), std::iter::once(stream));
     for size in 1..stream.len() {
-        assert_eq!(read(config, stream.chunks(size)), whole, "in pieces of {size}");
+        assert_eq!(read(config.clone(), stream.chunks(size)), whole, "in pieces of {size}");
     }
     for at in 0..stream.len() {
         let (head, tail) = stream.split_at(at);
-        assert_eq!(read(config, [head, tail].into_iter()), whole, "split at {at}");
+        assert_eq!(read(config.clone(), [head, tail].into_iter()), whole, "split at {at}");
     }
     whole.0
 }
@@ -59,7 +59,7 @@ fn messages() -> Vec<String> {
 
 #[test]
 fn g11_lines() {
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.message_bytes = 80;
     let stream = format!("\n \r\n{}\r\n\n", messages().join("\n"));
     let events = assert_same_in_any_pieces(config, stream.as_bytes());
@@ -78,7 +78,7 @@ fn g11_lines() {
 
 #[test]
 fn g11_content_length() {
-    let mut config = Config::new(Dialect::LSP_3_17);
+    let mut config = Config::client(Dialect::LSP_3_17);
     config.dialect.cancel = Dialect::ACP_V1.cancel;
     config.limits.message_bytes = 80;
     let block = |message: &String| {
@@ -92,7 +92,7 @@ fn g11_content_length() {
 #[test]
 fn g11_white_space_around_a_line_counts_towards_its_limit() {
     let message = request("7", "m");
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.message_bytes = message.len() + 2;
     for (line, fits) in [
         (format!("{message}\r\n"), true),
@@ -104,7 +104,7 @@ fn g11_white_space_around_a_line_counts_towards_its_limit() {
         (format!("   {message}"), false),
         (format!("  {message}\r"), true),
     ] {
-        let events = assert_same_in_any_pieces(config, line.as_bytes());
+        let events = assert_same_in_any_pieces(config.clone(), line.as_bytes());
         let too_large = events.contains(&"violation message_too_large".into());
         assert_eq!(too_large, !fits, "{line:?}");
     }
@@ -112,7 +112,7 @@ fn g11_white_space_around_a_line_counts_towards_its_limit() {
 
 #[test]
 fn g11_a_stream_that_breaks_breaks_at_the_same_place() {
-    let mut config = Config::new(Dialect::LSP_3_17);
+    let mut config = Config::client(Dialect::LSP_3_17);
     config.limits.header_bytes = 40;
     let good = request("7", "m");
     let good = format!("Content-Length: {}\r\n\r\n{good}", good.len());
@@ -123,7 +123,7 @@ fn g11_a_stream_that_breaks_breaks_at_the_same_place() {
         "Content-Length: 9\r\n\r\n{",
     ] {
         let stream = format!("{good}{bad}");
-        let events = assert_same_in_any_pieces(config, stream.as_bytes());
+        let events = assert_same_in_any_pieces(config.clone(), stream.as_bytes());
         assert_eq!(events[0], "request r1 7 m");
         assert!(events.last().is_some_and(|last| last.starts_with("closed ")));
     }
@@ -140,7 +140,7 @@ fn g11_what_is_written_is_framed() {
         ),
         (Framing::Whole, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}"),
     ] {
-        let mut config = Config::new(Dialect::JSON_RPC);
+        let mut config = Config::client(Dialect::JSON_RPC);
         config.dialect.framing = framing;
         let mut stream: StreamConnection<()> = StreamConnection::new(config);
         let conn = stream.connection_mut();
@@ -154,7 +154,7 @@ fn g11_what_is_written_is_framed() {
 
 #[test]
 fn g11_whole_messages_need_no_framing() {
-    let mut config = Config::new(Dialect::JSON_RPC);
+    let mut config = Config::client(Dialect::JSON_RPC);
     config.dialect.framing = Framing::Whole;
     config.limits.message_bytes = 50;
     let mut stream: StreamConnection<String> = StreamConnection::new(config);

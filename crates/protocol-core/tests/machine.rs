@@ -15,7 +15,7 @@ use protocol_core::{
 const NOW: Timestamp = Timestamp::ZERO;
 
 fn machine() -> Machine {
-    Machine::new(Config::new(Dialect::ACP_V1))
+    Machine::new(Config::client(Dialect::ACP_V1))
 }
 
 fn actions(machine: &mut Machine) -> Vec<Action> {
@@ -85,7 +85,7 @@ fn equal_machines_hash_equally_and_a_clone_goes_its_own_way() {
 
 #[test]
 fn g10_a_refused_command_leaves_the_machine_as_it_was() {
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.calls = 1;
     let mut machine = Machine::new(config);
     let request = machine.receive_request(WireId::from_token("7").unwrap()).unwrap();
@@ -102,7 +102,7 @@ fn g10_a_refused_command_leaves_the_machine_as_it_was() {
 
 #[test]
 fn g10_a_token_is_taken_by_a_request_that_owes_its_answer_and_by_no_other() {
-    let mut machine = Machine::new(Config::new(Dialect::ERLMCP));
+    let mut machine = Machine::new(Config::client(Dialect::ERLMCP));
     let token = |token| WireId::from_token(token).unwrap();
     let [answered, begun] =
         ["7", "8"].map(|id| machine.receive_request(WireId::from_token(id).unwrap()).unwrap());

@@ -5,7 +5,7 @@
 //! use protocol_async::Router;
 //!
 //! # smol::block_on(async {
-//! let config = Config::new(Dialect::ACP_V1);
+//! let config = Config::client(Dialect::ACP_V1);
 //! let (near, far) = smol::net::unix::UnixStream::pair()?;
 //!
 //! // A server whose requests take until they are cancelled.

@@ -10,7 +10,7 @@ use smol::net::{TcpListener, TcpStream};
 use smol::process::Command;
 
 fn acp() -> Config {
-    Config::new(Dialect::ACP_V1)
+    Config::client(Dialect::ACP_V1)
 }
 
 #[test]

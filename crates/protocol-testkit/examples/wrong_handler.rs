@@ -58,7 +58,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 /// Where the search begins.
 pub(crate) fn start() -> Handling<Wrong> {
-    Handling::new(Config::new(Dialect::LSP_3_17), SCENARIO, Wrong::default())
+    Handling::new(Config::client(Dialect::LSP_3_17), SCENARIO, Wrong::default())
 }
 
 /// Visits every ordering.

@@ -28,8 +28,8 @@ impl Source<'_> {
         first
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[usize::from(self.byte()) % from.len()]
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[usize::from(self.byte()) % from.len()].clone()
     }
 }
 

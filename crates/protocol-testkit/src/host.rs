@@ -45,7 +45,7 @@ impl Host {
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
-            stream: StreamConnection::new(config),
+            stream: StreamConnection::new(config.clone()),
             model: Model::new(config),
             calls: Vec::new(),
             requests: Vec::new(),

@@ -198,8 +198,8 @@ fn swapped(id: &str) -> String {
 /// The dialect's cancel of an id; where it has none on the wire, that of another dialect. One that
 /// is a request has an id of its own, and names the operation of the request of that number.
 fn cancel(id: &str, dialect: &Dialect) -> String {
-    let (method, member) = match dialect.cancel {
-        CancelRule::Notification { method, id, .. } => (method, id),
+    let (method, member) = match &dialect.cancel {
+        CancelRule::Notification { method, id, .. } => (&**method, &**id),
         CancelRule::Request { method, target: CancelTarget::Id { member }, .. } => {
             return format!(r#"{{"type":"{method}","id":"c","payload":{{"{member}":{id}}}}}"#);
         }

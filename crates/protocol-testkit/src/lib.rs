@@ -61,7 +61,7 @@
 //!     answers: &[Answering::Result],
 //!     timers: false,
 //! };
-//! let start = Handling::new(Config::new(Dialect::LSP_3_17), SCENARIO, Server::default());
+//! let start = Handling::new(Config::client(Dialect::LSP_3_17), SCENARIO, Server::default());
 //! let failure = search(&start, 10_000).failure.expect("it is wrong");
 //!
 //! assert_eq!(failure.broken.guarantee, Guarantee::G2);

@@ -42,7 +42,7 @@ impl Default for Weather {
 /// use protocol_core::{Config, Dialect, Event, Params, Reply, Role};
 /// use protocol_testkit::{Pair, Weather, both_roles};
 ///
-/// let configs = both_roles(Config::new(Dialect::LSP_3_17));
+/// let configs = both_roles(Config::client(Dialect::LSP_3_17));
 /// let mut pair: Pair<&str> = Pair::new(configs, Weather::default(), 7);
 /// let now = pair.now();
 /// pair.connection_mut(Role::Client).call("hover", Params::Absent, "mine", Default::default(), now)?;
@@ -88,7 +88,7 @@ impl<O, I: Default> Pair<O, I> {
     #[must_use]
     pub fn new(configs: [Config; 2], weather: Weather, seed: u64) -> Self {
         Self {
-            ends: configs.map(StreamConnection::new),
+            ends: configs.clone().map(StreamConnection::new),
             links: configs.map(|config| Link::new(config.dialect.order, weather.capacity)),
             latest: [Timestamp::ZERO; 2],
             weather,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol_core::{AnswerRule, CancelRule, CancelTarget, Dialect, Envelope, MessageOrder};
+use protocol_core::{AnswerRule, CancelRule, CancelTarget, Dialect, Envelope, MessageOrder, Text};
 use serde_json::Value;
 
 use crate::guarantee::{Broken, Guarantee};
@@ -28,7 +28,7 @@ struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Watch {
     /// The peer's dialect by its rules: the method and the member of a cancel that names a request.
-    cancel: Option<(&'static str, &'static str)>,
+    cancel: Option<(Text, Text)>,
     envelope: Envelope,
     is_silent: bool,
     order: MessageOrder,
@@ -53,8 +53,8 @@ struct Owed {
 impl Watch {
     /// Watches a peer that speaks this dialect.
     #[must_use]
-    pub const fn new(dialect: &Dialect) -> Self {
-        let cancel = match dialect.cancel {
+    pub fn new(dialect: &Dialect) -> Self {
+        let cancel = match dialect.cancel.clone() {
             CancelRule::Notification { method, id: member, .. }
             | CancelRule::Request { method, target: CancelTarget::Id { member }, .. } => {
                 Some((method, member))
@@ -153,8 +153,8 @@ impl Watch {
 
     fn see_one(&self, message: &Value) -> Seen {
         let cancel = |method: &str, params: &Value| {
-            let (_, member) = self.cancel.filter(|(cancel, _)| *cancel == method)?;
-            let named = params.get(member).map(ToString::to_string).unwrap_or_default();
+            let (_, member) = self.cancel.as_ref().filter(|(cancel, _)| cancel == method)?;
+            let named = params.get(&**member).map(ToString::to_string).unwrap_or_default();
             Some(match self.envelope {
                 Envelope::JsonRpc => named,
                 Envelope::Abp => call(&named),

@@ -45,8 +45,8 @@ pub(crate) const OPEN_SESSION: Operation = Operation::Call {
 
 /// Both ends of a line: the client, and the server.
 #[must_use]
-pub const fn both_roles(config: Config) -> [Config; 2] {
-    let (mut client, mut server) = (config, config);
+pub fn both_roles(config: Config) -> [Config; 2] {
+    let (mut client, mut server) = (config.clone(), config);
     client.role = Role::Client;
     server.role = Role::Server;
     [client, server]
@@ -55,7 +55,7 @@ pub const fn both_roles(config: Config) -> [Config; 2] {
 /// A configuration with limits so small that all of them are met.
 #[must_use]
 pub fn small(dialect: Dialect) -> Config {
-    let mut config = Config::new(dialect);
+    let mut config = Config::client(dialect);
     config.abandoned_grace = Duration::from_millis(40);
     config.limits.message_bytes = 650;
     config.limits.calls = 6;
@@ -78,7 +78,7 @@ impl World {
     /// `capacity` bytes on it.
     #[must_use]
     pub fn on_a_line_of(configs: [Config; 2], capacity: usize) -> Self {
-        let links = configs.map(|config| Link::new(config.dialect.order, capacity));
+        let links = configs.clone().map(|config| Link::new(config.dialect.order, capacity));
         Self { hosts: configs.map(Host::new), links, now: Timestamp::ZERO, marks: None }
     }
 
@@ -89,7 +89,7 @@ impl World {
     ///
     /// The guarantee that does not hold.
     pub fn in_session(mut self) -> Result<Self, Broken> {
-        let dialect = self.host(Role::Client).stream().connection().config().dialect;
+        let dialect = &self.host(Role::Client).stream().connection().config().dialect;
         if dialect.session != SessionRule::NotNeeded {
             self.apply(&OPEN_SESSION)?;
             self.deliver_all()?;
@@ -158,7 +158,7 @@ impl World {
             Operation::Drain { at, messages } => self.drain(at, messages),
             Operation::Arrive { at, place, piece } => self.arrive(at, place, piece),
             Operation::Hostile { to, message, id } => {
-                let dialect = self.host(to).stream().connection().config().dialect;
+                let dialect = &self.host(to).stream().connection().config().dialect;
                 let message = message.message(crate::Hostile::id(id), &dialect);
                 self.links[to as usize].send(framed(&message, dialect.framing), now);
                 Ok(())

@@ -35,7 +35,7 @@ const SCENARIO: Scenario = Scenario {
 };
 
 fn start() -> Orderings {
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.calls = 2;
     config.limits.requests = 1;
     Orderings::new(both_roles(config), SCENARIO)

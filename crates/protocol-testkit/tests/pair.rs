@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 /// What became of ten calls, in the order they settled, and the run's trace.
 fn ten_calls(dialect: Dialect, weather: Weather, seed: u64) -> (Vec<(u32, &'static str)>, u64) {
-    let mut pair: Pair<u32> = Pair::new(both_roles(Config::new(dialect)), weather, seed);
+    let mut pair: Pair<u32> = Pair::new(both_roles(Config::client(dialect)), weather, seed);
     for number in 1..=10 {
         let now = pair.now();
         let client = pair.connection_mut(Role::Client);
@@ -29,8 +29,8 @@ fn ten_calls(dialect: Dialect, weather: Weather, seed: u64) -> (Vec<(u32, &'stat
 
 #[test]
 fn g10_a_seed_is_a_run() {
-    for dialect in Dialect::PRESETS {
-        let run = |seed| ten_calls(dialect, Weather::default(), seed);
+    for dialect in Dialect::PRESETS.iter().cloned() {
+        let run = |seed| ten_calls(dialect.clone(), Weather::default(), seed);
         assert_eq!(run(1), run(1), "{}", dialect.name);
         assert_ne!(run(1).1, run(2).1, "{}: another seed, another run", dialect.name);
     }

@@ -32,8 +32,7 @@ struct Server {
 
 impl Server {
     fn new(dialect: Dialect, bug: Bug) -> Self {
-        let mut config = Config::new(dialect);
-        config.role = Role::Server;
+        let mut config = Config::server(dialect);
         Self { connection: Connection::new(config), running: Vec::new(), bug }
     }
 
@@ -98,7 +97,7 @@ const CALLS: Scenario = Scenario {
 
 fn found(bug: Bug) -> Failure {
     let dialect = Dialect::ACP_V1;
-    let start = Handling::new(Config::new(dialect), CALLS, Server::new(dialect, bug));
+    let start = Handling::new(Config::client(dialect.clone()), CALLS, Server::new(dialect, bug));
     search(&start, 1_000_000).failure.expect("the bug is there")
 }
 
@@ -133,8 +132,12 @@ fn an_answer_that_is_never_written_is_found_with_its_shortest_history() {
 
 #[test]
 fn nothing_is_found_in_the_same_server_without_a_bug() {
-    for dialect in Dialect::PRESETS {
-        let start = Handling::new(Config::new(dialect), CALLS, Server::new(dialect, Bug::None));
+    for dialect in Dialect::PRESETS.iter().cloned() {
+        let start = Handling::new(
+            Config::client(dialect.clone()),
+            CALLS,
+            Server::new(dialect.clone(), Bug::None),
+        );
         let report = search(&start, 1_000_000);
         assert!(report.exhausted, "{}", dialect.name);
         assert!(report.failure.is_none(), "{}: {}", dialect.name, report.failure.expect("some"));

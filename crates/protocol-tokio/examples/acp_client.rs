@@ -15,7 +15,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args_os().skip(1);
     let mut agent = Command::new(arguments.next().ok_or("name an agent to run")?);
     agent.args(arguments);
-    let agent = protocol_tokio::child(agent, Duration::from_secs(2), Config::new(Dialect::ACP_V1))?;
+    let agent =
+        protocol_tokio::child(agent, Duration::from_secs(2), Config::client(Dialect::ACP_V1))?;
     match prompt(&agent.peer, &agent.incoming).await {
         Ok(answer) => println!("answered: {answer}"),
         Err(error) => println!("not answered: {error}"),

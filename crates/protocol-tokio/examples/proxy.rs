@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args_os().skip(1);
     let mut agent = Command::new(arguments.next().ok_or("name an agent to run")?);
     agent.args(arguments);
-    let config = Config::new(Dialect::ACP_V1);
+    let config = Config::client(Dialect::ACP_V1);
     let agent = protocol_tokio::child(agent, Duration::from_secs(2), config)?;
     let client = protocol_tokio::stdio(config);
     run((client.peer, client.incoming), (agent.peer, agent.incoming)).await;

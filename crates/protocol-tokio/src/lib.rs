@@ -6,7 +6,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Config::new(Dialect::ACP_V1);
+//! let config = Config::client(Dialect::ACP_V1);
 //! let (near, far) = tokio::net::UnixStream::pair()?;
 //!
 //! // A server whose requests take until they are cancelled.

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
 fn acp() -> Config {
-    Config::new(Dialect::ACP_V1)
+    Config::client(Dialect::ACP_V1)
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Config::new(Dialect::ACP_V1);
+//! let config = Config::client(Dialect::ACP_V1);
 //! let settings = Some(settings(&config.limits));
 //! let listener = TcpListener::bind("127.0.0.1:0").await?;
 //! let address = listener.local_addr()?;

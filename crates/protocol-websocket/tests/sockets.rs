@@ -17,7 +17,7 @@ use tungstenite::Message;
 const MIB: usize = 1 << 20;
 
 fn acp() -> Config {
-    Config::new(Dialect::ACP_V1)
+    Config::client(Dialect::ACP_V1)
 }
 
 /// Runs a check with each runtime on each side.
@@ -50,7 +50,7 @@ fn next_request(side: &mut Side) -> (Request, Responder) {
 #[test]
 fn calls_are_answered_both_ways() {
     for dialect in [Dialect::ACP_V1, Dialect::LSP_3_17] {
-        in_pairs(Config::new(dialect), |client, server| {
+        in_pairs(Config::client(dialect), |client, server| {
             let sides = [&client, &server];
             let served = sides.map(|side| {
                 let incoming = side.incoming.clone();

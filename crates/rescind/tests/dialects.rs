@@ -5,12 +5,12 @@
 
 mod support;
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use protocol_core::{AnswerRule, CancelRule, Dialect, Framing};
 use serde_json::{Value, json};
-use support::{RESCIND, Said, rescind};
+use support::{RESCIND, Running, Said, rescind};
 
 const HOUR: &str = r#"{"ms":3600000}"#;
 const RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
@@ -34,6 +34,41 @@ fn said(runtime: &str, dialect: &str, messages: &[Value]) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// A program that answers one message at a time.
+struct Conversation {
+    program: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Conversation {
+    fn start(arguments: &[&str]) -> Self {
+        let mut program = Command::new(RESCIND)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(program.stdout.take().unwrap());
+        Self { program, output }
+    }
+
+    /// Sends a message, and reads the next.
+    fn ask(&mut self, message: &Value) -> Value {
+        writeln!(self.program.stdin.as_ref().unwrap(), "{message}").unwrap();
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        // Its input ends with this.
+        drop(self.program.stdin.take());
+        let _ = self.program.wait();
+    }
+}
+
 fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
@@ -44,8 +79,8 @@ fn answer(said: &[Value], id: u64) -> &Value {
 
 #[test]
 fn the_methods_work_in_every_dialect() {
-    for dialect in Dialect::PRESETS {
-        let said = rescind(["call", "--dialect", dialect.name, "echo", r#"{"n":1.50}"#]);
+    for dialect in Dialect::PRESETS.iter().cloned() {
+        let said = rescind(["call", "--dialect", &dialect.name, "echo", r#"{"n":1.50}"#]);
         assert_eq!(said.code, Some(0), "{}: {said:?}", dialect.name);
         if dialect.has_operations() {
             let token = said.stdout.strip_prefix("{\"cancellationToken\":\"").unwrap();
@@ -58,15 +93,23 @@ fn the_methods_work_in_every_dialect() {
 
 #[test]
 fn a_cancel_ends_the_call_in_every_dialect() {
-    for dialect in Dialect::PRESETS {
-        let arguments =
-            ["call", "--trace", "--dialect", dialect.name, "--cancel-after", "50ms", "sleep", HOUR];
+    for dialect in Dialect::PRESETS.iter().cloned() {
+        let arguments = [
+            "call",
+            "--trace",
+            "--dialect",
+            &dialect.name,
+            "--cancel-after",
+            "50ms",
+            "sleep",
+            HOUR,
+        ];
         let said = rescind(arguments);
         assert_eq!(said.code, Some(3), "{}: {said:?}", dialect.name);
         if let CancelRule::Notification { method, .. } | CancelRule::Request { method, .. } =
-            dialect.cancel
+            &dialect.cancel
         {
-            assert!(said.stderr.contains(method), "{}: {said:?}", dialect.name);
+            assert!(said.stderr.contains(&**method), "{}: {said:?}", dialect.name);
         }
         assert_eq!(said.stderr.contains("; acknowledged"), dialect.has_operations(), "{said:?}");
         let is_answered = dialect.answer == AnswerRule::Answered
@@ -111,6 +154,48 @@ fn mcp_opens_with_the_revision() {
             assert_eq!(result["serverInfo"]["name"], "rescind");
             assert!(answer(&said, 1)["result"].is_object());
         }
+    }
+}
+
+#[test]
+fn f72_the_shape_of_answers_follows_the_revision_that_was_agreed_on() {
+    let echo = json!({ "name": "echo", "arguments": {} });
+    let asked = [("ping", json!({})), ("tools/list", json!({})), ("tools/call", echo)];
+    let discover = request(0, "server/discover", &json!({}));
+    let initialize = |version| request(0, "initialize", &json!({ "protocolVersion": version }));
+    for runtime in RUNTIMES {
+        for (opening, is_newest) in [
+            (initialize("2025-11-25"), false),
+            (initialize("2024-11-05"), false),
+            (initialize("2026-07-28"), false),
+            (discover.clone(), true),
+        ] {
+            let mut server =
+                Conversation::start(&["serve", "--dialect", "mcp", "--runtime", runtime]);
+            let opened = server.ask(&opening);
+            let is_said = |answer: &Value| answer["result"].get("resultType").is_some();
+            assert_eq!(is_said(&opened), is_newest, "{runtime}: {opened}");
+            for (id, (method, params)) in (1..).zip(&asked) {
+                let answer = server.ask(&request(id, method, params));
+                assert!(answer["result"].is_object(), "{runtime}: {answer}");
+                assert_eq!(is_said(&answer), is_newest, "{runtime} {method}: {answer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn f72_two_connections_of_one_server_agree_on_revisions_of_their_own() {
+    let listening = ["serve", "--dialect", "mcp", "--listen", "ws://127.0.0.1:0"];
+    let mut server = Running::start(listening, &[]);
+    let line = server.says(&["listening on "]);
+    let address = line.trim().trim_start_matches("listening on ");
+    for (dialect, is_newest) in
+        [("mcp-2025-11-25", false), ("mcp", true), ("mcp-2025-06-18", false)]
+    {
+        let said = rescind(["call", "--dialect", dialect, "--connect", address, "ping", "{}"]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert_eq!(said.stdout.contains("resultType"), is_newest, "{dialect}: {said:?}");
     }
 }
 

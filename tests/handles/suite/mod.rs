@@ -22,7 +22,7 @@ use crate::far::Far;
 use crate::pipe::{ENDLESS, PipeReader, PipeWriter, pipe};
 
 fn acp() -> Config {
-    Config::new(Dialect::ACP_V1)
+    Config::client(Dialect::ACP_V1)
 }
 
 /// A connection whose far end is played by hand. What we write waits in a pipe of so many bytes.

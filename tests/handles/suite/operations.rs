@@ -13,7 +13,7 @@ use crate::pipe::{ENDLESS, pipe};
 
 /// One side of a dialect, whose messages are lines here.
 fn side(dialect: Dialect, role: Role) -> Config {
-    let mut config = Config::new(dialect);
+    let mut config = Config::client(dialect);
     config.dialect.framing = Framing::Newline;
     config.role = role;
     config

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::lifecycle::{CANCELLED, Client, Nested};
 
-const CONFIG: Config = Config::new(Dialect::ACP_V1);
+const CONFIG: Config = Config::client(Dialect::ACP_V1);
 
 /// Serves the methods of `rescind serve`, `inline` which awaits its own cancel where it was called
 /// (B6), and `panic` (B33), until the client hangs up.

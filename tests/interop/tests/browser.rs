@@ -23,7 +23,7 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn abp(role: Role) -> Config {
-    let mut config = Config::new(Dialect::ABP);
+    let mut config = Config::client(Dialect::ABP);
     config.role = role;
     config
 }

@@ -45,8 +45,8 @@ fn main() -> i32 {
 
 fn cancel_there_and_back() -> Result<(), Step> {
     let now = Timestamp::ZERO;
-    let mut client: Connection<u32> = Connection::new(Config::new(Dialect::ACP_V1));
-    let mut server: Connection<()> = Connection::new(Config::new(Dialect::ACP_V1));
+    let mut client: Connection<u32> = Connection::new(Config::client(Dialect::ACP_V1));
+    let mut server: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
 
     let call = client
         .call("slow", Params::Absent, DATA, CallOptions::default(), now)

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 /// ACP version 1, with room for so many requests.
 #[must_use]
 pub fn config(limit: usize) -> Config {
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.calls = limit;
     config.limits.requests = limit;
     config

@@ -30,7 +30,7 @@ impl Runtime for Smol {
 }
 
 fn open(pipe: Pipe, limit: usize) -> (protocol_async::Peer, Incoming) {
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.calls = limit;
     config.limits.requests = limit;
     let (reader, writer) = tokio::io::split(pipe);

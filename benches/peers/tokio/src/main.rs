@@ -8,7 +8,7 @@ use protocol_async::{Arrival, Router, SentRequest};
 use protocol_core::{CallError, Config, Dialect};
 
 fn config(limit: usize) -> Config {
-    let mut config = Config::new(Dialect::ACP_V1);
+    let mut config = Config::client(Dialect::ACP_V1);
     config.limits.calls = limit;
     config.limits.requests = limit;
     config

@@ -77,7 +77,7 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn take_cancel_request<'m>(
         &mut self,
         request: Delivery<'m>,
-        (target, reason): (CancelTarget, Option<&'static str>),
+        (target, reason): (CancelTarget, Option<Text>),
         batch: Option<BatchKey>,
         now: Timestamp,
         events: &mut EventQueue<'m, O>,
@@ -94,19 +94,19 @@ impl<O, I: Default> Connection<O, I> {
             return self.refuse(Some(id), None, error, violation, batch, events);
         }
         let named = decode::param(params, target.member());
-        let wanted = named.and_then(|named| match target {
+        let wanted = named.and_then(|named| match &target {
             CancelTarget::Id { .. } => self.readable(named.get()),
             CancelTarget::Operation { .. } => token_id(named),
         });
         let (Some(named), Some(wanted)) = (named, wanted) else {
-            let error = match (target, named) {
+            let error = match (&target, named) {
                 (CancelTarget::Operation { .. }, Some(_)) => OPERATION_NOT_FOUND,
                 _ => (code::INVALID_PARAMS, "Invalid params: the cancel names nothing"),
             };
             let origin = origin.as_deref();
             return self.refuse(Some(id), origin, error, Violation::MalformedCancel, batch, events);
         };
-        let reason = reason.and_then(|reason| decode::param(params, reason));
+        let reason = reason.and_then(|reason| decode::param(params, &reason));
         let reason = reason.and_then(decode::string);
         self.machine.receive_cancel(&wanted, now);
         let request = CancelRequest { id, origin, target: named.get(), batch };
@@ -152,7 +152,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Sends the cancel of a call of ours, as a request; or remembers that it is to be sent as soon as
     /// the token of the operation is known.
     pub(super) fn send_cancel_of_call(&mut self, call: CallId, why: Option<&str>) {
-        let CancelRule::Request { target, .. } = self.config().dialect.cancel else { return };
+        let CancelRule::Request { target, .. } = &self.config().dialect.cancel else { return };
         let number = call.number();
         let waiting = self.machine.call_phase(call).map(|_| call);
         match target {
@@ -246,7 +246,7 @@ impl<O, I: Default> Connection<O, I> {
         if asked.is_some_and(is_other) {
             return Routed::Answer(None, kind);
         }
-        let CancelRule::Request { target, .. } = self.config().dialect.cancel else {
+        let CancelRule::Request { target, .. } = self.config().dialect.cancel.clone() else {
             return Routed::Answer(Some(number), kind);
         };
         if let Some(awaiting) = self.our_cancels.unacknowledged.remove(&number) {
@@ -260,7 +260,7 @@ impl<O, I: Default> Connection<O, I> {
             CancelTarget::Id { .. } => Routed::Answer(Some(number), kind),
             CancelTarget::Operation { token, .. } => match answer {
                 Ok(Response::Result(result)) => {
-                    self.take_token(number, decode::param(Some(*result), token))
+                    self.take_token(number, decode::param(Some(*result), &token))
                 }
                 _ => self.take_token(number, None),
             }

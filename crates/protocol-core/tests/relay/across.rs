@@ -24,10 +24,10 @@ const MCP: [Dialect; 6] = [
 fn b25_an_acp_client_cancels_a_request_of_an_mcp_server() {
     for acp in ACP {
         for mcp in MCP {
-            let mut bench = between(acp, mcp);
+            let mut bench = between(acp.clone(), mcp.clone());
             bench.receive(Side::Up, &request("\"a\"", "tools/call"));
             assert_eq!(bench.sent(Side::Down), [request("1", "tools/call")]);
-            bench.receive(Side::Up, &cancel(acp, "\"a\""));
+            bench.receive(Side::Up, &cancel(acp.clone(), "\"a\""));
             assert_eq!(bench.sent(Side::Down), [cancel(mcp, "1")]);
             // The server keeps silent, so the client, which must be answered, is answered here (B12).
             assert_eq!(bench.sent(Side::Up), [error("\"a\"", -32800, "Request cancelled")]);
@@ -40,14 +40,14 @@ fn b25_an_acp_client_cancels_a_request_of_an_mcp_server() {
 fn b25_an_mcp_client_cancels_a_request_of_an_acp_agent() {
     for acp in ACP {
         for mcp in MCP {
-            let mut bench = between(mcp, acp);
+            let mut bench = between(mcp, acp.clone());
             bench.receive(Side::Up, &request("7", "tools/call"));
             assert_eq!(bench.sent(Side::Down), [request("1", "tools/call")]);
             bench.receive(
                 Side::Up,
                 r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"enough"}}"#,
             );
-            assert_eq!(bench.sent(Side::Down), [cancel(acp, "1")]);
+            assert_eq!(bench.sent(Side::Down), [cancel(acp.clone(), "1")]);
             // The agent answers, and the client gets nothing further (B11).
             bench.receive(Side::Down, &error("1", -32800, "Request cancelled"));
             assert_eq!((bench.sent(Side::Up), bench.in_flight()), (vec![], [0; 4]));
@@ -58,7 +58,7 @@ fn b25_an_mcp_client_cancels_a_request_of_an_acp_agent() {
 #[test]
 fn b23_a_result_that_crosses_the_cancel_reaches_who_may_have_it() {
     for acp in ACP {
-        let mut bench = between(acp, Dialect::MCP_2025_06_18);
+        let mut bench = between(acp.clone(), Dialect::MCP_2025_06_18);
         bench.receive(Side::Up, &request("1", "tools/call"));
         bench.sent(Side::Down);
         bench.receive(Side::Down, &result("1", "\"done\""));
@@ -113,7 +113,7 @@ fn b25_only_a_client_that_knows_of_operations_is_told_of_a_cancelled_one() {
     let method = "notifications/cancelled";
     let told = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"requestId":"AB"}}}}"#);
     let dropped = |dialects: [Dialect; 2], side: Side, message: &str| {
-        let mut bench = between(dialects[0], dialects[1]);
+        let mut bench = between(dialects[0].clone(), dialects[1].clone());
         bench.receive(side, message);
         assert_eq!(bench.sent(side.other()), [""; 0]);
         let reason = "was not passed on: it is no cancel of this dialect";

@@ -20,7 +20,7 @@ impl Bench {
     }
 
     pub(crate) fn dialect(&self, side: Side) -> Dialect {
-        self.relay.connection(side).config().dialect
+        self.relay.connection(side).config().dialect.clone()
     }
 
     // Inputs
@@ -102,8 +102,8 @@ pub(crate) fn between(change: impl Fn(&mut Config), test: impl Fn(&mut Bench, Si
     for near in Side::BOTH {
         for near_dialect in DIALECTS {
             for far_dialect in DIALECTS {
-                let configs = [near_dialect, far_dialect].map(|dialect| {
-                    let mut config = Config::new(dialect);
+                let configs = [near_dialect.clone(), far_dialect].map(|dialect| {
+                    let mut config = Config::client(dialect);
                     change(&mut config);
                     config
                 });

@@ -91,12 +91,15 @@ fn b12_a_side_that_cancels_in_silence_is_answered_for() {
         for near_dialect in [Dialect::ACP_V1, Dialect::LSP_3_17] {
             for near in Side::BOTH {
                 let far = near.other();
-                let mut bench = Bench::new(near, [near_dialect, far_dialect].map(Config::new));
+                let mut bench = Bench::new(
+                    near,
+                    [near_dialect.clone(), far_dialect.clone()].map(Config::client),
+                );
                 under_way(&mut bench, near, far, r#""a""#);
-                bench.receive(near, &cancel(near_dialect, r#""a""#));
+                bench.receive(near, &cancel(near_dialect.clone(), r#""a""#));
                 assert_eq!(bench.sent(near), [error(r#""a""#, -32800, "Request cancelled")]);
                 let expected: Vec<String> = match far_dialect.cancel {
-                    CancelRule::Notification { .. } => vec![cancel(far_dialect, "1")],
+                    CancelRule::Notification { .. } => vec![cancel(far_dialect.clone(), "1")],
                     _ => vec![],
                 };
                 assert_eq!(bench.sent(far), expected);
@@ -113,7 +116,7 @@ fn b12_a_side_that_cancels_in_silence_is_answered_for() {
 fn b11_silence_is_kept_where_the_near_dialect_wants_it() {
     for near in Side::BOTH {
         let far = near.other();
-        let mut bench = Bench::new(near, [silent(), Dialect::ACP_V1].map(Config::new));
+        let mut bench = Bench::new(near, [silent(), Dialect::ACP_V1].map(Config::client));
         under_way(&mut bench, near, far, "5");
         bench.receive(near, &cancel(silent(), "5"));
         assert_eq!(bench.sent(far), [cancel(Dialect::ACP_V1, "1")]);

@@ -27,8 +27,8 @@ impl Random {
         (self.0 >> 16) as usize % limit
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
     }
 }
 
@@ -104,7 +104,7 @@ enum Sent {
 
 impl Chain {
     pub(crate) fn new(dialects: Vec<Dialect>, random: &mut Random) -> Self {
-        let config = |link: usize| Config::new(dialects[link]);
+        let config = |link: usize| Config::client(dialects[link].clone());
         let depth = dialects.len() - 1;
         let mut relays: Vec<Relay> =
             (0..depth).map(|n| Relay::new(config(n), config(n + 1))).collect();
@@ -204,7 +204,7 @@ impl Chain {
         let Link { dialect, ways } = &mut self.links[link];
         let way = &mut ways[way];
         if let Some(transmit) = transmit {
-            way.check(*dialect, transmit, &out);
+            way.check(dialect.clone(), transmit, &out);
             way.written.extend_from_slice(&out);
             way.log.extend_from_slice(&out);
             return true;
@@ -427,8 +427,8 @@ impl Way {
                 let CancelRule::Notification { method, id, .. } = dialect.cancel else {
                     panic!("{} has no cancel", dialect.name)
                 };
-                assert_eq!(message["method"], method);
-                let id = message["params"][id].to_string();
+                assert_eq!(message["method"], *method);
+                let id = message["params"][&*id].to_string();
                 assert!(self.requested.contains(&id), "{message} cancels nothing of this link");
                 assert!(self.cancelled.insert(id), "{message} was sent twice");
             }

@@ -179,7 +179,7 @@ fn g03_a_peer_that_does_not_read_is_read_all_the_same() {
                 bench.receive(near, &request(&number.to_string(), "work"));
             }
             for number in 0..200 {
-                bench.receive(near, &cancel(dialect, &number.to_string()));
+                bench.receive(near, &cancel(dialect.clone(), &number.to_string()));
             }
             let calls = bench.relay.connection(far).machine().calls_in_flight();
             assert_eq!(calls, 0, "all of them are withdrawn");

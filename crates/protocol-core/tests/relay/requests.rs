@@ -100,7 +100,7 @@ fn notifications_keep_their_place_among_requests() {
 fn b32_a_batch_passes_member_by_member_and_is_answered_as_one() {
     for far_dialect in [Dialect::ACP_V1, Dialect::LSP_3_17, Dialect::JSON_RPC] {
         for near in Side::BOTH {
-            let configs = [Dialect::JSON_RPC, far_dialect].map(Config::new);
+            let configs = [Dialect::JSON_RPC, far_dialect.clone()].map(Config::client);
             let (mut bench, far) = (Bench::new(near, configs), near.other());
             let members = [request(r#""a""#, "x"), notification("y"), request("3", "z")];
             bench.receive(near, &format!("[{}]", members.join(",")));
@@ -206,7 +206,7 @@ fn b31_stray_answers_are_reported_and_go_nowhere() {
 #[test]
 fn g11_how_bytes_are_split_changes_nothing() {
     for near in Side::BOTH {
-        let configs = [Dialect::LSP_3_17, Dialect::ACP_V1].map(Config::new);
+        let configs = [Dialect::LSP_3_17, Dialect::ACP_V1].map(Config::client);
         let mut bench = Bench::new(near, configs);
         let mut bytes = Vec::new();
         for message in [request("7", "work"), cancel(Dialect::LSP_3_17, "8"), notification("n")] {

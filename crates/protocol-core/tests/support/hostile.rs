@@ -55,15 +55,17 @@ fn json_rpc(random: &mut Random, dialect: &Dialect) -> String {
 
 fn cancel(random: &mut Random, dialect: &Dialect, id: &str) -> String {
     let own = random.pick(&IDS).expect("some");
-    let (method, own, member, named) = match dialect.cancel {
-        CancelRule::Notification { method, id: member, .. } => (method, None, member, id.into()),
+    let (method, own, member, named) = match &dialect.cancel {
+        CancelRule::Notification { method, id: member, .. } => {
+            (&**method, None, &**member, id.into())
+        }
         CancelRule::Request { method, target: CancelTarget::Id { member }, .. } => {
-            (method, Some(own), member, id.into())
+            (&**method, Some(own), &**member, id.into())
         }
         CancelRule::Request { method, target: CancelTarget::Operation { token, .. }, .. } => {
             // One that a host may have made.
             let guess = format!("\"{}\"", format!("{:02x}", random.below(200)).repeat(16));
-            (method, Some(own), token, guess)
+            (&**method, Some(own), &**token, guess)
         }
         CancelRule::Local | CancelRule::ClosedStream => {
             ("$/cancelRequest", None, "id", id.to_owned())
@@ -86,8 +88,8 @@ fn abp(random: &mut Random, dialect: &Dialect) -> String {
     let (id, own) = (random.pick(&IDS).expect("some"), random.pick(&IDS).expect("some"));
     let asked = random.pick(&METHODS).expect("some");
     let params = random.pick(&PARAMS).expect("some");
-    let cancel = match dialect.cancel {
-        CancelRule::Request { method, .. } => method,
+    let cancel = match &dialect.cancel {
+        CancelRule::Request { method, .. } => &**method,
         _ => "capabilities/cancel",
     };
     let message = |kind: &str, id: &str, payload: &str| {

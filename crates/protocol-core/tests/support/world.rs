@@ -24,8 +24,8 @@ impl Random {
         (self.0 % bound as u64) as usize
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
-        if from.is_empty() { None } else { Some(from[self.below(from.len())]) }
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        if from.is_empty() { None } else { Some(from[self.below(from.len())].clone()) }
     }
 }
 
@@ -134,19 +134,19 @@ impl Side {
     /// Remembers what of a message the events don't tell: cancels that are to be acknowledged, and
     /// the tokens of operations.
     fn witness(&mut self, message: &Value) {
-        let dialect = self.stream.connection().config().dialect;
+        let dialect = self.stream.connection().config().dialect.clone();
         let CancelRule::Request { method, target, .. } = dialect.cancel else { return };
         let kind = if dialect.envelope == Envelope::Abp { "type" } else { "method" };
         let members = message.as_array();
         for member in members.map_or(std::slice::from_ref(message), Vec::as_slice) {
             let id = member["id"].to_string();
-            if member[kind] == method && members.is_some() {
+            if member[kind] == *method && members.is_some() {
                 // Its acknowledgement is among the answers of its batch.
                 *self.answerable.entry(id).or_default() += 1;
-            } else if member[kind] == method {
+            } else if member[kind] == *method {
                 *self.acknowledgeable.entry(id).or_default() += 1;
-            } else if let CancelTarget::Operation { token, .. } = target {
-                let token = member["result"][token].to_string();
+            } else if let CancelTarget::Operation { token, .. } = &target {
+                let token = member["result"][&**token].to_string();
                 self.tokens.entry(token).or_insert(id);
             }
         }
@@ -190,20 +190,20 @@ impl Side {
 
     fn check_cancel(&mut self, message: &Value) {
         let (rule, envelope) = {
-            let dialect = self.stream.connection().config().dialect;
-            (dialect.cancel, dialect.envelope)
+            let dialect = &self.stream.connection().config().dialect;
+            (dialect.cancel.clone(), dialect.envelope)
         };
         let params =
             if envelope == Envelope::Abp { &message["payload"] } else { &message["params"] };
         let id = match rule {
-            CancelRule::Notification { id, .. } => params[id].to_string(),
+            CancelRule::Notification { id, .. } => params[&*id].to_string(),
             CancelRule::Request { target: CancelTarget::Id { member }, .. } => {
                 self.check_number(message);
-                number(&params[member])
+                number(&params[&*member])
             }
             CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } => {
                 self.check_number(message);
-                let call = self.tokens[&params[token].to_string()].clone();
+                let call = self.tokens[&params[&*token].to_string()].clone();
                 if self.settled.contains_key(&call) {
                     self.trace.push("cancel follows".into());
                 }
@@ -316,12 +316,12 @@ impl Side {
         let params = random.pick(&PARAMS).expect("some");
         let named = Params::Raw(raw(params));
         let call = self.attempt(|conn| conn.call(method, named, number.to_string(), options, now));
-        let dialect = self.stream.connection().config().dialect;
-        let held = dialect.uncancellable;
+        let dialect = &self.stream.connection().config().dialect;
+        let held = &dialect.uncancellable;
         let is_nameless = dialect.envelope == Envelope::Abp && method != "m"
             || dialect.has_operations() && dialect.starts_operation(method).is_none();
         let is_held = is_nameless
-            || held.methods.contains(&method)
+            || held.methods.iter().any(|it| it == method)
             || held.params.iter().any(|member| params.contains(&format!("\"{member}\":{{")));
         if call.is_some() && is_held {
             self.uncancellable.insert(number.to_string());
@@ -468,7 +468,7 @@ pub(crate) fn limited(mut config: Config) -> Config {
 
 /// A client and a server.
 pub(crate) fn both_roles(config: Config) -> [Config; 2] {
-    let mut server = config;
+    let mut server = config.clone();
     server.role = Role::Server;
     [config, server]
 }
@@ -481,7 +481,7 @@ pub(crate) fn run(
 ) -> Vec<String> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let configs = configure(&mut random);
-    let mut sides = configs.map(Side::new);
+    let mut sides = configs.clone().map(Side::new);
     // To each side: bytes on their way.
     let mut lines = [Vec::new(), Vec::new()];
     let mut now = Timestamp::ZERO;

@@ -85,7 +85,7 @@ impl<H: Handler> Handling<H> {
     pub fn new(config: Config, scenario: Scenario, handler: H) -> Self {
         let link = || Link::new(config.dialect.order, usize::MAX);
         Self {
-            client: Host::new(both_roles(config)[CLIENT]),
+            client: Host::new(both_roles(config.clone())[CLIENT].clone()),
             handler,
             watch: Watch::new(&config.dialect),
             to_handler: link(),
@@ -133,7 +133,7 @@ impl<H: Handler> Handling<H> {
                 }
             },
             Operation::Hostile { message, id, .. } => {
-                let dialect = self.config().dialect;
+                let dialect = &self.config().dialect;
                 let message = message.message(Hostile::id(id), &dialect);
                 self.to_handler.send(framed(&message, dialect.framing), NOW);
                 Ok(())

@@ -87,7 +87,7 @@ impl Relayed {
     /// If no session can be opened.
     #[must_use]
     pub fn new(up: Config, down: Config, scenario: Scenario) -> Self {
-        let new = Self::before_session(up, down, scenario);
+        let new = Self::before_session(up.clone(), down.clone(), scenario);
         let has_sessions =
             [up, down].iter().all(|config| config.dialect.session != SessionRule::NotNeeded);
         if scenario.opens_session() || !has_sessions {
@@ -110,13 +110,14 @@ impl Relayed {
     }
 
     fn before_session(up: Config, down: Config, scenario: Scenario) -> Self {
-        let ([client, relay_up], [relay_down, server]) = (both_roles(up), both_roles(down));
+        let ([client, relay_up], [relay_down, server]) =
+            (both_roles(up.clone()), both_roles(down.clone()));
         let configs = [up, down];
-        let links = || configs.map(|config| Link::new(config.dialect.order, usize::MAX));
+        let links = || configs.clone().map(|config| Link::new(config.dialect.order, usize::MAX));
         Self {
             hosts: [Host::new(client), Host::new(server)],
             relay: Relay::new(relay_up, relay_down),
-            watches: configs.map(|config| Watch::new(&config.dialect)),
+            watches: configs.clone().map(|config| Watch::new(&config.dialect)),
             to_hosts: links(),
             to_relay: links(),
             scenario,
@@ -197,7 +198,7 @@ impl Relayed {
                 }
             }
             Operation::Hostile { message, id, .. } => {
-                let dialect = self.hosts[place_of_host].stream().connection().config().dialect;
+                let dialect = &self.hosts[place_of_host].stream().connection().config().dialect;
                 let message = message.message(Hostile::id(id), &dialect);
                 self.to_relay[place_of_host].send(framed(&message, dialect.framing), NOW);
                 Ok(())

@@ -32,10 +32,10 @@ impl Host {
                 self.notify("note", &format!(r#"{{"text":"{text}"}}"#))
             }
             Operation::Progress { token, .. } => {
-                let dialect = self.stream.connection().config().dialect;
+                let dialect = self.stream.connection().config().dialect.clone();
                 let Some(rule) = dialect.progress.first() else { return Ok(()) };
                 let token = self.progress_token(dialect.envelope, token);
-                self.notify(rule.method, &format!(r#"{{"{}":{token}}}"#, rule.token))
+                self.notify(&rule.method, &format!(r#"{{"{}":{token}}}"#, rule.token))
             }
             Operation::Shutdown { how, .. } => self.shutdown(how, now),
             Operation::Drain { .. }
@@ -129,7 +129,7 @@ impl Host {
         let Some(call) = pick(&self.calls, call) else { return Ok(()) };
         let place = self.calls.iter().position(|other| *other == call);
         let place = place.and_then(|place| u32::try_from(place).ok()).expect("it was picked");
-        let dialect = self.stream.connection().config().dialect;
+        let dialect = &self.stream.connection().config().dialect;
         let id = match self.tokens.get(&place) {
             Some(token) => token.clone(),
             None if dialect.has_operations() => return Ok(()),

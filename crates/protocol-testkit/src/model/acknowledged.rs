@@ -24,8 +24,8 @@ impl Model {
         if origin.is_none() && self.unanswered_with(&id).is_some() {
             return self.refuse(to, code::INVALID_REQUEST, "duplicate_id", None);
         }
-        let named = params.get(member(target));
-        let says = match (target, named) {
+        let named = params.get(member(&target));
+        let says = match (target.clone(), named) {
             (CancelTarget::Id { .. }, Some(named)) => {
                 reading::readable(named).map(|named| self.cancel_by_id(&named, now))
             }

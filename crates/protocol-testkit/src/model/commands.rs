@@ -48,7 +48,7 @@ impl Model {
     /// The host made a call; gives its number.
     pub fn call(&mut self, making: Making<'_>, now: Timestamp) -> u32 {
         let Making { method, params, options, parent } = making;
-        let (number, dialect) = (self.issue(), self.config.dialect);
+        let (number, dialect) = (self.issue(), self.config.dialect.clone());
         // Elsewhere it tells nothing apart, not even states.
         let asked = match dialect.envelope {
             Envelope::Abp => Asked::by(method),

@@ -84,7 +84,7 @@ impl Model {
         batch: Option<u64>,
         now: Timestamp,
     ) {
-        let (dialect, readable) = (self.config.dialect, reading::readable(id));
+        let (dialect, readable) = (self.config.dialect.clone(), reading::readable(id));
         let opens_session = self.opens_session(method);
         if !(self.has_session || opens_session) {
             let to = (readable, origin.as_ref());
@@ -94,14 +94,14 @@ impl Model {
             let to = (readable, origin.as_ref());
             return self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
         };
-        if let CancelRule::Request { method: cancel, target, .. } = dialect.cancel {
+        if let CancelRule::Request { method: cancel, target, .. } = dialect.cancel.clone() {
             if cancel == method {
                 return self.receive_cancel_request((id, origin), target, params, now);
             }
         }
         let to = (Some(id.clone()), origin.as_ref());
-        let is_excepted = matches!(dialect.batches,
-            BatchRule::Accepted { except } if batch.is_some() && except.contains(&method));
+        let is_excepted = matches!(&dialect.batches,
+            BatchRule::Accepted { except } if batch.is_some() && except.iter().any(|it| it == method));
         if is_excepted {
             return self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
         }
@@ -160,9 +160,9 @@ impl Model {
     }
 
     fn receive_notification(&mut self, method: &str, params: &Value, now: Timestamp) {
-        match self.config.dialect.cancel {
+        match self.config.dialect.cancel.clone() {
             CancelRule::Notification { method: cancel, id, .. } if cancel == method => {
-                let id = params.get(id);
+                let id = params.get(&*id);
                 let Some(named) =
                     id.and_then(|id| reading::request_id(id, self.config.dialect.ids))
                 else {

@@ -18,6 +18,7 @@ mod steps;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
@@ -70,8 +71,8 @@ pub struct Model {
 }
 
 /// What the host chose. Never changes, so it tells no two states apart.
-#[derive(Clone, Copy, Debug)]
-struct Rules(Config);
+#[derive(Clone, Debug)]
+struct Rules(Arc<Config>);
 
 impl std::ops::Deref for Rules {
     type Target = Config;
@@ -187,8 +188,9 @@ impl Model {
             CapabilityRule::NotNeeded => Exchange::NotNeeded,
             CapabilityRule::Declared { .. } => Exchange::Awaited,
         };
+        let has_session = config.dialect.session == SessionRule::NotNeeded;
         Self {
-            config: Rules(config),
+            config: Rules(Arc::new(config)),
             life: Life::Open,
             calls: BTreeMap::new(),
             issued: 0,
@@ -197,7 +199,7 @@ impl Model {
             accepted: 0,
             early: VecDeque::new(),
             exchange,
-            has_session: config.dialect.session == SessionRule::NotNeeded,
+            has_session,
             unacknowledged: BTreeMap::new(),
             tokenless: BTreeSet::new(),
             finished: VecDeque::new(),

@@ -1,6 +1,6 @@
 //! What a message is, read the slow way.
 
-use protocol_core::{Dialect, Envelope, IdRule, ProgressRule};
+use protocol_core::{Dialect, Envelope, IdRule, ProgressRule, Text};
 use serde_json::Value;
 
 use super::abp::{self, Asked, Origin};
@@ -137,7 +137,7 @@ pub(super) fn operation_token(token: &Value) -> Option<Id> {
 
 /// The progress tokens in the params of a request.
 pub(super) fn tokens(dialect: &Dialect, params: &Value) -> Vec<Id> {
-    let paths = dialect.progress.iter().flat_map(|rule| rule.tokens_of_call);
+    let paths = dialect.progress.iter().flat_map(|rule| rule.tokens_of_call.iter());
     paths.filter_map(|path| follow(params, path)).filter_map(readable_token).collect()
 }
 
@@ -152,7 +152,7 @@ pub(super) fn tokens_of_call(dialect: &Dialect, number: u32, params: &Value) -> 
 /// The progress token that a notification is about.
 pub(super) fn token(dialect: &Dialect, method: &str, params: &Value) -> Option<Id> {
     let rule: &ProgressRule = dialect.progress.iter().find(|rule| rule.method == method)?;
-    readable_token(params.get(rule.token)?)
+    readable_token(params.get(&*rule.token)?)
 }
 
 fn readable_token(token: &Value) -> Option<Id> {
@@ -160,10 +160,10 @@ fn readable_token(token: &Value) -> Option<Id> {
 }
 
 /// Whether the literal `true` stands at the end of that path.
-pub(super) fn declared(value: &Value, path: &[&str]) -> bool {
+pub(super) fn declared(value: &Value, path: &[Text]) -> bool {
     follow(value, path) == Some(&Value::Bool(true))
 }
 
-fn follow<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
-    path.iter().try_fold(value, |value, name| value.get(name))
+fn follow<'v>(value: &'v Value, path: &[Text]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, name| value.get(&**name))
 }

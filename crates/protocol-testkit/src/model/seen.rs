@@ -199,11 +199,11 @@ impl Sent {
                 })
             }
             (TransmitKind::Cancel, Message::Notification { params, .. }) => {
-                let CancelRule::Notification { id, .. } = dialect.cancel else { return None };
-                Some(Self::Cancel(params.get(id)?.to_string()))
+                let CancelRule::Notification { id, .. } = &dialect.cancel else { return None };
+                Some(Self::Cancel(params.get(&**id)?.to_string()))
             }
             (TransmitKind::Cancel, Message::Request { id, params, .. }) => {
-                let CancelRule::Request { target, .. } = dialect.cancel else { return None };
+                let CancelRule::Request { target, .. } = &dialect.cancel else { return None };
                 let number = reading::our_number(id, envelope)?;
                 Some(Self::CancelRequest { number, names: params.get(member(target))?.to_string() })
             }
@@ -223,15 +223,15 @@ impl Sent {
 }
 
 /// The member of a cancel's params that names what to cancel.
-pub(super) const fn member(target: CancelTarget) -> &'static str {
+pub(super) fn member(target: &CancelTarget) -> &str {
     match target {
         CancelTarget::Id { member } | CancelTarget::Operation { token: member, .. } => member,
     }
 }
 
 /// The member of an answer that holds the token of an operation, where there are any.
-pub(crate) const fn token_member(dialect: &Dialect) -> Option<&'static str> {
-    match dialect.cancel {
+pub(crate) fn token_member(dialect: &Dialect) -> Option<&str> {
+    match &dialect.cancel {
         CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } => Some(token),
         _ => None,
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol_core::machine::CallPhase;
 use protocol_core::{
     AnswerRule, CancelOutcome, CancelRefusal, CancelRule, Cancellers, CapabilityRule, Cause,
-    CloseReason, Envelope, RequestPhase, Role, SessionRule, Settlement, Timestamp,
+    CloseReason, Envelope, RequestPhase, Role, SessionRule, Settlement, Text, Timestamp,
 };
 use serde_json::Value;
 
@@ -286,12 +286,12 @@ impl Model {
 
     /// Whether a request of this method opens the session.
     pub(super) fn opens_session(&self, method: &str) -> bool {
-        matches!(self.config.dialect.session, SessionRule::Opened { by } if by == method)
+        matches!(&self.config.dialect.session, SessionRule::Opened { by } if by == method)
     }
 
     /// What a request of ours or of the peer's declares about its client, if it is the exchange.
     pub(super) fn client_declares(&self, method: &str, params: &Value) -> Option<bool> {
-        match self.config.dialect.capability {
+        match &self.config.dialect.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
                 Some(reading::declared(params, client))
             }
@@ -300,7 +300,7 @@ impl Model {
     }
 
     pub(super) fn server_declares(&self, result: &Value) -> bool {
-        match self.config.dialect.capability {
+        match &self.config.dialect.capability {
             CapabilityRule::Declared { server, .. } => reading::declared(result, server),
             CapabilityRule::NotNeeded => false,
         }
@@ -317,21 +317,21 @@ impl Model {
         method: &str,
         params: &Value,
     ) -> Option<CancelRefusal> {
-        let dialect = self.config.dialect;
-        let rule = dialect.uncancellable;
+        let dialect = &self.config.dialect;
+        let rule = &dialect.uncancellable;
         let has_no_call_id = dialect.envelope == Envelope::Abp && asked == Asked::Other;
         let has_no_token = dialect.has_operations() && dialect.starts_operation(method).is_none();
-        if has_no_call_id || has_no_token || rule.methods.contains(&method) {
+        if has_no_call_id || has_no_token || rule.methods.iter().any(|it| it == method) {
             return Some(CancelRefusal::Method);
         }
-        let holds = |member: &&str| params.get(member).is_some_and(|value| !value.is_null());
+        let holds = |member: &Text| params.get(&**member).is_some_and(|value| !value.is_null());
         rule.params.iter().any(holds).then_some(CancelRefusal::Params)
     }
 
     /// Whether a client's request of this method may be ended by the server.
     pub(super) fn server_may_end(&self, method: &str) -> bool {
-        match self.config.dialect.cancellers {
-            Cancellers::Client { server_ends } => server_ends.contains(&method),
+        match &self.config.dialect.cancellers {
+            Cancellers::Client { server_ends } => server_ends.iter().any(|it| it == method),
             Cancellers::Both => false,
         }
     }

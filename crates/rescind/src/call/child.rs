@@ -7,7 +7,7 @@ use std::process::{self, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_core::Dialect;
+use crate::dialect::Spoken;
 
 /// How long a server may take to end once its input is closed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ pub(super) struct Child {
 
 impl Child {
     /// Spawns the command, or ourselves as the built-in peer.
-    pub(super) fn spawn(dialect: Dialect, command: &[OsString]) -> Result<Self, String> {
+    pub(super) fn spawn(spoken: &Spoken, command: &[OsString]) -> Result<Self, String> {
         let mut spawn = match command.split_first() {
             Some((program, arguments)) => {
                 let mut spawn = Command::new(program);
@@ -31,7 +31,7 @@ impl Child {
                 let ourselves = env::current_exe()
                     .map_err(|error| format!("can't find the built-in peer: {error}"))?;
                 let mut spawn = Command::new(ourselves);
-                spawn.args(["serve", "--dialect", dialect.name]);
+                spawn.arg("serve").args(spoken.arguments());
                 spawn
             }
         };

@@ -17,12 +17,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use protocol_blocking::threaded::{CancellationHandle, Peer, SentRequest, Wait};
-use protocol_core::{
-    CallError, CallOptions, CancelOutcome, Dialect, Grace, RpcError, Shutdown, code,
-};
+use protocol_core::{CallError, CallOptions, CancelOutcome, Grace, RpcError, Shutdown, code};
 use serde_json::value::RawValue;
 
 use crate::address::Address;
+use crate::dialect::DialectArgs;
 use crate::{note, usage_error};
 use opening::{Opened, Opening, Performed};
 use report::Report;
@@ -50,9 +49,8 @@ pub struct CallArgs {
     #[arg(value_name = "PARAMS_JSON", value_parser = params)]
     params: Option<Box<RawValue>>,
 
-    /// The protocol to speak
-    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = crate::dialect::parser())]
-    dialect: Dialect,
+    #[command(flatten)]
+    dialect: DialectArgs,
 
     /// What moves the bytes
     #[arg(long, value_name = "NAME", default_value = "blocking")]
@@ -148,14 +146,14 @@ pub fn main(args: CallArgs) -> ExitCode {
 /// Starts the server and opens as the dialect asks for; and again in another revision of it, if that
 /// is what the server turns out to speak: a connection keeps the rules that it was made with.
 fn open(args: &CallArgs, report: &Report) -> Result<(Server, Result<Opened, CallError>), String> {
-    let mut tried = vec![args.dialect];
+    let mut tried = vec![args.dialect.spoken().clone()];
     loop {
-        let dialect = tried[tried.len() - 1];
+        let dialect = &tried[tried.len() - 1];
         let opening = match &args.open {
             None => Opening::of(dialect, &args.method, args.params.as_deref()),
             Some(path) => Opening::read(path)?,
         };
-        let server = Server::reach(dialect, args, report)?;
+        let server = Server::reach(dialect.clone(), args, report)?;
         let other = match opening.perform(&server.peer, args.params.as_deref()) {
             Ok(Performed::Opened(opened)) => return Ok((server, Ok(opened))),
             Ok(Performed::Speaks(other)) => *other,
@@ -166,7 +164,7 @@ fn open(args: &CallArgs, report: &Report) -> Result<(Server, Result<Opened, Call
             return Ok((server, Err(CallError::Error(error))));
         }
         server.end();
-        report.opens_again(other);
+        report.opens_again(&other.dialect);
         tried.push(other);
     }
 }
@@ -212,9 +210,9 @@ fn call(args: &CallArgs, opened: &Opened, peer: &Peer, report: &Report) -> Calle
     }
     let options = CallOptions::default().timeout(args.timeout).grace(args.grace.map(Grace::Settle));
     let dialect = peer.dialect();
-    let tool = operation::of_tool(dialect, &args.method, opened.params());
+    let tool = operation::of_tool(&dialect, &args.method, opened.params());
     let (method, params) = match &tool {
-        Some((method, params)) => (*method, Some(&**params)),
+        Some((method, params)) => (&**method, Some(&**params)),
         None => (&*args.method, opened.params()),
     };
     let prepared = peer.prepare(method, params, options);
@@ -237,7 +235,7 @@ fn call(args: &CallArgs, opened: &Opened, peer: &Peer, report: &Report) -> Calle
     });
     let mut outcome = early.unwrap_or_else(|| sent.wait());
     if let (Some(after), Ok(answer)) = (args.cancel_after, &outcome) {
-        outcome = operation::cancel(dialect, peer, answer.clone(), begun + after, &cancels);
+        outcome = operation::cancel(&dialect, peer, answer.clone(), begun + after, &cancels);
     }
     let is_acknowledged = dialect.has_operations() && args.grace.is_none();
     Called {

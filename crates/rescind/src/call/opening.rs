@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use protocol_blocking::block_on_for;
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
-use protocol_core::{CallError, CallOptions, Dialect, Refusal, RpcError, code};
+use protocol_core::{CallError, CallOptions, Refusal, RpcError, code};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::dialect::{Family, NEWEST_WITH_INITIALIZE, WITHOUT_INITIALIZE, capabilities};
+use crate::dialect::{Family, NEWEST_WITH_INITIALIZE, Spoken, WITHOUT_INITIALIZE};
 
 /// Messages to send before the call, in order.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     steps: Vec<Step>,
     /// The dialect that the answers are held against; a file's are not.
-    dialect: Option<Dialect>,
+    spoken: Option<Spoken>,
     session: Session,
     /// What goes into the `_meta` of the call's params.
     meta: Option<serde_json::Value>,
@@ -46,7 +46,7 @@ pub(super) enum Performed {
     /// The call can be sent.
     Opened(Opened),
     /// The server speaks this dialect instead of ours, or has to be tried in it.
-    Speaks(Box<Dialect>),
+    Speaks(Box<Spoken>),
 }
 
 /// What is left to be sent together with the call.
@@ -58,7 +58,7 @@ pub(super) struct Opened {
 
 impl Opening {
     /// The dialect's own opening, for a call of this method.
-    pub(super) fn of(dialect: Dialect, method: &str, params: Option<&RawValue>) -> Self {
+    pub(super) fn of(spoken: &Spoken, method: &str, params: Option<&RawValue>) -> Self {
         let request = |method: &str, params: serde_json::Value| Step {
             id: Some(json!(0)),
             method: method.into(),
@@ -70,7 +70,7 @@ impl Opening {
             params: to_raw_value(&json!({})).ok(),
         };
         let client = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
-        let family = Family::of(dialect);
+        let family = spoken.family();
         let meta = match family {
             Family::Mcp { revision: WITHOUT_INITIALIZE } => Some(json!({
                 "io.modelcontextprotocol/protocolVersion": WITHOUT_INITIALIZE,
@@ -85,7 +85,7 @@ impl Opening {
                 "initialize",
                 json!({
                     "protocolVersion": version,
-                    "clientCapabilities": capabilities(dialect),
+                    "clientCapabilities": spoken.capabilities(),
                     "clientInfo": client,
                 }),
             )],
@@ -131,7 +131,7 @@ impl Opening {
         };
         // The methods of the demonstration are none of the protocol's, and take what they get.
         let meta = meta.filter(|_| method.contains('/') || method == "ping");
-        Self { steps, dialect: Some(dialect), session, meta }
+        Self { steps, spoken: Some(spoken.clone()), session, meta }
     }
 
     /// The messages in a file, one JSON a line.
@@ -161,7 +161,7 @@ impl Opening {
             if step.id.is_some() {
                 let sent: SentRequest = peer.call_raw(&step.method, params, CallOptions::default());
                 let answer = sent.wait();
-                if let Some(other) = other_dialect(self.dialect, &answer)? {
+                if let Some(other) = other_dialect(self.spoken.as_ref(), &answer)? {
                     return Ok(Performed::Speaks(Box::new(other)));
                 }
                 answer?;
@@ -182,10 +182,10 @@ impl Opening {
 /// MCP's newest revision opens with `server/discover`. Older servers refuse that, each in its own
 /// way, or end; then `initialize` finds out what they speak, which is what it answers.
 fn other_dialect(
-    ours: Option<Dialect>,
+    ours: Option<&Spoken>,
     answer: &Result<Box<RawValue>, CallError>,
-) -> Result<Option<Dialect>, CallError> {
-    let Some((ours, Family::Mcp { revision })) = ours.map(|ours| (ours, Family::of(ours))) else {
+) -> Result<Option<Spoken>, CallError> {
+    let Some((ours, Family::Mcp { revision })) = ours.map(|ours| (ours, ours.family())) else {
         return Ok(None);
     };
     let said: serde_json::Value = match answer {
@@ -204,8 +204,7 @@ fn other_dialect(
     if theirs == revision {
         return Ok(None);
     }
-    let transport = if ours.name.ends_with("-http") { "-http" } else { "" };
-    match Dialect::named(&format!("mcp-{theirs}{transport}")) {
+    match ours.in_revision(theirs) {
         Some(other) => Ok(Some(other)),
         None => Err(CallError::Error(RpcError::new(
             code::INTERNAL_ERROR,
@@ -278,9 +277,9 @@ impl Opened {
 }
 
 /// Says goodbye as the dialect asks for, without waiting long.
-pub(super) fn close(dialect: Dialect, peer: &Peer) {
+pub(super) fn close(spoken: &Spoken, peer: &Peer) {
     const PATIENCE: Duration = Duration::from_millis(500);
-    if Family::of(dialect) == Family::Lsp {
+    if spoken.family() == Family::Lsp {
         let options = CallOptions::default().timeout(PATIENCE);
         // A server that does not answer is killed anyway.
         let _: Result<serde_json::Value, _> = peer.call_with("shutdown", (), options).wait();

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
-use protocol_core::{CallError, CancelRule, CancelTarget, Cause, Dialect};
+use protocol_core::{CallError, CancelRule, CancelTarget, Cause, Dialect, Text};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -13,35 +13,36 @@ use super::Cancels;
 /// How a tool is called by its name alone: the method and the params of the request that starts its
 /// operation. `None` if the method is one of the protocol, or starts none.
 pub(super) fn of_tool(
-    dialect: Dialect,
+    dialect: &Dialect,
     method: &str,
     params: Option<&RawValue>,
-) -> Option<(&'static str, Box<RawValue>)> {
-    let CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } = dialect.cancel
+) -> Option<(Text, Box<RawValue>)> {
+    let CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } =
+        &dialect.cancel
     else {
         return None;
     };
     let start = starts.first().filter(|_| !method.contains('/') && method != "initialize")?;
     let params = to_raw_value(&json!({ "name": method, "arguments": params })).ok()?;
-    Some((start, params))
+    Some((start.clone(), params))
 }
 
 /// Cancels the operation whose token is the answer, when it is time or Ctrl-C comes, and says what
 /// became of that. An answer without a token is what it is.
 pub(super) fn cancel(
-    dialect: Dialect,
+    dialect: &Dialect,
     peer: &Peer,
     answer: Box<RawValue>,
     due: Instant,
     cancels: &Cancels,
 ) -> Result<Box<RawValue>, CallError> {
     let CancelRule::Request { method, target: CancelTarget::Operation { token, .. }, .. } =
-        dialect.cancel
+        &dialect.cancel
     else {
         return Ok(answer);
     };
     let said: serde_json::Value = serde_json::from_str(answer.get()).unwrap_or_default();
-    let Some(value) = said.get(token) else { return Ok(answer) };
+    let Some(value) = said.get(&**token) else { return Ok(answer) };
     while cancels.first().is_none() {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -50,7 +51,7 @@ pub(super) fn cancel(
         }
         thread::sleep(left.min(Duration::from_millis(10)));
     }
-    let cancelled: SentRequest = peer.call(method, json!({ token: value }));
+    let cancelled: SentRequest = peer.call(method, json!({ &**token: value }));
     cancelled.wait()?;
     Err(CallError::Cancelled { cause: Cause::Caller, error: None })
 }

@@ -74,7 +74,7 @@ impl Report {
     }
 
     /// The server is started again, for it speaks another dialect.
-    pub(super) fn opens_again(&self, dialect: Dialect) {
+    pub(super) fn opens_again(&self, dialect: &Dialect) {
         self.line(&format!("{DIM}opening again, as {}{DIM:#}", dialect.name));
     }
 

@@ -3,18 +3,18 @@
 use std::thread::{self, JoinHandle};
 
 use protocol_blocking::threaded::{self, Incoming, Options, Peer};
-use protocol_core::{CloseReason, Dialect, Role, Shutdown};
+use protocol_core::{CloseReason, Role, Shutdown};
 
 use super::child::Child;
 use super::client::Client;
 use super::report::Report;
 use super::websocket::Socket;
 use super::{CallArgs, opening};
-use crate::dialect::{config, on_stdio};
+use crate::dialect::Spoken;
 
 /// A server that runs and is spoken to.
 pub(super) struct Server {
-    dialect: Dialect,
+    spoken: Spoken,
     pub(super) peer: Peer,
     end: End,
     serving: JoinHandle<CloseReason>,
@@ -28,21 +28,17 @@ enum End {
 
 impl Server {
     /// Starts the command, or the built-in peer, and connects to it; or connects to the address.
-    pub(super) fn reach(
-        dialect: Dialect,
-        args: &CallArgs,
-        report: &Report,
-    ) -> Result<Self, String> {
+    pub(super) fn reach(spoken: Spoken, args: &CallArgs, report: &Report) -> Result<Self, String> {
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
-                let mut options = Options::new(config(dialect, Role::Client));
+                let mut options = Options::new(spoken.config(Role::Client));
                 options.trace = report.trace();
                 let (peer, incoming, socket) = Socket::open(address, options)?;
                 (peer, incoming, End::Socket(socket))
             }
             None => {
-                let mut child = Child::spawn(dialect, &args.command)?;
-                let mut options = Options::new(on_stdio(dialect, Role::Client));
+                let mut child = Child::spawn(&spoken, &args.command)?;
+                let mut options = Options::new(spoken.on_stdio(Role::Client));
                 options.trace = report.trace();
                 let (stdout, stdin) = child.streams();
                 let (peer, incoming) = args
@@ -52,12 +48,12 @@ impl Server {
                 (peer, incoming, End::Child(child))
             }
         };
-        Ok(Self { dialect, peer, end, serving: serve(incoming, report) })
+        Ok(Self { spoken, peer, end, serving: serve(incoming, report) })
     }
 
     /// Says goodbye, and waits for the server's end.
     pub(super) fn end(self) {
-        opening::close(self.dialect, &self.peer);
+        opening::close(&self.spoken, &self.peer);
         // What the server has asked us for is over too; then its input is closed.
         self.peer.shutdown(Shutdown::CancelAll);
         match self.end {

@@ -13,10 +13,10 @@ use clap::{Args, ValueEnum};
 use protocol_async::Timer;
 use protocol_async::hub::Way;
 use protocol_async::relay::{Observer, Options, Trace};
-use protocol_core::{CloseReason, Config, Dialect, RelayEvent, Role, Side};
+use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
 use smol::channel::{Receiver, Sender, bounded};
 
-use crate::dialect::on_stdio;
+use crate::dialect::{Spoken, file_parser, parser};
 use crate::{note, usage_error};
 
 /// Relay between a client on standard input and output and a spawned server
@@ -36,16 +36,29 @@ use crate::{note, usage_error};
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
     /// The protocol that both sides speak
-    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = crate::dialect::parser())]
-    dialect: Dialect,
+    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = parser())]
+    dialect: Spoken,
+
+    /// Both sides speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever
+    /// differs from that one
+    #[arg(long, value_name = "FILE", conflicts_with = "dialect", value_parser = file_parser())]
+    dialect_file: Option<Spoken>,
 
     /// The protocol that the client speaks
-    #[arg(long, value_name = "NAME", requires = "down", conflicts_with = "dialect", value_parser = crate::dialect::parser())]
-    up: Option<Dialect>,
+    #[arg(long, value_name = "NAME", group = "client", requires = "server", conflicts_with_all = ["dialect", "dialect_file"], value_parser = parser())]
+    up: Option<Spoken>,
+
+    /// The client speaks the dialect that this JSON file describes
+    #[arg(long, value_name = "FILE", group = "client", requires = "server", conflicts_with_all = ["dialect", "dialect_file"], value_parser = file_parser())]
+    up_file: Option<Spoken>,
 
     /// The protocol that the server speaks
-    #[arg(long, value_name = "NAME", requires = "up", conflicts_with = "dialect", value_parser = crate::dialect::parser())]
-    down: Option<Dialect>,
+    #[arg(long, value_name = "NAME", group = "server", requires = "client", conflicts_with_all = ["dialect", "dialect_file"], value_parser = parser())]
+    down: Option<Spoken>,
+
+    /// The server speaks the dialect that this JSON file describes
+    #[arg(long, value_name = "FILE", group = "server", requires = "client", conflicts_with_all = ["dialect", "dialect_file"], value_parser = file_parser())]
+    down_file: Option<Spoken>,
 
     /// What moves the bytes
     #[arg(long, value_name = "NAME", default_value = "tokio")]
@@ -97,8 +110,10 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let mut command = Command::new(program);
     command.args(arguments);
 
-    let up = on_stdio(args.up.unwrap_or(args.dialect), Role::Server);
-    let down = on_stdio(args.down.unwrap_or(args.dialect), Role::Client);
+    let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
+    let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both).on_stdio(Role::Server);
+    let down =
+        args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both).on_stdio(Role::Client);
     let (client_gone, watch) = watch(&down);
     let mut options = Options::new(up, down);
     options.trace = args.trace.then(trace);

@@ -5,10 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use protocol_blocking::{Answer, BeforeStart, Handler, Notification, Request, Responder};
-use protocol_core::{CallOptions, Dialect, Violation, WireId};
+use protocol_core::{CallOptions, Violation, WireId};
 use serde_json::value::to_raw_value;
 
 use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
+use crate::dialect::Spoken;
 
 /// The handler behind `rescind serve --runtime blocking` and `single`.
 #[derive(Debug)]
@@ -17,8 +18,8 @@ pub(crate) struct Demo {
 }
 
 impl Demo {
-    pub(crate) fn new(dialect: Dialect) -> Self {
-        Self { methods: Methods::new(dialect) }
+    pub(crate) fn new(spoken: Spoken) -> Self {
+        Self { methods: Methods::new(spoken) }
     }
 
     /// Whether LSP's `shutdown` has been asked for.
@@ -126,6 +127,6 @@ fn notify(
     (method, params): Update,
 ) -> Result<(), serde_json::Error> {
     // A caller that does not read its progress still gets its result.
-    let _ = responder.notify(method, Some(&*to_raw_value(&params)?));
+    let _ = responder.notify(&method, Some(&*to_raw_value(&params)?));
     Ok(())
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use crate::dialect::{NEWEST_WITH_INITIALIZE, WITH_INITIALIZE, WITHOUT_INITIALIZE};
+use crate::dialect::{NEWEST_WITH_INITIALIZE, Spoken, WITH_INITIALIZE, WITHOUT_INITIALIZE};
 
 #[derive(Clone, Copy)]
 struct Tool {
@@ -52,16 +52,17 @@ struct ToolCall {
 }
 
 /// Answers what every server of the protocol does.
-pub(super) fn answer(revision: &str, request: &Request) -> Answer {
+pub(super) fn answer(spoken: &Spoken, request: &Request) -> Result<Value, Failure> {
+    let revision = spoken.family().revision();
     let server = json!({ "name": "rescind", "version": env!("CARGO_PKG_VERSION") });
-    let answer = match request.method.as_str() {
+    Ok(match request.method.as_str() {
         "initialize" => json!({
-            "protocolVersion": negotiated(revision, request),
+            "protocolVersion": negotiated(spoken, request),
             "capabilities": { "tools": {} },
             "serverInfo": server,
         }),
-        "server/discover" if revision == WITHOUT_INITIALIZE => json!({
-            "supportedVersions": [revision],
+        "server/discover" if spoken.is_negotiated() || revision == WITHOUT_INITIALIZE => json!({
+            "supportedVersions": [WITHOUT_INITIALIZE],
             "capabilities": { "tools": {} },
             "ttlMs": 0,
             "cacheScope": "public",
@@ -73,20 +74,20 @@ pub(super) fn answer(revision: &str, request: &Request) -> Answer {
             json!({ "tools": tools, "ttlMs": 0, "cacheScope": "public" })
         }
         _ => return Err(request.unknown_method()),
-    };
-    complete(revision, answer)
+    })
 }
 
 /// The revision that both sides speak from now on. A server that was told its revision offers that;
-/// one that speaks the newest takes what an older client asks for, there being no `initialize` in
-/// its own.
-fn negotiated(revision: &str, request: &Request) -> String {
+/// another takes what the client asks for, if it is one that has an `initialize`.
+fn negotiated(spoken: &Spoken, request: &Request) -> String {
     let asked: Value = request.params().unwrap_or_default();
     let asked = asked.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
-    match revision {
-        WITHOUT_INITIALIZE if WITH_INITIALIZE.contains(&asked) => asked.to_owned(),
-        WITHOUT_INITIALIZE => NEWEST_WITH_INITIALIZE.to_owned(),
-        _ => revision.to_owned(),
+    let revision = spoken.family().revision();
+    let takes_any = spoken.is_negotiated() || revision == WITHOUT_INITIALIZE;
+    match takes_any {
+        true if WITH_INITIALIZE.contains(&asked) => asked.to_owned(),
+        true => NEWEST_WITH_INITIALIZE.to_owned(),
+        false => revision.to_owned(),
     }
 }
 
@@ -129,7 +130,8 @@ pub(super) fn tool_answer(revision: &str, answer: Answer) -> Answer {
     complete(revision, json!({ "content": content, "isError": is_error }))
 }
 
-fn complete(revision: &str, mut answer: Value) -> Answer {
+/// The answer in the shape of the revision: the newest says that it is whole.
+pub(super) fn complete(revision: &str, mut answer: Value) -> Answer {
     if let (WITHOUT_INITIALIZE, Some(members)) = (revision, answer.as_object_mut()) {
         members.insert("resultType".into(), "complete".into());
     }

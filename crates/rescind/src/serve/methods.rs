@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use protocol_blocking::{Answer, Failure, Notification, Request};
-use protocol_core::{Dialect, PartialResults, RpcError, Violation, WireId};
+use protocol_core::{PartialResults, RpcError, Text, Violation, WireId};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 
 use super::mcp;
-use crate::dialect::{Family, capabilities};
+use crate::dialect::{Family, Spoken};
 use crate::note;
 
 /// Pieces that a prompt is answered in.
@@ -24,8 +24,8 @@ pub(super) const CHUNK_EVERY: Duration = Duration::from_millis(200);
 /// What the methods of one connection share.
 #[derive(Debug)]
 pub(super) struct Methods {
-    dialect: Dialect,
-    family: Family,
+    /// What is spoken now: the exchange that opens the connection may settle it.
+    spoken: Mutex<Spoken>,
     sessions: AtomicU64,
     /// The ACP sessions that are being prompted, and whether `session/cancel` stopped that. One that
     /// comes when nothing is prompted is stale, and must not stop the next prompt.
@@ -63,7 +63,7 @@ pub(super) struct Session {
 }
 
 /// A notification to send.
-pub(super) type Update = (&'static str, serde_json::Value);
+pub(super) type Update = (Text, Value);
 
 impl Sleep {
     pub(super) const fn duration(&self) -> Duration {
@@ -86,14 +86,32 @@ impl Count {
 }
 
 impl Methods {
-    pub(super) fn new(dialect: Dialect) -> Self {
+    pub(super) fn new(spoken: Spoken) -> Self {
         Self {
-            dialect,
-            family: Family::of(dialect),
+            spoken: Mutex::new(spoken),
             sessions: AtomicU64::new(0),
             prompts: Mutex::default(),
             shut_down: AtomicBool::new(false),
         }
+    }
+
+    /// What is spoken now.
+    fn spoken(&self) -> Spoken {
+        self.spoken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn family(&self) -> Family {
+        self.spoken.lock().unwrap_or_else(PoisonError::into_inner).family()
+    }
+
+    /// Our answer may settle what is spoken from now on, that answer included.
+    fn settle(&self, method: &str, answer: &Value) -> serde_json::Result<()> {
+        let answer = to_raw_value(answer)?;
+        let mut spoken = self.spoken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(settled) = spoken.settled_by(method, &answer) {
+            *spoken = settled;
+        }
+        Ok(())
     }
 
     /// Whether LSP's `shutdown` has been asked for.
@@ -104,7 +122,7 @@ impl Methods {
     /// Answers what takes no time: it is worth its answer even to a peer that has hung up writing,
     /// as at the end of a pipe.
     pub(super) fn answer_at_once(&self, request: &Request) -> Answer {
-        match (self.family, request.method.as_str()) {
+        match (self.family(), request.method.as_str()) {
             (_, "echo") => Ok(request.params.clone().unwrap_or(to_raw_value(&())?)),
             (_, "fail") => {
                 let Fail { code, message } = request.params()?;
@@ -112,7 +130,7 @@ impl Methods {
             }
             (Family::Acp { version }, "initialize") => json(&json!({
                 "protocolVersion": version,
-                "agentCapabilities": capabilities(self.dialect),
+                "agentCapabilities": self.spoken().capabilities(),
                 "agentInfo": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
                 "authMethods": [],
             })),
@@ -128,9 +146,12 @@ impl Methods {
                 self.shut_down.store(true, Ordering::Relaxed);
                 json(&())
             }
-            (Family::Mcp { .. } | Family::Erlmcp, _) => {
-                mcp::answer(self.family.revision(), request)
+            (Family::Mcp { .. }, _) => {
+                let answer = mcp::answer(&self.spoken(), request)?;
+                self.settle(&request.method, &answer)?;
+                mcp::complete(self.family().revision(), answer)
             }
+            (Family::Erlmcp, _) => json(&mcp::answer(&self.spoken(), request)?),
             (Family::Abp, "initialize") => json(&json!({
                 "app": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
                 "capabilities": mcp::tool_names(),
@@ -141,7 +162,7 @@ impl Methods {
 
     /// What a request asks for: itself, or the tool that it calls.
     pub(super) fn work<'a>(&self, request: &'a Request) -> Result<Cow<'a, Request>, Failure> {
-        match (self.family, request.method.as_str()) {
+        match (self.family(), request.method.as_str()) {
             (Family::Mcp { .. }, "tools/call") | (Family::Erlmcp, "tool/call") => {
                 mcp::called(request).map(Cow::Owned)
             }
@@ -151,7 +172,7 @@ impl Methods {
 
     /// The answer to a request, made of what its work came to.
     pub(super) fn answer(&self, request: &Request, answer: Answer) -> Answer {
-        match (self.family, request.method.as_str()) {
+        match (self.family(), request.method.as_str()) {
             (Family::Mcp { revision }, "tools/call") => mcp::tool_answer(revision, answer),
             _ => answer,
         }
@@ -159,17 +180,17 @@ impl Methods {
 
     /// Whether a request is ACP's prompt.
     pub(super) fn is_prompt(&self, request: &Request) -> bool {
-        matches!(self.family, Family::Acp { .. }) && request.method == "session/prompt"
+        matches!(self.family(), Family::Acp { .. }) && request.method == "session/prompt"
     }
 
     /// Whether a notification ends the connection.
     pub(super) fn is_exit(&self, notification: &Notification) -> bool {
-        self.family == Family::Lsp && notification.method == "exit"
+        self.family() == Family::Lsp && notification.method == "exit"
     }
 
     /// What a cancelled count answers.
     pub(super) fn count_cancelled(&self, count: &Count, counted: u64) -> Answer {
-        match self.dialect.partial_results {
+        match self.spoken().dialect.partial_results {
             PartialResults::Allowed => count.counted(counted),
             PartialResults::Refused => Err(Failure::Cancelled),
         }
@@ -179,8 +200,9 @@ impl Methods {
     /// without a token.
     pub(super) fn progress(&self, request: &Request, count: u64, to: u64) -> Option<Update> {
         let value = json!({ "count": count, "to": to });
-        let Some(rule) = self.dialect.progress.first() else {
-            return Some(("progress", value));
+        let dialect = self.spoken().dialect;
+        let Some(rule) = dialect.progress.first() else {
+            return Some(("progress".into(), value));
         };
         let params: serde_json::Value = request.params().unwrap_or_default();
         let options = request.options.as_deref().map_or("null", RawValue::get);
@@ -188,16 +210,16 @@ impl Methods {
         let token = rule
             .tokens_of_call
             .iter()
-            .find_map(|path| path.iter().try_fold(&params, |value, member| value.get(member)))
-            .or_else(|| options.get(rule.token));
+            .find_map(|path| path.iter().try_fold(&params, |value, member| value.get(&**member)))
+            .or_else(|| options.get(&*rule.token));
         let params = match token {
-            _ if matches!(self.family, Family::Mcp { .. } | Family::Abp) => {
-                json!({ rule.token: token?, "progress": count, "total": to })
+            _ if matches!(self.family(), Family::Mcp { .. } | Family::Abp) => {
+                json!({ &*rule.token: token?, "progress": count, "total": to })
             }
-            Some(token) => json!({ rule.token: token, "value": value }),
+            Some(token) => json!({ &*rule.token: token, "value": value }),
             None => json!({ "value": value }),
         };
-        Some((rule.method, params))
+        Some((rule.method.clone(), params))
     }
 
     pub(super) fn prompt_begins(&self, session: &Session) {
@@ -217,7 +239,7 @@ impl Methods {
                 "content": { "type": "text", "text": format!("{chunk} of {CHUNKS}\n") },
             },
         });
-        ("session/update", update)
+        ("session/update".into(), update)
     }
 
     pub(super) fn prompt_is_stopped(&self, session: &Session) -> bool {
@@ -231,7 +253,7 @@ impl Methods {
 
     /// Takes ACP's `session/cancel`, and ignores the rest.
     pub(super) fn notified(&self, notification: &Notification) {
-        let is_acp = matches!(self.family, Family::Acp { .. });
+        let is_acp = matches!(self.family(), Family::Acp { .. });
         if !is_acp || notification.method != "session/cancel" {
             return;
         }

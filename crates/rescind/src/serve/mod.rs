@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use protocol_blocking::{block_on_for, threaded};
-use protocol_core::{CloseReason, Config, Dialect, Role};
+use protocol_core::{CloseReason, Config, Role};
 use protocol_websocket::Origins;
 
 use crate::address::Address;
-use crate::dialect::on_stdio;
+use crate::dialect::{DialectArgs, Spoken};
 use crate::{note, usage_error};
 pub(crate) use demo::Demo;
 use router::AsyncDemo;
@@ -29,9 +29,8 @@ use websocket::Service;
     after_help = METHODS
 )]
 pub struct ServeArgs {
-    /// The protocol to speak
-    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = crate::dialect::parser())]
-    dialect: Dialect,
+    #[command(flatten)]
+    dialect: DialectArgs,
 
     /// What runs the handlers
     #[arg(long, value_name = "NAME", default_value = "blocking")]
@@ -101,15 +100,16 @@ pub fn main(args: &ServeArgs) -> ExitCode {
     if let Some(address) = &args.listen {
         return serve_websockets(args, address);
     }
+    let spoken = args.dialect.spoken();
     let ended = match args.runtime {
-        Runtime::Blocking => Ok(serve_threaded(args.dialect)),
+        Runtime::Blocking => Ok(serve_threaded(spoken)),
         Runtime::Single => {
-            let demo = Demo::new(args.dialect);
-            let reason = serve_single(config(args.dialect), &demo);
+            let demo = Demo::new(spoken.clone());
+            let reason = serve_single(spoken.on_stdio(Role::Server), &demo);
             reason.map(|reason| Ended { reason, was_shut_down: demo.was_shut_down() })
         }
-        Runtime::Tokio => serve_on_tokio(args.dialect),
-        Runtime::Smol => Ok(serve_on_smol(args.dialect)),
+        Runtime::Tokio => serve_on_tokio(spoken),
+        Runtime::Smol => Ok(serve_on_smol(spoken)),
     };
     match ended {
         Ok(Ended { reason: CloseReason::PeerGone, .. }) => ExitCode::SUCCESS,
@@ -126,33 +126,30 @@ pub fn main(args: &ServeArgs) -> ExitCode {
     }
 }
 
-fn config(dialect: Dialect) -> Config {
-    on_stdio(dialect, Role::Server)
-}
-
 fn serve_websockets(args: &ServeArgs, address: &Address) -> ExitCode {
     let origins = args.allow_origin.iter().fold(Origins::local(), Origins::allow);
-    let service = Service { dialect: args.dialect, address: address.clone(), origins };
+    let service =
+        Service { spoken: args.dialect.spoken().clone(), address: address.clone(), origins };
     match service.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => usage_error(error),
     }
 }
 
-fn serve_threaded(dialect: Dialect) -> Ended {
+fn serve_threaded(spoken: &Spoken) -> Ended {
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-    let (peer, incoming) = threaded::connect(stdin, stdout, config(dialect));
-    let demo = Demo::new(dialect);
+    let (peer, incoming) = threaded::connect(stdin, stdout, spoken.on_stdio(Role::Server));
+    let demo = Demo::new(spoken.clone());
     let reason = threaded::serve(&incoming, WORKERS, &demo);
     block_on_for(&mut peer.flushed(), FLUSH);
     Ended { reason, was_shut_down: demo.was_shut_down() }
 }
 
-fn serve_on_tokio(dialect: Dialect) -> io::Result<Ended> {
+fn serve_on_tokio(spoken: &Spoken) -> io::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let demo = AsyncDemo::new(dialect, protocol_tokio::TokioTimer::start());
-        let connection = protocol_tokio::stdio(config(dialect));
+        let demo = AsyncDemo::new(spoken.clone(), protocol_tokio::TokioTimer::start());
+        let connection = protocol_tokio::stdio(spoken.on_stdio(Role::Server));
         let reason = demo.serve(&connection.incoming).await;
         // Nobody reads them who lets them wait that long.
         let _ = tokio::time::timeout(FLUSH, connection.driver).await;
@@ -163,10 +160,10 @@ fn serve_on_tokio(dialect: Dialect) -> io::Result<Ended> {
     Ok(ended)
 }
 
-fn serve_on_smol(dialect: Dialect) -> Ended {
+fn serve_on_smol(spoken: &Spoken) -> Ended {
     smol::block_on(async {
-        let demo = AsyncDemo::new(dialect, protocol_smol::SmolTimer::start());
-        let connection = protocol_smol::stdio(config(dialect));
+        let demo = AsyncDemo::new(spoken.clone(), protocol_smol::SmolTimer::start());
+        let connection = protocol_smol::stdio(spoken.on_stdio(Role::Server));
         let reason = demo.serve(&connection.incoming).await;
         let written = async {
             // How reading ended is the reason already.

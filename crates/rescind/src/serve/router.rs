@@ -5,10 +5,11 @@ use std::time::Duration;
 use protocol_async::{
     Answer, Arrival, Cancelled, Context, Incoming, Notification, Request, Router, Timer,
 };
-use protocol_core::{CloseReason, Dialect, Shutdown};
+use protocol_core::{CloseReason, Shutdown};
 use serde_json::value::RawValue;
 
 use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
+use crate::dialect::Spoken;
 
 /// The handlers behind `rescind serve --runtime tokio` and `smol`.
 pub(super) struct AsyncDemo<T> {
@@ -17,8 +18,8 @@ pub(super) struct AsyncDemo<T> {
 }
 
 impl<T: Timer> AsyncDemo<T> {
-    pub(super) fn new(dialect: Dialect, timer: T) -> Self {
-        Self { methods: Methods::new(dialect), timer }
+    pub(super) fn new(spoken: Spoken, timer: T) -> Self {
+        Self { methods: Methods::new(spoken), timer }
     }
 
     /// Whether LSP's `shutdown` has been asked for.
@@ -116,5 +117,5 @@ impl<T: Timer> AsyncDemo<T> {
 
 fn notify(cx: &Context, (method, params): Update) {
     // A caller that does not read its progress still gets its result.
-    let _ = cx.notify(method, params);
+    let _ = cx.notify(&method, params);
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use protocol_async::{Cancellation, Canceller};
-use protocol_core::{Cause, Config, Dialect, Role, Shutdown};
+use protocol_core::{Cause, Config, Role, Shutdown};
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Origins, connect, settings};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +22,7 @@ use tungstenite::http::uri::PathAndQuery;
 use super::FLUSH;
 use super::router::AsyncDemo;
 use crate::address::Address;
-use crate::dialect::config;
+use crate::dialect::Spoken;
 use crate::note;
 
 /// How long a client may take to ask for a WebSocket.
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is served, and to whom.
 pub(super) struct Service {
-    pub(super) dialect: Dialect,
+    pub(super) spoken: Spoken,
     pub(super) address: Address,
     pub(super) origins: Origins,
 }
@@ -96,7 +96,7 @@ impl Service {
             Ok(Ok(Err(error))) => return note(format_args!("rescind serve: {from}: {error}")),
             Ok(Err(_)) | Err(_) => return,
         };
-        let demo = AsyncDemo::new(self.dialect, TokioTimer::start());
+        let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
         let (peer, incoming, driver) = connect(socket, TokioTimer::start(), self.config());
         let conversation = async { tokio::join!(driver, demo.serve(&incoming)).0 };
         let stopped = async {
@@ -120,7 +120,7 @@ impl Service {
     }
 
     fn config(&self) -> Config {
-        config(self.dialect, Role::Server)
+        self.spoken.config(Role::Server)
     }
 }
 

@@ -12,7 +12,7 @@ mod session;
 
 use std::io::{BufRead, Write};
 
-use protocol_core::Dialect;
+use crate::dialect::DialectArgs;
 
 pub use error::{InputProblem, StepError};
 pub use session::Session;
@@ -24,9 +24,9 @@ pub use session::Session;
     after_long_help = HELP
 )]
 pub struct StepArgs {
-    /// The protocol to speak
-    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = crate::dialect::parser())]
-    pub dialect: Dialect,
+    /// The dialect to speak.
+    #[command(flatten)]
+    pub dialect: DialectArgs,
     /// The side to be, where the dialect tells its sides apart
     #[arg(long, value_enum, default_value_t = Side::Client)]
     pub side: Side,

@@ -258,12 +258,10 @@ impl Session {
 }
 
 fn config(args: &StepArgs) -> Config {
-    let mut config = Config::new(args.dialect);
-    config.role = match args.side {
+    args.dialect.spoken().config(match args.side {
         Side::Client => Role::Client,
         Side::Server => Role::Server,
-    };
-    config
+    })
 }
 
 /// Sixteen bytes that look random and are the same every time (`SplitMix64`). Real tokens need real

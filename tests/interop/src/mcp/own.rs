@@ -26,7 +26,7 @@ pub const CANCELS: usize = 2 + 33;
 pub async fn run(server: &[String]) {
     let mut spawned = Command::new(&server[0]);
     spawned.args(&server[1..]).stderr(Stdio::inherit());
-    let config = Config::new(Dialect::MCP_2025_11_25);
+    let config = Config::client(Dialect::MCP_2025_11_25);
     let child = protocol_tokio::child(spawned, Duration::from_secs(5), config);
     let child = child.expect("the server starts");
     let (arrived, mut progress) = unbounded_channel();

@@ -62,7 +62,7 @@ async fn serve(transport: &str, name: &str) -> io::Result<()> {
         handmade::serve(tokio::io::join(reader, writer)).await;
         return Ok(());
     }
-    let connection = protocol_tokio::spawn(reader, writer, Config::new(Dialect::ACP_V1));
+    let connection = protocol_tokio::spawn(reader, writer, Config::client(Dialect::ACP_V1));
     while let Ok(arrival) = connection.incoming.receive().await {
         let Arrival::Request(request, responder) = arrival else { continue };
         responder.cast::<Payload>().respond_with_result(request.params::<Payload>());
@@ -114,7 +114,7 @@ async fn one(transport: &str, name: &str, budget: Duration) -> io::Result<()> {
         let stream = tokio::io::join(reader, writer);
         Caller::Handmade(handmade::Client::connect::<Tokio>(stream, Framing::Line))
     } else {
-        Caller::Ours(protocol_tokio::spawn(reader, writer, Config::new(Dialect::ACP_V1)).peer)
+        Caller::Ours(protocol_tokio::spawn(reader, writer, Config::client(Dialect::ACP_V1)).peer)
     };
     let figure = |metric: &str, value| {
         report::figure(name, &format!("w7.{transport}.{metric}"), value);

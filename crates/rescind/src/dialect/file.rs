@@ -1,0 +1,407 @@
+//! A dialect that is described by a JSON file: the name of a preset, and whatever differs from it.
+//! `docs/dialects.md` explains each member.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use protocol_core::{
+    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
+    ClosedStream, Dialect, Envelope, Exchange, Framing, Grace, IdRule, List, MessageOrder,
+    PartialResults, ProgressRule, Revision, RevisionRule, SessionRule, Text, Uncancellable,
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_path_to_error::Segment;
+
+use super::Spoken;
+
+/// Reads the dialect that a file describes.
+pub(super) fn read(path: PathBuf) -> Result<Spoken, FileError> {
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => return Err(FileError { path, problem: Problem::Read(error) }),
+    };
+    match described(&text) {
+        Ok(Described { base, dialect }) => Ok(Spoken { dialect, base, file: Some(path) }),
+        Err(problem) => Err(FileError { path, problem }),
+    }
+}
+
+fn described(text: &str) -> Result<Described, Problem> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut json);
+    let described = read.map_err(|error| problem(error, text))?;
+    let end = json.end();
+    end.map_err(|error| Problem::Member { line: error.line(), path: ".".into(), error })?;
+    Ok(described)
+}
+
+/// What is wrong with a text that could not be read.
+fn problem(error: serde_path_to_error::Error<serde_json::Error>, text: &str) -> Problem {
+    let path = error.path().clone();
+    let mut error = error.into_inner();
+    let mut line = error.line();
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        line = line_of(&path, text).unwrap_or(line);
+        // Of a number in place of a name the text's reader says no more than that it is none.
+        if !error.is_data() {
+            error = Described::deserialize(value).err().unwrap_or(error);
+        }
+    }
+    Problem::Member { line, path: path.to_string(), error }
+}
+
+/// The line of a member: an error knows only how far it had read when it was noticed.
+fn line_of(path: &serde_path_to_error::Path, text: &str) -> Option<usize> {
+    let mut value: &RawValue = serde_json::from_str(text).ok()?;
+    for segment in path {
+        value = match segment {
+            Segment::Seq { index } => {
+                let items: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+                items.get(*index).copied()?
+            }
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                let members: BTreeMap<String, &RawValue> =
+                    serde_json::from_str(value.get()).ok()?;
+                members.get(key).copied()?
+            }
+            Segment::Unknown => return None,
+        };
+    }
+    let before = value.get().as_ptr() as usize - text.as_ptr() as usize;
+    Some(1 + text[..before].matches('\n').count())
+}
+
+/// Why a file describes no dialect.
+#[derive(Debug)]
+pub(super) struct FileError {
+    path: PathBuf,
+    problem: Problem,
+}
+
+#[derive(Debug)]
+enum Problem {
+    Read(io::Error),
+    /// Where a member is, its path, and what is wrong with it.
+    Member {
+        line: usize,
+        path: String,
+        error: serde_json::Error,
+    },
+}
+
+impl std::error::Error for FileError {}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = Path::display(&self.path);
+        match &self.problem {
+            Problem::Read(error) => write!(f, "{file}: {error}"),
+            Problem::Member { line, path, error } => {
+                let said = error.to_string();
+                let reason = said.split(" at line ").next().unwrap_or_default();
+                write!(f, "{file}, line {line}")?;
+                match path.as_str() {
+                    "." => write!(f, ": {reason}"),
+                    member => write!(f, ", member {member}: {reason}"),
+                }
+            }
+        }
+    }
+}
+
+/// A dialect, and the name of the preset that it was made from.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Members")]
+struct Described {
+    base: Text,
+    dialect: Dialect,
+}
+
+/// A preset by its name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Base(Dialect);
+
+impl TryFrom<String> for Base {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let names: Vec<_> = Dialect::PRESETS.iter().map(|preset| &*preset.name).collect();
+        let unknown = || format!("unknown preset `{name}`, expected one of {}", names.join(", "));
+        Dialect::named(&name).map(Self).ok_or_else(unknown)
+    }
+}
+
+/// Declares [`Members`], which says what a file may hold: each member, its type, and what reads that.
+macro_rules! members {
+    ($($member:ident: $type:ty = $read:literal;)*) => {
+        $(mod $member {
+            use super::*;
+
+            #[derive(Debug, Deserialize)]
+            #[serde(transparent)]
+            pub(super) struct Member(#[serde(deserialize_with = $read)] pub(super) $type);
+        })*
+
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Members {
+            base: Base,
+            name: Option<Text>,
+            revisions: Option<RevisionRuleDef>,
+            $($member: Option<$member::Member>,)*
+        }
+
+        impl Members {
+            /// Changes what is described but the name and the revisions.
+            fn change(&self, dialect: &mut Dialect) {
+                $(if let Some(member) = &self.$member {
+                    dialect.$member = member.0.clone();
+                })*
+            }
+        }
+    };
+}
+
+members! {
+    framing: Framing = "FramingDef::deserialize";
+    envelope: Envelope = "EnvelopeDef::deserialize";
+    ids: IdRule = "IdRuleDef::deserialize";
+    cancel: CancelRule = "CancelRuleDef::deserialize";
+    answer: AnswerRule = "AnswerRuleDef::deserialize";
+    cancelled_message: Text = "Text::deserialize";
+    grace: Grace = "GraceDef::deserialize";
+    partial_results: PartialResults = "PartialResultsDef::deserialize";
+    batches: BatchRule = "BatchRuleDef::deserialize";
+    progress: List<ProgressRule> = "progress_rules";
+    overload_code: i64 = "i64::deserialize";
+    uncancellable: Uncancellable = "UncancellableDef::deserialize";
+    cancellers: Cancellers = "CancellersDef::deserialize";
+    capability: CapabilityRule = "CapabilityRuleDef::deserialize";
+    session: SessionRule = "SessionRuleDef::deserialize";
+    before_start: BeforeStart = "BeforeStartDef::deserialize";
+    order: MessageOrder = "MessageOrderDef::deserialize";
+    closed_stream: ClosedStream = "ClosedStreamDef::deserialize";
+}
+
+impl TryFrom<Members> for Described {
+    type Error = &'static str;
+
+    fn try_from(members: Members) -> Result<Self, &'static str> {
+        let mut dialect = members.base.0.clone();
+        members.change(&mut dialect);
+        // What the file says holds in each revision of the base.
+        if let RevisionRule::Negotiated { revisions, .. } = &mut dialect.revisions {
+            revisions.to_mut().iter_mut().for_each(|it| members.change(&mut it.dialect));
+        }
+        if let Some(revisions) = members.revisions {
+            dialect.revisions = revisions.into();
+        }
+        if let Some(name) = members.name {
+            dialect.name = name;
+        }
+        check(&dialect)?;
+        Ok(Self { base: members.base.0.name, dialect })
+    }
+}
+
+/// Refuses what no envelope has a place for.
+fn check(dialect: &Dialect) -> Result<(), &'static str> {
+    let is_notification = matches!(dialect.cancel, CancelRule::Notification { .. });
+    match dialect.envelope {
+        Envelope::Abp if is_notification || dialect.has_operations() => Err(
+            "the envelope `abp` only has a place for a cancel that is a request and names an id",
+        ),
+        Envelope::Abp | Envelope::JsonRpc => Ok(()),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum RevisionRuleDef {
+    Fixed,
+    Negotiated { exchanges: Vec<ExchangeDef>, revisions: Vec<RevisionDef> },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExchangeDef {
+    method: Text,
+    member: Text,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RevisionDef {
+    version: Text,
+    dialect: Described,
+}
+
+impl From<RevisionRuleDef> for RevisionRule {
+    fn from(rule: RevisionRuleDef) -> Self {
+        let RevisionRuleDef::Negotiated { exchanges, revisions } = rule else {
+            return Self::Fixed;
+        };
+        let exchanges = exchanges.into_iter();
+        let exchanges = exchanges.map(|it| Exchange { method: it.method, member: it.member });
+        let revisions = revisions.into_iter();
+        let revisions =
+            revisions.map(|it| Revision { version: it.version, dialect: it.dialect.dialect });
+        Self::Negotiated { exchanges: exchanges.collect(), revisions: revisions.collect() }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Framing", rename_all = "snake_case")]
+enum FramingDef {
+    Newline,
+    ContentLength,
+    Whole,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Envelope", rename_all = "snake_case")]
+enum EnvelopeDef {
+    JsonRpc,
+    Abp,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "IdRule", rename_all = "snake_case")]
+enum IdRuleDef {
+    NumberOrString,
+    IntegerOrString,
+    IntegerStringOrNull,
+    Int32OrString,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "CancelRule", rename_all = "snake_case", deny_unknown_fields)]
+enum CancelRuleDef {
+    Local,
+    Notification {
+        method: Text,
+        id: Text,
+        reason: Option<Text>,
+    },
+    Request {
+        method: Text,
+        #[serde(with = "CancelTargetDef")]
+        target: CancelTarget,
+        reason: Option<Text>,
+    },
+    ClosedStream,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "CancelTarget", rename_all = "snake_case", deny_unknown_fields)]
+enum CancelTargetDef {
+    Id { member: Text },
+    Operation { starts: List<Text>, token: Text, told: Text },
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "AnswerRule", rename_all = "snake_case")]
+enum AnswerRuleDef {
+    Answered,
+    Silent,
+    SilentWithProgress,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Grace", rename_all = "snake_case")]
+enum GraceDef {
+    Await,
+    #[serde(rename = "settle_ms", deserialize_with = "milliseconds")]
+    Settle(Duration),
+}
+
+fn milliseconds<'de, D: Deserializer<'de>>(json: D) -> Result<Duration, D::Error> {
+    u64::deserialize(json).map(Duration::from_millis)
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "PartialResults", rename_all = "snake_case")]
+enum PartialResultsDef {
+    Allowed,
+    Refused,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "BatchRule", rename_all = "snake_case", deny_unknown_fields)]
+enum BatchRuleDef {
+    Accepted { except: List<Text> },
+    Refused,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "ProgressRule", deny_unknown_fields)]
+struct ProgressRuleDef {
+    method: Text,
+    token: Text,
+    tokens_of_call: List<List<Text>>,
+}
+
+fn progress_rules<'de, D: Deserializer<'de>>(json: D) -> Result<List<ProgressRule>, D::Error> {
+    #[derive(Deserialize)]
+    struct Rule(#[serde(with = "ProgressRuleDef")] ProgressRule);
+
+    let rules = Vec::<Rule>::deserialize(json)?;
+    Ok(rules.into_iter().map(|Rule(rule)| rule).collect())
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Uncancellable", deny_unknown_fields)]
+struct UncancellableDef {
+    methods: List<Text>,
+    params: List<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Cancellers", rename_all = "snake_case", deny_unknown_fields)]
+enum CancellersDef {
+    Both,
+    Client { server_ends: List<Text> },
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "CapabilityRule", rename_all = "snake_case", deny_unknown_fields)]
+enum CapabilityRuleDef {
+    NotNeeded,
+    Declared { exchange: Text, client: List<Text>, server: List<Text> },
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "SessionRule", rename_all = "snake_case", deny_unknown_fields)]
+enum SessionRuleDef {
+    NotNeeded,
+    Opened { by: Text },
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "BeforeStart", rename_all = "snake_case")]
+enum BeforeStartDef {
+    Delivered,
+    Skipped,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "MessageOrder", rename_all = "snake_case")]
+enum MessageOrderDef {
+    Kept,
+    MayChange,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "ClosedStream", rename_all = "snake_case")]
+enum ClosedStreamDef {
+    PeerGone,
+    Cancel,
+    NoCancel,
+}

@@ -1,0 +1,183 @@
+//! The dialect that a command speaks: a preset by its name, or one that a file describes.
+
+mod file;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
+use protocol_core::{CapabilityRule, Config, Dialect, Framing, RevisionRule, Role, Text};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// Which dialect to speak.
+#[derive(Clone, Debug, Args)]
+pub struct DialectArgs {
+    /// The protocol to speak
+    #[arg(long, value_name = "NAME", default_value = "acp", value_parser = parser())]
+    dialect: Spoken,
+
+    /// Speak the dialect that this JSON file describes: `{"base": NAME}`, and whatever differs from
+    /// that one
+    #[arg(long, value_name = "FILE", conflicts_with = "dialect", value_parser = file_parser())]
+    dialect_file: Option<Spoken>,
+}
+
+impl DialectArgs {
+    /// The dialect to speak.
+    #[must_use]
+    pub fn spoken(&self) -> &Spoken {
+        self.dialect_file.as_ref().unwrap_or(&self.dialect)
+    }
+}
+
+/// Parses the name of a dialect; `--help` and errors list every name.
+pub(crate) fn parser() -> impl TypedValueParser<Value = Spoken> {
+    let names = Dialect::PRESETS.iter().map(|dialect| &*dialect.name);
+    PossibleValuesParser::new(names).map(|name| {
+        Spoken::preset(Dialect::named(&name).expect("the parser only lets presets through"))
+    })
+}
+
+/// Reads the dialect that a file describes.
+pub(crate) fn file_parser() -> impl TypedValueParser<Value = Spoken> {
+    PathBufValueParser::new().try_map(file::read)
+}
+
+/// A dialect, and what of it is no rule of cancelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spoken {
+    /// Its rules.
+    pub dialect: Dialect,
+    /// The name of the preset that it is, or that it was made from.
+    base: Text,
+    file: Option<PathBuf>,
+}
+
+impl Spoken {
+    pub(crate) fn preset(dialect: Dialect) -> Self {
+        Self { base: dialect.name.clone(), dialect, file: None }
+    }
+
+    /// What its peers expect to be told at opening.
+    pub(crate) fn family(&self) -> Family {
+        Family::of_preset(&self.base)
+    }
+
+    /// Whether the peers agree on a revision.
+    pub(crate) fn is_negotiated(&self) -> bool {
+        self.dialect.revisions != RevisionRule::Fixed
+    }
+
+    /// What is spoken once a request of this method was answered so; `None` if nothing changes.
+    pub(crate) fn settled_by(&self, method: &str, result: &RawValue) -> Option<Self> {
+        let dialect = self.dialect.settled_by(method, result)?;
+        let base = match Dialect::named(&dialect.name) {
+            Some(preset) => preset.name,
+            None => self.base.clone(),
+        };
+        Some(Self { dialect, base, file: self.file.clone() })
+    }
+
+    /// The same in this revision of MCP, if we speak that.
+    pub(crate) fn in_revision(&self, version: &str) -> Option<Self> {
+        let transport = if self.base.ends_with("-http") { "-http" } else { "" };
+        let preset = Dialect::named(&format!("mcp-{version}{transport}"))?;
+        let own = match &self.dialect.revisions {
+            RevisionRule::Fixed => None,
+            RevisionRule::Negotiated { revisions, .. } => {
+                revisions.iter().find(|revision| revision.version == version)
+            }
+        };
+        let base = preset.name.clone();
+        let dialect = own.map_or(preset, |revision| revision.dialect.clone());
+        Some(Self { dialect, base, file: self.file.clone() })
+    }
+
+    /// The arguments that make another of our commands speak it.
+    pub(crate) fn arguments(&self) -> [OsString; 2] {
+        match &self.file {
+            Some(file) => ["--dialect-file".into(), file.into()],
+            None => ["--dialect".into(), (&*self.dialect.name).into()],
+        }
+    }
+
+    /// The capabilities that either side declares.
+    pub(crate) fn capabilities(&self) -> Value {
+        match self.dialect.capability {
+            CapabilityRule::NotNeeded => json!({}),
+            CapabilityRule::Declared { .. } => json!({ "cancellation": { "request": true } }),
+        }
+    }
+
+    /// One side of a connection.
+    pub(crate) fn config(&self, role: Role) -> Config {
+        let dialect = self.dialect.clone();
+        match role {
+            Role::Client => Config::client(dialect),
+            Role::Server => Config::server(dialect),
+        }
+    }
+
+    /// One side of a connection on standard streams. What other transports frame by themselves goes
+    /// there one message a line.
+    pub(crate) fn on_stdio(&self, role: Role) -> Config {
+        let mut config = self.config(role);
+        if config.dialect.framing == Framing::Whole {
+            config.dialect.framing = Framing::Newline;
+        }
+        config
+    }
+}
+
+/// What a dialect's peers expect to be told at opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// Nothing.
+    JsonRpc,
+    /// `initialize` with this version.
+    Acp { version: u32 },
+    /// `initialize` and `initialized`.
+    Lsp,
+    /// This revision, by `initialize` or in the `_meta` of every request.
+    Mcp { revision: &'static str },
+    /// `initialize`, whose answer opens the session.
+    Abp,
+    /// As the newest MCP that has an `initialize`, which it extends.
+    Erlmcp,
+}
+
+/// The revisions of MCP that open with `initialize`, the newest last.
+pub(crate) const WITH_INITIALIZE: [&str; 4] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+/// The last of those.
+pub(crate) const NEWEST_WITH_INITIALIZE: &str = WITH_INITIALIZE[WITH_INITIALIZE.len() - 1];
+/// The revision of MCP that carries its opening in every request.
+pub(crate) const WITHOUT_INITIALIZE: &str = "2026-07-28";
+
+impl Family {
+    fn of_preset(name: &str) -> Self {
+        let name = name.trim_end_matches("-http");
+        match name.split_once('-').unwrap_or((name, "")) {
+            ("acp", "v2") => Self::Acp { version: 2 },
+            ("acp", _) => Self::Acp { version: 1 },
+            ("lsp", _) => Self::Lsp,
+            ("mcp", revision) => {
+                let older = WITH_INITIALIZE.into_iter().find(|older| *older == revision);
+                Self::Mcp { revision: older.unwrap_or(WITHOUT_INITIALIZE) }
+            }
+            ("abp", _) => Self::Abp,
+            ("erlmcp", _) => Self::Erlmcp,
+            _ => Self::JsonRpc,
+        }
+    }
+
+    /// The revision of MCP that `initialize` names.
+    pub(crate) const fn revision(self) -> &'static str {
+        match self {
+            Self::Mcp { revision } => revision,
+            _ => NEWEST_WITH_INITIALIZE,
+        }
+    }
+}
