@@ -25,6 +25,8 @@ pub struct Config {
     pub over_limit: OverLimit,
     /// Whether the host sees the cancel notifications themselves.
     pub raw_cancels: RawCancels,
+    /// What happens to a cancel of an operation that was not begun on this connection.
+    pub unknown_operations: UnknownOperations,
     /// The Unix time at [`Timestamp::ZERO`](crate::Timestamp::ZERO), for the dialects that write times
     /// into messages; 0.
     pub unix_time_at_zero: Duration,
@@ -42,6 +44,7 @@ impl Config {
             limits: Limits::DEFAULT,
             over_limit: OverLimit::Refuse,
             raw_cancels: RawCancels::Hidden,
+            unknown_operations: UnknownOperations::Refused,
             unix_time_at_zero: Duration::ZERO,
             abandoned_grace: Duration::from_secs(30),
         }
@@ -142,6 +145,18 @@ pub enum RawCancels {
     /// It sees each as an [`Event::Notification`](crate::Event::Notification) too, after what it
     /// did: for traces, and for routing of its own.
     Shown,
+}
+
+/// What happens to a cancel whose token names no operation that was begun on this connection, in a
+/// dialect whose cancels name operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum UnknownOperations {
+    /// It is answered with [`code::OPERATION_NOT_FOUND`](crate::code::OPERATION_NOT_FOUND).
+    #[default]
+    Refused,
+    /// The host gets it as an ordinary [`Event::Request`](crate::Event::Request), and answers it: the
+    /// operation may be one that another connection of the host knows.
+    Delivered,
 }
 
 /// What one call asks for beyond its method and params.

@@ -55,7 +55,7 @@ mod wire;
 
 pub use answer::{CallError, RpcError};
 pub use cause::{Cause, CloseReason};
-pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown};
+pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown, UnknownOperations};
 pub use connection::{Connection, Received};
 pub use dialect::{
     AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,

@@ -11,7 +11,7 @@ use super::batches::BatchKey;
 use super::inputs::DUPLICATE_ID;
 use super::received::EventQueue;
 use super::{Cargo, Connection, Delivery};
-use crate::config::Limits;
+use crate::config::{Limits, UnknownOperations};
 use crate::dialect::{CancelRule, CancelTarget, Dialect, Envelope, code};
 use crate::error::Refusal;
 use crate::event::{Reply, TransmitKind};
@@ -112,6 +112,17 @@ impl<O, I: Default> Connection<O, I> {
         self.machine.receive_cancel(&wanted, now);
         let request = CancelRequest { id, origin, target: named.get(), batch };
         self.carry_out(Cargo::Cancel { reason, request: Some(request) }, events);
+    }
+
+    /// Whether the host answers this cancel: it names an operation that is none of this connection's.
+    pub(super) fn is_for_host(&self, request: &Delivery<'_>, target: CancelTarget) -> bool {
+        let CancelTarget::Operation { token, .. } = target else { return false };
+        if self.config().unknown_operations == UnknownOperations::Refused {
+            return false;
+        }
+        // The token of another server need not look like ours.
+        decode::param(request.params, token)
+            .is_some_and(|token| self.machine.is_unknown_operation(token_id(token).as_ref()))
     }
 
     /// Answers a cancel of the peer's.

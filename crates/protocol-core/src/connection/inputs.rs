@@ -191,7 +191,7 @@ impl<O, I: Default> Connection<O, I> {
         let dialect = &self.config().dialect;
         let (ids, batches, overload_code) = (dialect.ids, dialect.batches, dialect.overload_code);
         if let CancelRule::Request { method, target, reason } = dialect.cancel {
-            if method == request.method {
+            if method == request.method && !self.is_for_host(&request, target) {
                 return self.take_cancel_request(request, (target, reason), batch, now, events);
             }
         }

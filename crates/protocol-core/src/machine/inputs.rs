@@ -67,6 +67,14 @@ impl Machine {
         entry.is_some_and(|entry| entry.owes == Owes::Answer)
     }
 
+    /// Whether the peer may cancel at all, and this token is that of no operation begun here.
+    pub(crate) fn is_unknown_operation(&self, token: Option<&WireId>) -> bool {
+        let named = token.and_then(|token| self.requests.by_id(token));
+        let entry = named.and_then(|request| self.requests.get(request));
+        self.peer_cancels() == PeerCancels::Obeyed
+            && entry.is_none_or(|entry| entry.owes == Owes::Answer)
+    }
+
     /// Marks a new request cancelled, if its cancel came before it.
     #[inline]
     pub fn receive_early_cancel(&mut self, request: RequestHandle, now: Timestamp) {

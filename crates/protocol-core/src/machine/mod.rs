@@ -243,6 +243,11 @@ impl Machine {
         self.requests.get(request).map(|entry| &entry.id)
     }
 
+    /// The unsettled request with this wire id.
+    pub(crate) fn request_named(&self, id: &WireId) -> Option<RequestHandle> {
+        self.requests.by_id(id)
+    }
+
     /// Whether a request over [`Limits::requests`](crate::Limits::requests) ends the connection.
     pub(crate) fn closes_over_limit(&self) -> bool {
         self.config.over_limit == OverLimit::Close
