@@ -70,6 +70,14 @@ pub enum RelayEvent {
         /// Its method.
         method: String,
     },
+    /// A cancel was not obeyed, and so not passed on either: in that side's dialect its peer may not
+    /// cancel the request that it names. The request goes on.
+    CancelIgnored {
+        /// Whose peer sent it.
+        side: Side,
+        /// The id of the request.
+        id: WireId,
+    },
     /// A notification could not be passed on.
     NotificationDropped {
         /// Whose peer sent it.
@@ -122,6 +130,7 @@ impl RelayEvent {
         match self {
             Self::Violation { side, .. }
             | Self::CancelDropped { side, .. }
+            | Self::CancelIgnored { side, .. }
             | Self::NotificationDropped { side, .. }
             | Self::RequestRefused { side, .. }
             | Self::AnswerReplaced { side, .. }
@@ -139,6 +148,9 @@ impl fmt::Display for RelayEvent {
             Self::Violation { violation, id: Some(id), .. } => write!(f, "id {id}: {violation}"),
             Self::CancelDropped { method, .. } => {
                 write!(f, "{method} was not passed on: it is no cancel of this dialect")
+            }
+            Self::CancelIgnored { id, .. } => {
+                write!(f, "id {id}: the request may not be cancelled by this side")
             }
             Self::NotificationDropped { method, reason, .. } => {
                 write!(f, "notification {method} was not passed on: {reason}")

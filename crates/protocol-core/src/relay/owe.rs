@@ -1,0 +1,66 @@
+//! Answers that the relay gives by itself, because the other side will not.
+
+use core::mem;
+
+use super::{Relay, RelayEvent, Side};
+use crate::dialect::code;
+use crate::error::Refusal;
+use crate::event::Reply;
+use crate::id::WireId;
+use crate::machine::RequestHandle;
+
+pub(super) const HOP_GONE: Reply<'static> = internal_error("the next hop is gone");
+pub(super) const MALFORMED: Reply<'static> =
+    internal_error("the answer of the next hop was malformed");
+/// A cancel that names an id is a notification: as a request its method is one that nobody has.
+pub(super) const NOT_A_METHOD: Reply<'static> = Reply::Error {
+    code: code::METHOD_NOT_FOUND,
+    message: "method not found: cancels are notifications",
+    data: None,
+};
+
+const fn internal_error(message: &'static str) -> Reply<'static> {
+    Reply::Error { code: code::INTERNAL_ERROR, message, data: None }
+}
+
+impl Relay {
+    /// Answers a request by ourselves, as soon as there is room for the answer.
+    pub(super) fn owe(&mut self, side: Side, request: RequestHandle, reply: Reply<'static>) {
+        self.hop_mut(side).owed.push_back((request, reply));
+        self.pay(side);
+    }
+
+    /// Gives the answers that are owed, as far as there is room. Returns whether any was given.
+    pub(super) fn pay(&mut self, side: Side) -> bool {
+        if self.hop(side).owed.is_empty() {
+            return false;
+        }
+        let mut owed = mem::take(&mut self.hop_mut(side).owed);
+        let before = owed.len();
+        while let Some((request, reply)) = owed.front() {
+            match self.connection_mut(side).respond(*request, *reply) {
+                Ok(_) | Err(Refusal::AlreadyAnswered) => {}
+                Err(Refusal::OutboxFull) => break,
+                Err(_) => {
+                    let id = self.id_of(side, *request);
+                    self.events.push_back(RelayEvent::AnswerDropped { side, id });
+                }
+            }
+            owed.pop_front();
+        }
+        let is_paid = owed.len() < before;
+        self.hop_mut(side).owed = owed;
+        is_paid
+    }
+
+    /// The error that says that one side has too much to do.
+    pub(super) fn overload(&self, side: Side, message: &'static str) -> Reply<'static> {
+        Reply::Error { code: self.dialect(side).overload_code, message, data: None }
+    }
+
+    /// The id that an unanswered request came with.
+    pub(super) fn id_of(&self, side: Side, request: RequestHandle) -> WireId {
+        let id = self.connection(side).machine().request_id(request);
+        id.expect("nobody but us answers requests").clone()
+    }
+}

@@ -1,0 +1,179 @@
+//! What happens on one side, and what it means for the other.
+
+use alloc::string::String;
+
+use serde_json::value::RawValue;
+
+use super::owe::{HOP_GONE, MALFORMED, NOT_A_METHOD};
+use super::{Relay, RelayEvent, Side};
+use crate::cause::{Cause, CloseReason};
+use crate::config::{CallOptions, Shutdown};
+use crate::dialect::{CancelRule, Envelope};
+use crate::error::Refusal;
+use crate::event::{ErrorObject, Outcome, Params, Reply};
+use crate::id::WireId;
+use crate::machine::{RequestHandle, RequestPhase};
+use crate::wire::decode;
+
+impl Relay {
+    // Requests and notifications
+
+    /// A request becomes a call on the other side.
+    pub(super) fn pass_request(
+        &mut self,
+        side: Side,
+        request: RequestHandle,
+        method: &str,
+        params: Option<&RawValue>,
+    ) {
+        if self.looks_like_a_cancel(method) {
+            self.events.push_back(RelayEvent::CancelDropped { side, method: method.into() });
+            return self.owe(side, request, NOT_A_METHOD);
+        }
+        let (params, options, now) = (Params::from(params), CallOptions::default(), self.now);
+        let far = self.connection_mut(side.other());
+        match far.call(method, params, request, options, now) {
+            Ok(call) => {
+                let data = self.connection_mut(side).request_data_mut(request);
+                *data.expect("nobody but us answers requests") = Some(call);
+            }
+            Err(refused) => {
+                let (id, reason) = (self.id_of(side, request), refused.reason);
+                self.events.push_back(RelayEvent::RequestRefused { side, id, reason });
+                let reply =
+                    self.overload(side, "The request was refused: the next hop takes no more");
+                self.owe(side, request, reply);
+            }
+        }
+    }
+
+    /// A notification is passed on as it is, unless it is a cancel.
+    pub(super) fn pass_notification(
+        &mut self,
+        side: Side,
+        method: &str,
+        params: Option<&RawValue>,
+    ) {
+        if self.dialect(side).cancel.is(method) {
+            return self.check_obeyed(side, params);
+        }
+        if self.looks_like_a_cancel(method) && !self.tells_of_cancels(side, method) {
+            let method = method.into();
+            return self.events.push_back(RelayEvent::CancelDropped { side, method });
+        }
+        let far = self.connection_mut(side.other());
+        if let Err(reason) = far.notify(method, Params::from(params)) {
+            let method = String::from(method);
+            self.events.push_back(RelayEvent::NotificationDropped { side, method, reason });
+        }
+    }
+
+    // Cancels
+
+    /// A request was cancelled, and so is the call that was made for it.
+    pub(super) fn pass_cancel(&mut self, side: Side, request: RequestHandle, reason: Option<&str>) {
+        let now = self.now;
+        let data = self.connection_mut(side).request_data_mut(request);
+        let Some(call) = data.and_then(|call| *call) else { return };
+        let far = self.connection_mut(side.other());
+        match reason {
+            Some(reason) => far.cancel_because(call, Cause::Parent, reason, now),
+            None => far.cancel(call, Cause::Parent, now),
+        };
+    }
+
+    /// Reports a cancel of the side's own dialect that was not obeyed, though it names a request that
+    /// is under way: the dialect does not let that peer cancel it.
+    fn check_obeyed(&mut self, side: Side, params: Option<&RawValue>) {
+        let CancelRule::Notification { id: member, .. } = &self.dialect(side).cancel else {
+            return;
+        };
+        let named = decode::param(params, member).and_then(|id| WireId::from_token(id.get()));
+        let Some(id) = named else { return };
+        let machine = self.connection(side).machine();
+        let phase = machine.request_named(&id).and_then(|request| machine.request_phase(request));
+        if phase == Some(RequestPhase::Running) {
+            self.events.push_back(RelayEvent::CancelIgnored { side, id });
+        }
+    }
+
+    /// Whether a message of this method names an id in some dialect, as its cancels do or as those that
+    /// tell of a cancelled operation seem to. An id means nothing on another connection (B25).
+    fn looks_like_a_cancel(&self, method: &str) -> bool {
+        let dialects = Side::BOTH.map(|side| self.dialect(side));
+        dialects.iter().any(|dialect| dialect.is_cancel(method) || dialect.tells_of_cancels(method))
+    }
+
+    /// Whether a notification tells the client of a cancelled operation. It names a token, which may
+    /// pass every hop, unless the client would take the notification for a cancel.
+    fn tells_of_cancels(&self, side: Side, method: &str) -> bool {
+        side == Side::Down
+            && self.dialect(Side::Down).tells_of_cancels(method)
+            && !self.dialect(Side::Up).cancel.is(method)
+    }
+
+    // Answers
+
+    /// Answers a request with how the call that was made for it ended.
+    pub(super) fn pass_back(&mut self, side: Side, request: RequestHandle, outcome: &Outcome<'_>) {
+        match outcome {
+            Outcome::Result(result) => self.pass_answer(side, request, Reply::Result(result)),
+            Outcome::Error(error) | Outcome::Cancelled { error: Some(error), .. } => {
+                self.pass_answer(side, request, self.error(error));
+            }
+            Outcome::Cancelled { cause: Cause::Peer, error: None } => self.end(side, request),
+            Outcome::Cancelled { error: None, .. } => self.owe(side, request, Reply::Cancelled),
+            Outcome::Malformed => self.owe(side, request, MALFORMED),
+            Outcome::ConnectionLost { .. } | Outcome::TimedOut { .. } => {
+                self.owe(side, request, HOP_GONE);
+            }
+        }
+    }
+
+    fn pass_answer(&mut self, side: Side, request: RequestHandle, reply: Reply<'_>) {
+        match self.connection_mut(side).respond(request, reply) {
+            Ok(_) | Err(Refusal::AlreadyAnswered) => {}
+            Err(reason) => {
+                let id = self.id_of(side, request);
+                self.events.push_back(RelayEvent::AnswerReplaced { side, id, reason });
+                // To keep the answer until there is room would give our memory to a peer that
+                // doesn't read.
+                let reply = self.overload(side, "The answer was dropped: too much is unsent");
+                self.owe(side, request, reply);
+            }
+        }
+    }
+
+    /// An error as the other side is told it: whole, where both sides write errors in the same way.
+    fn error<'m>(&self, error: &'m ErrorObject<'_>) -> Reply<'m> {
+        let [up, down] = Side::BOTH.map(|side| self.dialect(side).envelope);
+        if up == Envelope::JsonRpc && down == Envelope::JsonRpc {
+            return Reply::ErrorRaw(error.raw);
+        }
+        Reply::Error { code: error.code, message: &error.message, data: error.data }
+    }
+
+    /// The server ended a call that its dialect lets it end. The request is ended in the same way where
+    /// its own dialect allows that, and is answered as cancelled elsewhere.
+    fn end(&mut self, side: Side, request: RequestHandle) {
+        if self.connection_mut(side).end_request(request, None).is_err() {
+            self.owe(side, request, Reply::Cancelled);
+        }
+    }
+
+    // The end
+
+    /// Nothing comes in on this side any more, so nobody waits for the calls that were made for it on
+    /// the other side, and no new request is taken there. What that side has under way goes on.
+    pub(super) fn pass_end(&mut self, side: Side, reason: CloseReason) {
+        let now = self.now;
+        let far = self.connection_mut(side.other());
+        // Those that the end cancels were cancelled by `pass_cancel`. This bounds how long we wait for
+        // a peer that answers neither them nor the others.
+        for call in far.machine().calls_in_order() {
+            far.detach(call, now);
+        }
+        far.shutdown(Shutdown::Drain, now);
+        self.events.push_back(RelayEvent::Closed { side, reason });
+    }
+}
