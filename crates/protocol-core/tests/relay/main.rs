@@ -6,5 +6,8 @@ mod cancels;
 mod chain;
 mod ends;
 mod limits;
+mod operations;
+mod reasons;
 mod requests;
 mod schedules;
+mod sides;
