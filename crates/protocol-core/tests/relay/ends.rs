@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_core::{CancelRule, Shutdown, Side, TimerReason, Timestamp};
+use protocol_core::{CancelRule, Config, Dialect, Shutdown, Side, TimerReason, Timestamp};
 
 use crate::bench::{
     Bench, between, between_all, between_cancelling, cancel, error, notification, request, result,
@@ -142,6 +142,83 @@ fn g07_broken_framing_ends_a_side_as_hanging_up_does() {
         ];
         assert_eq!(bench.events(), expected);
     });
+}
+
+/// Over HTTP a closed stream is no cancel: the client may come back for its answer (G7).
+#[test]
+fn g07_the_end_of_a_side_cancels_nothing_that_its_dialect_lets_go_on() {
+    for near in Side::BOTH {
+        let far = near.other();
+        let dialects = [Dialect::MCP_2025_06_18_HTTP, Dialect::ACP_V1];
+        let mut bench = Bench::new(near, dialects.map(Config::new));
+        both_ways(&mut bench, near, far);
+        bench.hang_up(near);
+        let gone = error(r#""f""#, -32603, "the next hop is gone");
+        assert_eq!(bench.sent(far), [gone], "what it owed, and no cancel");
+        assert_eq!(over(&bench, near), (false, false));
+        bench.receive(far, &result("1", "1"));
+        assert_eq!(bench.sent(near), [result(r#""n""#, "1")]);
+        assert_eq!((bench.over(), bench.in_flight()), ([true, true], [0; 4]));
+    }
+}
+
+/// It is bounded all the same.
+#[test]
+fn g12_what_goes_on_after_the_end_of_its_side_is_given_up_after_a_grace() {
+    let dialects = [Dialect::MCP_2025_06_18_HTTP, Dialect::ACP_V1];
+    let mut bench = Bench::new(Side::Up, dialects.map(Config::new));
+    both_ways(&mut bench, Side::Up, Side::Down);
+    bench.hang_up(Side::Up);
+    bench.advance(Duration::from_secs(29));
+    assert_eq!(bench.sent(Side::Up), [""; 0]);
+    bench.advance(Duration::from_secs(1));
+    assert_eq!(bench.sent(Side::Up), [error(r#""n""#, -32603, "the next hop is gone")]);
+    bench.sent(Side::Down);
+    assert_eq!((bench.over(), bench.in_flight()), ([true, true], [0; 4]));
+}
+
+/// A request that is cancelled is answered with silence in this dialect. The end of the other side
+/// cancels none: it only loses the answer.
+#[test]
+fn g07_the_end_of_one_side_does_not_cancel_what_the_other_side_asked() {
+    for near in Side::BOTH {
+        let far = near.other();
+        let mut configs = [Dialect::MCP_2025_11_25; 2].map(Config::new);
+        configs[1].limits.unsent_bytes = 300;
+        let mut bench = Bench::new(near, configs);
+        bench.receive(far, &request("9", "ask"));
+        bench.sent(near);
+        let bulk = notification(&"x".repeat(220));
+        bench.receive(near, &bulk);
+        bench.hang_up(near);
+        assert_eq!(bench.relay.connection(far).machine().requests_in_flight(), 1, "no room yet");
+        assert_eq!(bench.sent(far), [bulk, error("9", -32603, "the next hop is gone")]);
+        assert_eq!((bench.over(), bench.in_flight()), ([true, true], [0; 4]));
+    }
+}
+
+/// Each side has a timer of its own, and either may be the earlier.
+#[test]
+fn g12_the_relay_wakes_for_the_earlier_timer_of_its_sides() {
+    for near in Side::BOTH {
+        let far = near.other();
+        let mut configs = [Dialect::ACP_V1; 2].map(Config::new);
+        configs[0].abandoned_grace = Duration::from_secs(10);
+        configs[1].abandoned_grace = Duration::from_secs(20);
+        let mut bench = Bench::new(near, configs);
+        both_ways(&mut bench, near, far);
+        bench.shutdown(Shutdown::CancelAll);
+        bench.sent(near);
+        bench.sent(far);
+        let wakes = |millis| Some((Timestamp::from_millis(millis), TimerReason::Grace));
+        assert_eq!(bench.relay.poll_timeout(), wakes(10_000));
+        bench.advance(Duration::from_secs(10));
+        assert_eq!(bench.sent(far), [error(r#""f""#, -32800, "Request cancelled")]);
+        assert_eq!(bench.relay.poll_timeout(), wakes(20_000));
+        bench.advance(Duration::from_secs(10));
+        assert_eq!(bench.sent(near), [error(r#""n""#, -32800, "Request cancelled")]);
+        assert_eq!((bench.relay.poll_timeout(), bench.in_flight()), (None, [0; 4]));
+    }
 }
 
 #[test]
