@@ -88,3 +88,23 @@ fn b13_a_server_that_ends_a_subscription_answers_a_client_of_another_dialect() {
     let answer = crate::bench::error(r#""s""#, -32800, "Request cancelled");
     assert_eq!((bench.sent(Side::Up), bench.in_flight()), (vec![answer], [0; 4]));
 }
+
+// This needs the negotiation: both of the relay's connections start with the family and are settled by
+// the `initialize` that passes through.
+#[test]
+fn f73_a_session_that_negotiated_2025_11_25_is_relayed_by_its_rules() {
+    let mut bench = between(Dialect::MCP, Dialect::MCP);
+    let version = r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#;
+    let initialize =
+        |id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{version}}}"#);
+    bench.receive(Side::Up, &initialize(7));
+    assert_eq!(bench.sent(Side::Down), [initialize(1)]);
+    bench.receive(Side::Down, &result("1", version));
+    assert_eq!(bench.sent(Side::Up), [result("7", version)]);
+    bench.receive(Side::Down, &request("5", "elicitation/create"));
+    assert_eq!(bench.sent(Side::Up), [request("1", "elicitation/create")]);
+    let mcp = Dialect::MCP_2025_11_25;
+    bench.receive(Side::Down, &cancel(mcp, "5"));
+    assert_eq!(bench.sent(Side::Up), [cancel(mcp, "1")]);
+    assert_eq!((bench.events(), bench.in_flight()), (vec![], [0; 4]));
+}
