@@ -106,7 +106,9 @@ impl Relay {
     #[must_use]
     pub fn new(mut up: Config, mut down: Config) -> Self {
         (up.role, down.role) = (Role::Server, Role::Client);
-        let unknown_operations = if cancel_operations_alike(&up.dialect, &down.dialect) {
+        // An operation is always the far server's. Its cancel says there what it says here, if both
+        // dialects cancel in the same way.
+        let unknown_operations = if up.dialect.cancel == down.dialect.cancel {
             UnknownOperations::Delivered
         } else {
             UnknownOperations::Refused
@@ -301,9 +303,4 @@ impl Hop {
     fn new(config: Config) -> Self {
         Self { stream: StreamConnection::new(config), owed: VecDeque::new() }
     }
-}
-
-/// Whether the message that cancels an operation in one dialect does the same in the other.
-fn cancel_operations_alike(up: &Dialect, down: &Dialect) -> bool {
-    up.has_operations() && up.cancel == down.cancel
 }
