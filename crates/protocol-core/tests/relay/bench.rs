@@ -45,6 +45,11 @@ impl Bench {
         self.relay.shutdown(how, self.now);
     }
 
+    /// Time goes by that the relay is told of with the next input.
+    pub(crate) fn wait(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+    }
+
     pub(crate) fn advance(&mut self, duration: Duration) {
         self.now = self.now + duration;
         self.relay.handle_timeout(self.now);

@@ -221,6 +221,28 @@ fn g12_the_relay_wakes_for_the_earlier_timer_of_its_sides() {
     }
 }
 
+/// No timer has to fire for a relay to know the time.
+#[test]
+fn g12_what_an_input_does_to_the_other_side_happens_at_its_time() {
+    for near in Side::BOTH {
+        let far = near.other();
+        let mut patient = Dialect::ACP_V1;
+        patient.grace = protocol_core::Grace::Settle(Duration::from_secs(5));
+        let mut bench = Bench::new(near, [Dialect::ACP_V1, patient].map(Config::new));
+        bench.receive(near, &request("1", "work"));
+        bench.receive(near, &request("2", "work"));
+        bench.sent(far);
+        let wakes = |millis| Some((Timestamp::from_millis(millis), TimerReason::Grace));
+        bench.wait(Duration::from_secs(100));
+        bench.receive(near, &cancel(Dialect::ACP_V1, "1"));
+        assert_eq!(bench.relay.poll_timeout(), wakes(105_000));
+        bench.advance(Duration::from_secs(5));
+        bench.wait(Duration::from_secs(95));
+        bench.hang_up(near);
+        assert_eq!(bench.relay.poll_timeout(), wakes(205_000));
+    }
+}
+
 #[test]
 fn g07_both_peers_hang_up_with_requests_both_ways() {
     between_all(|bench, near, far| {
