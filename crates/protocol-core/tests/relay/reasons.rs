@@ -85,6 +85,16 @@ fn f17_a_side_without_a_place_for_a_reason_gets_the_cancel_alone() {
     }
 }
 
+#[test]
+fn g12_a_cancel_with_a_reason_waits_for_its_answer_like_any_other() {
+    let mut bench = between(Side::Up, [Dialect::MCP_2025_11_25, Dialect::ACP_V1]);
+    bench.receive(Side::Up, &request("7", "work"));
+    bench.sent(Side::Down);
+    bench.receive(Side::Up, &cancel_because(Dialect::MCP_2025_11_25, "7", "enough"));
+    assert_eq!(bench.sent(Side::Down), [cancel(Dialect::ACP_V1, "1")]);
+    assert_eq!((bench.relay.poll_timeout(), bench.in_flight()), (None, [0, 1, 1, 0]));
+}
+
 /// An ABP agent in front of an MCP server has opened its session.
 fn abp_session(bench: &mut Bench) {
     bench.receive(Side::Up, &abp("initialize", "0", "{}"));
