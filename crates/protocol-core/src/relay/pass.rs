@@ -8,7 +8,7 @@ use super::owe::{HOP_GONE, MALFORMED, NOT_A_METHOD};
 use super::{Relay, RelayEvent, Side};
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{CancelRule, Envelope};
+use crate::dialect::{CancelRule, Envelope, code};
 use crate::error::Refusal;
 use crate::event::{ErrorObject, Outcome, Params, Reply};
 use crate::id::WireId;
@@ -144,13 +144,17 @@ impl Relay {
         }
     }
 
-    /// An error as the other side is told it: whole, where both sides write errors in the same way.
+    /// An error as the other side is told it: whole, where both sides write errors in the same way. In
+    /// ABP a cancelled call has no error to pass on.
     fn error<'m>(&self, error: &'m ErrorObject<'_>) -> Reply<'m> {
         let [up, down] = Side::BOTH.map(|side| self.dialect(side).envelope);
-        if up == Envelope::JsonRpc && down == Envelope::JsonRpc {
-            return Reply::ErrorRaw(error.raw);
+        match (up, down) {
+            (Envelope::JsonRpc, Envelope::JsonRpc) => Reply::ErrorRaw(error.raw),
+            (Envelope::Abp, Envelope::Abp) if error.code != code::REQUEST_CANCELLED => {
+                Reply::ErrorRaw(error.raw)
+            }
+            _ => Reply::Error { code: error.code, message: &error.message, data: error.data },
         }
-        Reply::Error { code: error.code, message: &error.message, data: error.data }
     }
 
     /// The server ended a call that its dialect lets it end. The request is ended in the same way where

@@ -1,15 +1,13 @@
 //! One protocol in front, another behind: cancels are made anew in the other's form, and each side is
 //! answered, or left in silence, as its own protocol wants it.
 
-use protocol_core::{Config, Dialect, Role, Side};
+use protocol_core::{Config, Dialect, Envelope, Side};
 
 use crate::bench::{Bench, cancel, error, request, result};
 
 /// A relay between a client that speaks `front` and a server that speaks `back`.
 fn between(front: Dialect, back: Dialect) -> Bench {
-    let mut near = Config::new(front);
-    near.role = Role::Server;
-    Bench::new(Side::Up, [near, Config::new(back)])
+    Bench::new(Side::Up, [front, back].map(Config::new))
 }
 
 const ACP: [Dialect; 2] = [Dialect::ACP_V1, Dialect::ACP_V2];
@@ -143,9 +141,63 @@ fn g02_errors_are_written_anew_for_another_envelope() {
     bench.sent(Side::Down);
     bench.receive(
         Side::Down,
-        r#"{"type":"capabilities/call-result","id":"1","timestamp":0,"payload":{"callId":"1","success":false,"error":{"code":"OPERATION_FAILED","message":"no paper"}}}"#,
+        r#"{"type":"capabilities/call-result","id":"1","timestamp":0,"payload":{"callId":"1","success":false,"error":{"code":"OPERATION_FAILED","message":"no paper","data":[2]}}}"#,
     );
-    assert_eq!(bench.sent(Side::Up), [error("7", -32803, "no paper")]);
+    let object = r#"{"code":-32803,"message":"no paper","data":[2]}"#;
+    assert_eq!(bench.sent(Side::Up), [format!(r#"{{"jsonrpc":"2.0","id":7,"error":{object}}}"#)]);
+}
+
+/// The end of a call in ABP.
+fn abp_failure(message: &str, call: &str, failure: &str) -> String {
+    format!(
+        r#"{{"type":"capabilities/call-result","id":"{message}","timestamp":0,"payload":{{"callId":"{call}","success":false,{failure}}}}}"#
+    )
+}
+
+/// An ABP agent in front has called a capability, which is call 2 behind.
+fn called_by_an_abp_agent(back: Dialect) -> Bench {
+    let mut bench = between(Dialect::ABP, back);
+    bench.receive(Side::Up, r#"{"type":"initialize","id":"m1","timestamp":0,"payload":{}}"#);
+    bench.sent(Side::Down);
+    let initialized = match back.envelope {
+        Envelope::JsonRpc => result("1", "{}"),
+        Envelope::Abp => {
+            r#"{"type":"initialize-result","id":"1","timestamp":0,"payload":{}}"#.into()
+        }
+    };
+    bench.receive(Side::Down, &initialized);
+    let call = r#"{"capability":"export.pdf","options":{"callId":"c"}}"#;
+    bench.receive(
+        Side::Up,
+        &format!(r#"{{"type":"capabilities/call","id":"m2","timestamp":0,"payload":{call}}}"#),
+    );
+    bench.sent(Side::Up);
+    assert_eq!(bench.sent(Side::Down).len(), 1);
+    bench
+}
+
+#[test]
+fn g02_errors_are_written_anew_for_an_abp_agent_in_front() {
+    let mut bench = called_by_an_abp_agent(Dialect::ACP_V1);
+    let object = r#"{"code":-32000,"message":"no paper","data":{"tray":2}}"#;
+    bench.receive(Side::Down, &format!(r#"{{"jsonrpc":"2.0","id":2,"error":{object}}}"#));
+    let failure = r#""error":{"code":"OPERATION_FAILED","message":"no paper","retryable":false,"data":{"tray":2}}"#;
+    assert_eq!(bench.sent(Side::Up), [abp_failure("m2", "c", failure)]);
+}
+
+#[test]
+fn g02_errors_pass_verbatim_between_two_sides_of_abp() {
+    let mut bench = called_by_an_abp_agent(Dialect::ABP);
+    let failure = r#""error":{"code":"PAPER_JAM","message":"no paper","retryable":true,"more":1}"#;
+    bench.receive(Side::Down, &abp_failure("2", "2", failure));
+    assert_eq!(bench.sent(Side::Up), [abp_failure("m2", "c", failure)]);
+}
+
+#[test]
+fn g02_a_cancelled_call_is_told_as_cancelled_between_two_sides_of_abp() {
+    let mut bench = called_by_an_abp_agent(Dialect::ABP);
+    bench.receive(Side::Down, &abp_failure("2", "2", r#""cancelled":true"#));
+    assert_eq!(bench.sent(Side::Up), [abp_failure("m2", "c", r#""cancelled":true"#)]);
 }
 
 #[test]

@@ -89,6 +89,19 @@ fn b13_a_server_that_ends_a_subscription_answers_a_client_of_another_dialect() {
     assert_eq!((bench.sent(Side::Up), bench.in_flight()), (vec![answer], [0; 4]));
 }
 
+/// A client that hung up may still be reading, and is answered like one that has no such end.
+#[test]
+fn g07_a_client_that_hangs_up_is_answered_also_for_what_a_server_may_end() {
+    let mcp = Dialect::MCP_2026_07_28;
+    let mut bench = between(mcp, mcp);
+    bench.receive(Side::Up, &request("7", "subscriptions/listen"));
+    bench.sent(Side::Down);
+    bench.hang_up(Side::Up);
+    assert_eq!(bench.sent(Side::Down), [cancel(mcp, "1")]);
+    let answer = crate::bench::error("7", -32800, "Request cancelled");
+    assert_eq!((bench.sent(Side::Up), bench.in_flight()), (vec![answer], [0; 4]));
+}
+
 // This needs the negotiation: both of the relay's connections start with the family and are settled by
 // the `initialize` that passes through.
 #[test]
