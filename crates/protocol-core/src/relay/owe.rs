@@ -24,17 +24,14 @@ const fn internal_error(message: &'static str) -> Reply<'static> {
 }
 
 impl Relay {
-    /// Answers a request by ourselves, as soon as there is room for the answer.
+    /// Answers a request by ourselves, as soon as there is room for the answer: `settle` gives what is
+    /// owed.
     pub(super) fn owe(&mut self, side: Side, request: RequestHandle, reply: Reply<'static>) {
         self.hop_mut(side).owed.push_back((request, reply));
-        self.pay(side);
     }
 
     /// Gives the answers that are owed, as far as there is room. Returns whether any was given.
     pub(super) fn pay(&mut self, side: Side) -> bool {
-        if self.hop(side).owed.is_empty() {
-            return false;
-        }
         let mut owed = mem::take(&mut self.hop_mut(side).owed);
         let before = owed.len();
         while let Some((request, reply)) = owed.front() {
