@@ -66,6 +66,31 @@ fn f73_a_cancel_of_what_can_not_be_cancelled_is_reported() {
     assert_eq!(bench.events(), [ignored]);
 }
 
+/// What one side may cancel need not be what the other may.
+#[test]
+fn f73_a_cancel_that_the_other_side_forbids_is_reported() {
+    let (up, down) = (Dialect::MCP_2026_07_28, Dialect::MCP_2025_11_25);
+    let mut bench = between(up, down);
+    bench.receive(Side::Down, &request("5", "elicitation/create"));
+    bench.sent(Side::Up);
+    bench.receive(Side::Down, &cancel(down, "5"));
+    assert_eq!(bench.sent(Side::Up), [""; 0]);
+    let reason = "our side may not cancel in this dialect";
+    assert_eq!(bench.events(), [format!("down: id 5: the cancel was not passed on: {reason}")]);
+    bench.receive(Side::Up, &result("1", "{}"));
+    assert_eq!((bench.sent(Side::Down), bench.in_flight()), (vec![], [0; 4]), "silence is kept");
+
+    let mut bench = between(Dialect::ACP_V1, Dialect::MCP_2025_11_25);
+    bench.receive(Side::Up, &request("7", "initialize"));
+    bench.sent(Side::Down);
+    bench.receive(Side::Up, &cancel(Dialect::ACP_V1, "7"));
+    assert_eq!(bench.sent(Side::Down), [""; 0]);
+    let reason = "requests of this method can't be cancelled";
+    assert_eq!(bench.events(), [format!("up: id 7: the cancel was not passed on: {reason}")]);
+    bench.receive(Side::Down, &result("1", "{}"));
+    assert_eq!(bench.sent(Side::Up), [result("7", "{}")]);
+}
+
 /// The one request of a client's that a server of MCP 2026-07-28 may end.
 #[test]
 fn b13_a_server_that_ends_a_clients_subscription_ends_it_through_the_relay() {
