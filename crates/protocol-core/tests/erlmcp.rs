@@ -152,6 +152,37 @@ fn g02_a_token_names_no_request_that_waits_for_its_answer() {
     assert_eq!(server.receive(&cancel("2", &token(2))), ["cancelled r1 peer"]);
 }
 
+/// A host that joins two connections knows operations that were begun on the other one.
+#[test]
+fn f02_a_host_may_answer_cancels_of_operations_that_were_not_begun_here() {
+    let mut server = server(|config| config.unknown_operations = UnknownOperations::Delivered);
+    operation(&mut server, 1);
+    server.sent();
+    assert_eq!(server.receive(&cancel("2", &token(1))), ["cancelled r1 peer"]);
+    assert!(server.sent().last().unwrap().contains(r#""status":"cancelled""#));
+    // A request whose id only looks like a token is no operation.
+    assert_eq!(
+        server.receive(&request(&token(2), "read")),
+        [r#"request r2 "02020202020202020202020202020202" read"#]
+    );
+    for (named, request) in [(token(2), "r3 3"), (token(3), "r4 4"), ("\"AB\"".into(), "r5 5")] {
+        let events = server.receive(&cancel(&request[3..], &named));
+        let params = format!(r#"{{"cancellationToken":{named}}}"#);
+        assert_eq!(events, [format!("request {request} cancel {params}")]);
+    }
+    assert_eq!(server.receive(&support::request("6", "cancel")), ["violation malformed_cancel 6"]);
+    assert!(server.sent()[0].contains("-32602"), "it names nothing");
+}
+
+#[test]
+fn f02_a_side_that_may_not_cancel_has_no_cancels_delivered() {
+    let mut client = client(|config| config.unknown_operations = UnknownOperations::Delivered);
+    for named in [&token(1), "\"AB\""] {
+        client.receive(&cancel("2", named));
+        assert!(client.sent()[0].contains("-32001"));
+    }
+}
+
 #[test]
 fn g08_a_full_outbox_drops_the_acknowledgement_and_never_the_cancel() {
     let mut server = server(|config| config.limits.unsent_bytes = 200);

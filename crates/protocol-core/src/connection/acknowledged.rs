@@ -113,6 +113,17 @@ impl<O, I: Default> Connection<O, I> {
         self.carry_out(Cargo::Cancel { reason, request: Some(request) }, events);
     }
 
+    /// Whether the host answers this cancel: it names an operation that is none of this connection's.
+    pub(super) fn is_for_host(&self, request: &Delivery<'_>, target: CancelTarget) -> bool {
+        let CancelTarget::Operation { token, .. } = target else { return false };
+        if self.config().unknown_operations == UnknownOperations::Refused {
+            return false;
+        }
+        // The token of another server need not look like ours.
+        decode::param(request.params, token)
+            .is_some_and(|token| self.machine.is_unknown_operation(token_id(token).as_ref()))
+    }
+
     /// Answers a cancel of the peer's.
     pub(super) fn acknowledge<'m>(
         &mut self,
