@@ -59,8 +59,8 @@ pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown, U
 pub use connection::Connection;
 pub use dialect::{
     AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Dialect, Envelope, Grace, MessageOrder, PartialResults, ProgressRule, Role,
-    SessionRule, Uncancellable, code,
+    ClosedStream, Dialect, Envelope, Exchange, Grace, List, MessageOrder, PartialResults,
+    ProgressRule, Revision, RevisionRule, Role, SessionRule, Text, Uncancellable, code,
 };
 pub use error::{Refusal, SendError};
 pub use event::{ErrorObject, Event, Outcome, Params, Reply, Transmit, TransmitKind};
@@ -71,7 +71,7 @@ pub use machine::{
     CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase, Settlement, TimerReason,
 };
 pub use relay::{Relay, RelayConnection, RelayEvent, Side};
-pub use stream::StreamConnection;
+pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
 pub use token::{InvalidToken, OperationToken};
 pub use violation::{EnvelopeProblem, Violation};

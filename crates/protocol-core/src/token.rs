@@ -1,6 +1,5 @@
 //! Tokens of operations.
 
-use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
@@ -31,10 +30,6 @@ impl OperationToken {
         WireId::from_token(&alloc::format!("\"{self}\"")).expect("a string is an id")
     }
 
-    /// Writes it as the JSON string that it is on the wire.
-    pub(crate) fn write_json(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(alloc::format!("\"{self}\"").as_bytes());
-    }
 }
 
 impl Key for OperationToken {

@@ -6,6 +6,7 @@ use core::fmt;
 use crate::cause::CloseReason;
 use crate::error::Refusal;
 use crate::id::WireId;
+use crate::machine::CancelRefusal;
 use crate::violation::Violation;
 
 /// One of the two connections of a [`Relay`](super::Relay).
@@ -78,6 +79,16 @@ pub enum RelayEvent {
         /// The id of the request.
         id: WireId,
     },
+    /// A request was cancelled, and the call that was made for it on the other side can't be. The call
+    /// goes on, and how it ends is still passed back.
+    CancelRefused {
+        /// Whose peer sent the request.
+        side: Side,
+        /// The request's id.
+        id: WireId,
+        /// Why the other side's dialect allows no cancel.
+        reason: CancelRefusal,
+    },
     /// A notification could not be passed on.
     NotificationDropped {
         /// Whose peer sent it.
@@ -131,6 +142,7 @@ impl RelayEvent {
             Self::Violation { side, .. }
             | Self::CancelDropped { side, .. }
             | Self::CancelIgnored { side, .. }
+            | Self::CancelRefused { side, .. }
             | Self::NotificationDropped { side, .. }
             | Self::RequestRefused { side, .. }
             | Self::AnswerReplaced { side, .. }
@@ -151,6 +163,9 @@ impl fmt::Display for RelayEvent {
             }
             Self::CancelIgnored { id, .. } => {
                 write!(f, "id {id}: the request may not be cancelled by this side")
+            }
+            Self::CancelRefused { id, reason, .. } => {
+                write!(f, "id {id}: the cancel was not passed on: {reason}")
             }
             Self::NotificationDropped { method, reason, .. } => {
                 write!(f, "notification {method} was not passed on: {reason}")

@@ -12,7 +12,7 @@ use crate::dialect::{CancelRule, Envelope, code};
 use crate::error::Refusal;
 use crate::event::{ErrorObject, Outcome, Params, Reply};
 use crate::id::WireId;
-use crate::machine::{RequestHandle, RequestPhase};
+use crate::machine::{CancelOutcome, RequestHandle, RequestPhase};
 use crate::wire::decode;
 
 impl Relay {
@@ -76,10 +76,14 @@ impl Relay {
         let data = self.connection_mut(side).request_data_mut(request);
         let Some(call) = data.and_then(|call| *call) else { return };
         let far = self.connection_mut(side.other());
-        match reason {
+        let cancelled = match reason {
             Some(reason) => far.cancel_because(call, Cause::Parent, reason, now),
             None => far.cancel(call, Cause::Parent, now),
         };
+        if let CancelOutcome::Refused(reason) = cancelled {
+            let id = self.id_of(side, request);
+            self.events.push_back(RelayEvent::CancelRefused { side, id, reason });
+        }
     }
 
     /// Reports a cancel of the side's own dialect that was not obeyed, though it names a request that
