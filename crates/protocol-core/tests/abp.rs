@@ -167,23 +167,18 @@ fn g04_a_cancel_of_the_hosts_own_waits_behind_its_request_and_for_room() {
 fn events_borrow_from_the_message() {
     let mut app = app(|_| {});
     let message = call("a").replace("\"callId\"", "\"timeout\": 5, \"callId\"");
-    let options = app
-        .conn
-        .receive(message.as_bytes(), app.now)
-        .find_map(|event| match event {
-            Event::Request { options, method: Cow::Borrowed("a"), .. } => options,
-            _ => None,
-        })
-        .expect("a request");
+    let event = app.conn.receive(message.as_bytes(), app.now);
+    let Some(Event::Request { options: Some(options), method: Cow::Borrowed("a"), .. }) = event
+    else {
+        panic!("{event:?}");
+    };
     assert_eq!(options.get(), r#"{"timeout": 5, "callId":"a"}"#);
     assert!(message.as_bytes().as_ptr_range().contains(&options.get().as_ptr()));
 
     let message = cancel("a").replace("}}", r#","reason":"why"}}"#);
-    let reason = app.conn.receive(message.as_bytes(), app.now).find_map(|event| match event {
-        Event::Cancelled { reason, .. } => reason,
-        _ => None,
-    });
-    assert!(matches!(reason, Some(Cow::Borrowed("why"))));
+    let event = app.conn.receive(message.as_bytes(), app.now);
+    let Some(Event::Cancelled { reason: Some(reason), .. }) = event else { panic!("{event:?}") };
+    assert_eq!(reason, "why");
 }
 
 #[test]

@@ -6,7 +6,8 @@ mod support;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Params, Refusal, Reply, RequestHandle, WireId,
+    CallOptions, Cause, Config, Connection, Dialect, Params, Refusal, Reply, RequestHandle,
+    UnknownOperations, WireId,
 };
 use support::{Host, millis, raw, request, result};
 
@@ -77,31 +78,6 @@ fn g10_an_operation_that_can_not_begin_changes_nothing() {
     server.conn.begin_operation(waiting, [3; 16]).expect("there is room");
     server.respond_ok(begun);
     assert_eq!(server.conn.begin_operation(begun, [9; 16]), Err(Refusal::AlreadyAnswered));
-}
-
-#[test]
-fn the_registry_knows_each_operation_until_it_ends() {
-    let mut server = server(|_| {});
-    server.now = server.now + millis(10);
-    let request = operation(&mut server, 1);
-    let list = |server: &Host| -> Vec<_> {
-        let now = server.now + millis(5);
-        let list = server.conn.operations().list(now);
-        list.map(|(_, info)| {
-            let reason = info.reason.map(ToString::to_string);
-            (info.kind.to_owned(), info.duration, info.status.as_str(), reason)
-        })
-        .collect()
-    };
-    let kind = || "tool/call".to_owned();
-    assert_eq!(list(&server), [(kind(), Duration::from_millis(5), "active", None)]);
-    server.receive(&cancel("2", &token(1)));
-    let reason = Some("client_requested".to_owned());
-    assert_eq!(list(&server), [(kind(), Duration::from_millis(5), "cancelled", reason)]);
-    server.respond_ok(request);
-    assert!(server.conn.operations().is_empty());
-    assert_eq!(server.in_flight(), (0, 0));
-    assert!(server.conn.operations().prometheus().contains("client_requested"));
 }
 
 #[test]

@@ -74,11 +74,9 @@ fn b04_what_is_not_utf8_is_answered_with_a_parse_error() {
 fn g09_the_offset_of_a_bad_byte_is_told() {
     let violation = |message: &[u8]| {
         let mut host = acp();
-        let found = host.conn.receive(message, host.now).find_map(|event| match event {
-            Event::Violation { violation, .. } => Some(violation),
-            _ => None,
-        });
-        found.unwrap()
+        let event = host.conn.receive(message, host.now);
+        let Some(Event::Violation { violation, .. }) = event else { panic!("{event:?}") };
+        violation
     };
     assert_eq!(violation(b"{\"a\": x}"), Violation::Parse { offset: 6 });
     assert_eq!(violation(b"{\n\"a\":\n x}"), Violation::Parse { offset: 8 });

@@ -7,7 +7,7 @@ use crate::bench::{Bench, cancel, error, request, result};
 
 /// A relay between a client that speaks `front` and a server that speaks `back`.
 fn between(front: Dialect, back: Dialect) -> Bench {
-    Bench::new(Side::Up, [front, back].map(Config::new))
+    Bench::new(Side::Up, [front, back].map(Config::client))
 }
 
 const ACP: [Dialect; 2] = [Dialect::ACP_V1, Dialect::ACP_V2];

@@ -7,7 +7,7 @@ use protocol_core::{Config, Dialect, Side};
 use crate::bench::{Bench, cancel, request, result};
 
 fn between(near: Side, dialects: [Dialect; 2]) -> Bench {
-    Bench::new(near, dialects.map(Config::new))
+    Bench::new(near, dialects.map(Config::client))
 }
 
 /// A cancel of a dialect whose cancels have a reason, with one.
@@ -54,9 +54,9 @@ fn f17_a_cancel_without_a_reason_is_passed_on_without_one() {
 #[test]
 fn f17_a_reason_that_does_not_fit_is_left_out_and_the_cancel_is_not() {
     let mcp = Dialect::MCP_2025_11_25;
-    let mut config = Config::new(mcp);
+    let mut config = Config::client(mcp);
     config.limits.unsent_bytes = 200;
-    let mut bench = Bench::new(Side::Up, [Config::new(mcp), config]);
+    let mut bench = Bench::new(Side::Up, [Config::client(mcp), config]);
     bench.receive(Side::Up, &request("7", "work"));
     bench.sent(Side::Down);
     bench.receive(Side::Up, &cancel_because(mcp, "7", &"x".repeat(200)));

@@ -6,13 +6,13 @@ use protocol_core::{Config, Dialect, Role, Side};
 use crate::bench::{Bench, cancel, notification, request, result};
 
 fn between(up: Dialect, down: Dialect) -> Bench {
-    Bench::new(Side::Up, [up, down].map(Config::new))
+    Bench::new(Side::Up, [up, down].map(Config::client))
 }
 
 #[test]
 fn f14_a_relay_sets_the_roles_that_it_knows() {
     for role in [Role::Client, Role::Server] {
-        let mut config = Config::new(Dialect::MCP_2026_07_28);
+        let mut config = Config::client(Dialect::MCP_2026_07_28);
         config.role = role;
         let mut bench = Bench::new(Side::Up, [config, config]);
         let roles = Side::BOTH.map(|side| bench.relay.connection(side).config().role);
