@@ -156,9 +156,7 @@ impl Outbox {
         match self.spare.pop() {
             Some(buffer) if buffer.capacity() >= len => buffer,
             // One that is too short makes place for one that is not.
-            _ if len <= Self::SPARE_BYTES => {
-                Vec::with_capacity(len.next_multiple_of(Self::ROUND))
-            }
+            _ if len <= Self::SPARE_BYTES => Vec::with_capacity(len.next_multiple_of(Self::ROUND)),
             _ => Vec::with_capacity(len),
         }
     }
@@ -251,7 +249,8 @@ impl Queue {
     }
 
     fn forget_withdrawn(&mut self) {
-        let is_withdrawn = |message: Option<&Message>| message.is_some_and(|it| it.bytes.is_empty());
+        let is_withdrawn =
+            |message: Option<&Message>| message.is_some_and(|it| it.bytes.is_empty());
         while is_withdrawn(self.messages.front()) {
             self.messages.pop_front();
             self.withdrawn -= 1;

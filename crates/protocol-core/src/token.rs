@@ -29,7 +29,6 @@ impl OperationToken {
     pub(crate) fn wire_id(self) -> WireId {
         WireId::from_token(&alloc::format!("\"{self}\"")).expect("a string is an id")
     }
-
 }
 
 impl Key for OperationToken {

@@ -6,8 +6,8 @@ mod support;
 
 use protocol_core::{
     AnswerRule, BatchRule, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cancellers,
-    Cause, ClosedStream, Config, Connection, Dialect, Event, Grace, MessageOrder, Params, Refusal, Reply,
-    RevisionRule, Role, Shutdown, Timestamp, TransmitKind, Uncancellable, WireId,
+    Cause, ClosedStream, Config, Connection, Dialect, Event, Grace, MessageOrder, Params, Refusal,
+    Reply, RevisionRule, Role, Shutdown, Timestamp, TransmitKind, Uncancellable, WireId,
 };
 use support::{Host, error, millis, raw, request, result};
 

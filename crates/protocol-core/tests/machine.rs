@@ -62,7 +62,10 @@ fn each_input_returns_its_decision() {
     let answered = machine.receive_response(1, Answer::CancelError).unwrap();
     let Some(Action::Withdraw(done)) = answered else { panic!("{answered:?}") };
     let (settlement, cause) = (Settlement::Cancelled, Some(Cause::Caller));
-    assert_eq!((done.call, done.settlement, done.cause, done.data), (id, settlement, cause, "call"));
+    assert_eq!(
+        (done.call, done.settlement, done.cause, done.data),
+        (id, settlement, cause, "call")
+    );
     assert_eq!(machine.receive_response(1, Answer::Result).unwrap_err(), StrayResponse::Duplicate);
 
     let request = receive(&mut machine, "7").unwrap();
@@ -245,11 +248,7 @@ fn g01_every_step_that_settles_ends_the_call_and_no_other_does() {
 
 #[test]
 fn g01_nobody_waits_for_ever_who_does_not_want_to() {
-    let inputs = [
-        CallInput::CancelNow,
-        CallInput::CancelOperationNow,
-        CallInput::Forget,
-    ];
+    let inputs = [CallInput::CancelNow, CallInput::CancelOperationNow, CallInput::Forget];
     for &phase in CallPhase::ALL {
         for input in inputs {
             assert_eq!(phase.on(input).next, None, "{phase:?} {input:?}");
