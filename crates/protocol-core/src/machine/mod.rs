@@ -213,11 +213,18 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Whether a response with this wire number could settle a call.
+    /// Whether a response with this wire number could be one to a call in flight, or to the cancel of
+    /// one: that message has left.
     #[must_use]
     pub fn expects_response(&self, number: u32) -> bool {
-        let named = self.calls.named(number).map(Named::call);
-        named.and_then(|call| self.call_phase(call)).is_some_and(|it| it != CallPhase::Queued)
+        match self.calls.named(number) {
+            Some(Named::Call(call)) => self.call_phase(call) != Some(CallPhase::Queued),
+            Some(Named::CancelOf(call)) => matches!(
+                self.call_phase(call),
+                Some(CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement)
+            ),
+            None => false,
+        }
     }
 
     /// The phase of a call; `None` once it has settled.
