@@ -56,9 +56,7 @@ impl<C, R: Default> Machine<C, R> {
                 Some(Action::Complete(self.settle_here(call, before, Fate::TokenAwaited)))
             }
             CallStep::Settle => {
-                let awaits = before == CallPhase::AwaitingToken;
-                let fate = if awaits { Fate::TokenAwaited } else { Fate::Left };
-                Some(Action::Complete(self.settle_here(call, before, fate)))
+                Some(Action::Complete(self.settle_here(call, before, Fate::Left)))
             }
             CallStep::Complete => Some(Action::Complete(self.settle_answered(call, before, input))),
             CallStep::WithdrawAndComplete => {
