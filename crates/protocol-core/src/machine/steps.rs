@@ -118,7 +118,10 @@ impl<C, R: Default> Machine<C, R> {
     /// Settles a call without an answer; a late one will be recognised.
     fn settle_here(&mut self, call: CallId, before: CallPhase, fate: Fate) -> Completion<C> {
         self.remember_cancel(call, before, Answered::No);
-        self.remember(call.number(), fate);
+        // What comes after the token of its operation is a duplicate, and so is all that is forgotten.
+        if !matches!(before, CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement) {
+            self.remember(call.number(), fate);
+        }
         self.settle(call, |row| {
             let (settlement, cause) =
                 row.ending.expect("whoever settles here records an ending first");
