@@ -147,7 +147,8 @@ impl<C, R: Default> Machine<C, R> {
         let fate = match (before, answered) {
             (CallPhase::CancelQueued, Answered::Yes) => Fate::Withdrawn,
             (CallPhase::CancelQueued | CallPhase::TokenCancelQueued, _) => Fate::CancelQueued,
-            (CallPhase::AwaitingAcknowledgement, Answered::Yes) => Fate::Answered,
+            // It is acknowledged: what is forgotten is a duplicate.
+            (CallPhase::AwaitingAcknowledgement, Answered::Yes) => return,
             _ => Fate::CancelSent,
         };
         self.remember(cancel, fate);
