@@ -358,11 +358,13 @@ impl<C, R: Default> Machine<C, R> {
 }
 
 /// Hashes what decides the machine's future, for searches through its states. Two machines that hash
-/// alike do the same from now on, but for the slots that handles of later requests hold; the host's
-/// data and the configuration tell no two states apart. There is no equality, for the tables can be
-/// equal while their free places are not.
+/// alike do the same from now on, but for the slots that handles of later requests hold. The host's
+/// data tells no two states apart, and neither does the configuration, but for the dialect: peers can
+/// agree on another one while they speak. There is no equality, for the tables can be equal while
+/// their free places are not.
 impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        self.config.dialect.name.hash(state);
         (self.life, self.batch, self.session, self.undeclared, self.cancels).hash(state);
         (&self.calls, &self.requests, &self.past, &self.early, &self.finished).hash(state);
         (&self.awaited, &self.withheld, &self.retired).hash(state);
