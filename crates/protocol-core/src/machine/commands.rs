@@ -14,7 +14,7 @@ use super::{
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{Dialect, Grace};
+use crate::dialect::{Dialect, Grace, RevisionRule};
 use crate::error::Refusal;
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -76,7 +76,9 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     fn rare(&self, options: &CallOptions) -> Option<alloc::boxed::Box<Rare>> {
-        let grace = options.grace.filter(|grace| *grace != self.config.dialect.grace);
+        let Dialect { grace: usual, revisions, .. } = &self.config.dialect;
+        // Where the dialect may change, so may its grace, and that of the call stays.
+        let grace = options.grace.filter(|it| it != usual || *revisions != RevisionRule::Fixed);
         grace.map(|grace| alloc::boxed::Box::new(Rare { grace: Some(grace), ..Rare::default() }))
     }
 
