@@ -55,9 +55,7 @@ impl<C, R: Default> Machine<C, R> {
             CallStep::AwaitTokenAndSettle => {
                 Some(Action::Complete(self.settle_here(call, before, Fate::TokenAwaited)))
             }
-            CallStep::Settle => {
-                Some(Action::Complete(self.settle_here(call, before, Fate::Left)))
-            }
+            CallStep::Settle => Some(Action::Complete(self.settle_here(call, before, Fate::Left))),
             CallStep::Complete => Some(Action::Complete(self.settle_answered(call, before, input))),
             CallStep::WithdrawAndComplete => {
                 Some(Action::Withdraw(self.settle_answered(call, before, input)))
@@ -118,7 +116,7 @@ impl<C, R: Default> Machine<C, R> {
     /// Settles a call without an answer; a late one will be recognised.
     fn settle_here(&mut self, call: CallId, before: CallPhase, fate: Fate) -> Completion<C> {
         self.remember_cancel(call, before, Answered::No);
-        // What comes after the token of its operation is a duplicate, and so is all that is forgotten.
+        // An answer behind the token of its operation is a duplicate, as all that nothing is known of.
         if !matches!(before, CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement) {
             self.remember(call.number(), fate);
         }
@@ -147,7 +145,7 @@ impl<C, R: Default> Machine<C, R> {
         let fate = match (before, answered) {
             (CallPhase::CancelQueued, Answered::Yes) => Fate::Withdrawn,
             (CallPhase::CancelQueued | CallPhase::TokenCancelQueued, _) => Fate::CancelQueued,
-            // It is acknowledged: what is forgotten is a duplicate.
+            // It was acknowledged: all that nothing is known of is a duplicate.
             (CallPhase::AwaitingAcknowledgement, Answered::Yes) => return,
             _ => Fate::CancelSent,
         };
