@@ -10,9 +10,9 @@ use protocol_core::{Dialect, SessionRule};
 use protocol_testkit::{Broken, Operation, Random, World, both_roles, operations, small};
 
 /// Does them from the very beginning, and in a session, where the dialect has sessions.
-fn run(dialect: Dialect, operations: &[Operation]) -> Result<(), Broken> {
+fn run(dialect: &Dialect, operations: &[Operation]) -> Result<(), Broken> {
     // Two messages fill the line: every host meets back-pressure.
-    let world = || World::on_a_line_of(both_roles(small(dialect)), 300);
+    let world = || World::on_a_line_of(both_roles(small(dialect.clone())), 300);
     if dialect.session != SessionRule::NotNeeded {
         run_in(world(), operations)?;
     }
@@ -27,7 +27,7 @@ fn run_in(mut world: World, operations: &[Operation]) -> Result<(), Broken> {
 #[test]
 fn connections_do_what_the_reference_model_does() {
     // Not `cases: …`, which would override PROPTEST_CASES.
-    for dialect in Dialect::PRESETS.iter().cloned() {
+    for dialect in Dialect::PRESETS {
         let mut runner =
             TestRunner::new(Proptest { failure_persistence: None, ..Proptest::default() });
         let outcome = runner.run(&vec(any::<u8>(), 0..400), |bytes| {
@@ -45,8 +45,8 @@ fn connections_do_what_the_reference_model_does() {
 #[test]
 fn g10_the_same_bytes_give_the_same_world() {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    let print = |dialect, seed| {
-        let mut world = World::new(both_roles(small(dialect)));
+    let print = |dialect: &Dialect, seed| {
+        let mut world = World::new(both_roles(small(dialect.clone())));
         for operation in operations(&Random::new(seed).bytes(300)) {
             world.apply(&operation).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
         }
@@ -54,7 +54,7 @@ fn g10_the_same_bytes_give_the_same_world() {
         world.hash(&mut state);
         state.finish()
     };
-    for dialect in Dialect::PRESETS.iter().cloned() {
+    for dialect in Dialect::PRESETS {
         let prints: Vec<_> = (0..20).map(|seed| print(dialect, seed)).collect();
         assert_eq!(prints, (0..20).map(|seed| print(dialect, seed)).collect::<Vec<_>>());
     }

@@ -34,11 +34,11 @@ fn main() -> ExitCode {
     let recorded = Arc::new(Counts::read());
     let found = Arc::new(Mutex::new(Counts::default()));
     let mut trials = Vec::new();
-    for dialect in Dialect::PRESETS.iter().cloned() {
+    for dialect in Dialect::PRESETS {
         let (recorded, found) = (recorded.clone(), found.clone());
-        trials.push(Trial::test(dialect.name, move || {
+        trials.push(Trial::test(&*dialect.name, move || {
             search_all(dialect, is_large, &recorded, blesses, &mut |name, count| {
-                found.lock().expect("no test panics with it").insert(dialect.name, name, count);
+                found.lock().expect("no test panics with it").insert(&dialect.name, name, count);
             })
         }));
     }
@@ -52,15 +52,15 @@ fn main() -> ExitCode {
 }
 
 fn search_all(
-    dialect: Dialect,
+    dialect: &Dialect,
     is_large: bool,
     recorded: &Counts,
     blesses: bool,
     found: &mut dyn FnMut(&'static str, Count),
 ) -> Result<(), Failed> {
-    for (searches, scenario) in scenarios_of(&dialect, is_large) {
+    for (searches, scenario) in scenarios_of(dialect, is_large) {
         let name = scenario.name;
-        let known = recorded.of(dialect.name, name);
+        let known = recorded.of(&dialect.name, name);
         if cfg!(debug_assertions) && known.is_none_or(|count| count.states > SMALL) {
             continue;
         }
@@ -82,7 +82,7 @@ fn search_all(
     Ok(())
 }
 
-type Search = fn(Dialect, &Scenario) -> Report;
+type Search = fn(&Dialect, &Scenario) -> Report;
 
 /// What is searched in a dialect, and how.
 fn scenarios_of(
@@ -103,16 +103,16 @@ fn scenarios_of(
     chosen.flat_map(|(_, search, list)| list.iter().map(move |scenario| (search, scenario)))
 }
 
-fn direct(dialect: Dialect, scenario: &Scenario) -> Report {
-    let config = Config::client(dialect);
+fn direct(dialect: &Dialect, scenario: &Scenario) -> Report {
+    let config = Config::client(dialect.clone());
     // Where nothing tells the sides apart, a state and its mirror image are one.
     let are_alike =
         dialect.cancellers == Cancellers::Both && dialect.capability == CapabilityRule::NotNeeded;
-    let configs = if are_alike { [config, config] } else { both_roles(config) };
+    let configs = if are_alike { [config.clone(), config] } else { both_roles(config) };
     search(&Orderings::new(configs, *scenario), MOST)
 }
 
-fn relayed(dialect: Dialect, scenario: &Scenario) -> Report {
-    let config = Config::client(dialect);
-    search(&Relayed::new(config, config, *scenario), MOST)
+fn relayed(dialect: &Dialect, scenario: &Scenario) -> Report {
+    let config = Config::client(dialect.clone());
+    search(&Relayed::new(config.clone(), config, *scenario), MOST)
 }
