@@ -159,11 +159,12 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     const ERROR: usize = 4;
     const VERSION: usize = 5;
     let is_opened = text.starts_with(OPENING);
-    let members = if is_opened {
-        scan::members_from(text, OPENING.len(), NAMES)
+    let mut members = scan::Members::of(text);
+    if is_opened {
+        members.read_from(OPENING.len(), NAMES)?;
     } else {
-        scan::members(text, NAMES)
-    }?;
+        members.read(NAMES)?;
+    }
     let problem = if members.has_repeated() || (is_opened && members.get(VERSION).is_some()) {
         Some(EnvelopeProblem::DuplicateMember)
     } else if members.depth > most {

@@ -9,41 +9,97 @@ use alloc::vec::Vec;
 
 use memchr::memchr2;
 
-/// Members of an object that were looked for, each by the place of its name.
+/// Members of an object that are looked for, each by the place of its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Members<'m, const N: usize> {
     text: &'m str,
-    /// Where each value begins and ends; of a member that stands twice, the last. No value begins
-    /// where the object does: that is how one says that it is missing.
-    spans: [(usize, usize); N],
-    /// A bit for each value that is a string with escapes, the lowest for the first.
-    escaped: u8,
-    /// A bit for each member that stands twice.
+    /// Of a member that stands twice, the last.
+    values: [Value; N],
+    /// A bit for each member that stands twice, the lowest for the first.
     repeated: u8,
     /// The nesting of the object, itself counted.
     pub(super) depth: usize,
 }
 
+/// Where a value begins and ends. None begins where the object does: that is how one is missing.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    begin: usize,
+    end: usize,
+    /// Whether it is a string with escapes.
+    is_escaped: bool,
+}
+
+/// Reads a text that is one object, and finds the members of these names. `None` if it is no object.
+#[inline]
+pub(super) fn members<'m, const N: usize>(
+    text: &'m str,
+    names: [&str; N],
+) -> Option<Members<'m, N>> {
+    let mut members = Members::of(text);
+    members.read(names)?;
+    Some(members)
+}
+
 impl<'m, const N: usize> Members<'m, N> {
-    /// A value as the token that the peer wrote.
     #[inline]
-    pub(super) fn get(&self, member: usize) -> Option<&'m str> {
-        match self.spans[member] {
-            (0, _) => None,
-            (begin, end) => Some(&self.text[begin..end]),
+    pub(super) const fn of(text: &'m str) -> Self {
+        let missing = Value { begin: 0, end: 0, is_escaped: false };
+        Self { text, values: [missing; N], repeated: 0, depth: 0 }
+    }
+
+    /// Reads the whole object. `None` if it is none.
+    pub(super) fn read(&mut self, names: [&str; N]) -> Option<()> {
+        let json = Json::of(self.text);
+        let (byte, at) = json.token(json.is(b'{', json.space(0))?)?;
+        if byte != b'}' {
+            return self.read_from(at, names);
         }
+        self.depth = 1;
+        json.end(at + 1)
+    }
+
+    /// Reads what is left of the object from the member on that begins at `at`.
+    #[inline(always)]
+    pub(super) fn read_from(&mut self, mut at: usize, names: [&str; N]) -> Option<()> {
+        let json = Json::of(self.text);
+        loop {
+            let (member, begin) = json.member(at, &names)?;
+            let (end, is_escaped) = json.value(begin, &mut self.depth)?;
+            if let Some(member) = member {
+                if self.values[member].begin != 0 {
+                    self.repeated |= 1 << member;
+                }
+                self.values[member] = Value { begin, end, is_escaped };
+            }
+            match json.token(end)? {
+                (b',', comma) => at = json.space(comma + 1),
+                (b'}', brace) => {
+                    self.depth += 1;
+                    return json.end(brace + 1);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// A value as the token that the peer wrote.
+    #[inline(always)]
+    pub(super) fn get(&self, member: usize) -> Option<&'m str> {
+        let Value { begin, end, .. } = self.values[member];
+        if begin == 0 { None } else { Some(&self.text[begin..end]) }
     }
 
     /// What a value says if it is a string, borrowed where it has no escapes. A lone surrogate can't
     /// be decoded.
-    #[inline]
+    #[inline(always)]
     pub(super) fn string(&self, member: usize) -> Option<Cow<'m, str>> {
-        let (begin, end) = self.spans[member];
+        let Value { begin, end, is_escaped } = self.values[member];
         if begin == 0 || self.text.as_bytes()[begin] != b'"' {
             return None;
         }
-        if self.escaped & 1 << member != 0 {
-            return serde_json::from_str(&self.text[begin..end]).ok().map(Cow::Owned);
+        if is_escaped {
+            return unescaped(&self.text[begin..end]);
         }
         Some(Cow::Borrowed(&self.text[begin + 1..end - 1]))
     }
@@ -61,47 +117,9 @@ impl<'m, const N: usize> Members<'m, N> {
     }
 }
 
-/// Reads a text that is one object, and finds the members of these names. `None` if it is no object.
-pub(super) fn members<'m, const N: usize>(
-    text: &'m str,
-    names: [&str; N],
-) -> Option<Members<'m, N>> {
-    let json = Json::of(text);
-    let (byte, at) = json.token(json.is(b'{', json.space(0))?)?;
-    if byte != b'}' {
-        return members_from(text, at, names);
-    }
-    let none = Members { text, spans: [(0, 0); N], escaped: 0, repeated: 0, depth: 1 };
-    json.end(at + 1).map(|()| none)
-}
-
-/// As [`members`], from the member on that begins at `at`.
-#[inline(always)]
-pub(super) fn members_from<'m, const N: usize>(
-    text: &'m str,
-    mut at: usize,
-    names: [&str; N],
-) -> Option<Members<'m, N>> {
-    let json = Json::of(text);
-    let mut spans = [(0, 0); N];
-    let (mut escaped, mut repeated, mut deepest) = (0, 0, 0);
-    loop {
-        let (member, begin) = json.member(at, &names)?;
-        let (end, is_escaped) = json.value(begin, &mut deepest)?;
-        if let Some(member) = member {
-            repeated |= u8::from(spans[member].0 != 0) << member;
-            escaped = escaped & !(1 << member) | u8::from(is_escaped) << member;
-            spans[member] = (begin, end);
-        }
-        match json.token(end)? {
-            (b',', comma) => at = json.space(comma + 1),
-            (b'}', brace) => {
-                json.end(brace + 1)?;
-                return Some(Members { text, spans, escaped, repeated, depth: deepest + 1 });
-            }
-            _ => return None,
-        }
-    }
+#[cold]
+fn unescaped(token: &str) -> Option<Cow<'static, str>> {
+    serde_json::from_str(token).ok().map(Cow::Owned)
 }
 
 /// Hands every element of a text that is one array to `take`. `None` if it is no array.
@@ -264,18 +282,26 @@ impl<'m> Json<'m> {
 
     /// An array or an object, without recursion: its nesting is the peer's choice.
     fn nested(self, at: usize, deepest: &mut usize) -> Option<usize> {
-        let mut open = Open::default();
-        let (mut byte, mut at) = (*self.0.get(at)?, at);
+        let mut around = Open::default();
+        let mut bracket = *self.0.get(at)?;
+        let (mut byte, mut at) = self.token(at + 1)?;
+        *deepest = (*deepest).max(1);
+        if byte == closing(bracket) {
+            return Some(at + 1);
+        }
         loop {
             // A value begins here, or its name.
-            if open.last() == Some(b'{') {
+            if bracket == b'{' {
                 (byte, at) = self.name(at)?;
             }
-            if let bracket @ (b'{' | b'[') = byte {
+            if byte == b'"' {
+                at = self.string(at)?.0;
+            } else if let inner @ (b'{' | b'[') = byte {
                 (byte, at) = self.token(at + 1)?;
-                *deepest = (*deepest).max(open.depth + 1);
-                if byte != closing(bracket) {
-                    open.push(bracket);
+                *deepest = (*deepest).max(around.depth + 2);
+                if byte != closing(inner) {
+                    around.push(bracket);
+                    bracket = inner;
                     continue;
                 }
                 at += 1;
@@ -284,7 +310,6 @@ impl<'m> Json<'m> {
             }
             // A value ended here.
             loop {
-                let Some(bracket) = open.last() else { return Some(at) };
                 (byte, at) = self.token(at)?;
                 if byte == b',' {
                     (byte, at) = self.token(at + 1)?;
@@ -294,7 +319,10 @@ impl<'m> Json<'m> {
                     return None;
                 }
                 at += 1;
-                open.pop();
+                match around.pop() {
+                    Some(outer) => bracket = outer,
+                    None => return Some(at),
+                }
             }
         }
     }
@@ -434,7 +462,7 @@ const fn special(chunk: u64) -> u64 {
     (control | quote | backslash) & (ONES << 7)
 }
 
-/// The brackets that are open, a bit for each.
+/// The open brackets around the innermost one, a bit for each.
 struct Open {
     depth: usize,
     /// The innermost ones, the lowest bit last: 1 for an object. Above them stands a 1.
@@ -459,17 +487,14 @@ impl Open {
         self.last = self.last << 1 | u64::from(bracket == b'{');
     }
 
-    fn pop(&mut self) {
-        self.depth -= 1;
+    fn pop(&mut self) -> Option<u8> {
+        self.depth = self.depth.checked_sub(1)?;
+        let bracket = if self.last & 1 == 1 { b'{' } else { b'[' };
         self.last >>= 1;
         if self.last == 1 {
             self.last = self.others.pop().unwrap_or(1);
         }
-    }
-
-    fn last(&self) -> Option<u8> {
-        let bracket = if self.last & 1 == 1 { b'{' } else { b'[' };
-        (self.depth > 0).then_some(bracket)
+        Some(bracket)
     }
 }
 
