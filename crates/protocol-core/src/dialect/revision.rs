@@ -1,7 +1,5 @@
 //! How two peers agree on a revision of their protocol, as data.
 
-use alloc::vec::Vec;
-
 use serde_json::value::RawValue;
 
 use super::{Dialect, List, Text};
@@ -52,7 +50,13 @@ impl Dialect {
         };
         let exchange = exchanges.iter().find(|exchange| exchange.method == method)?;
         let named = decode::param(Some(result), &exchange.member)?;
-        let revision = revisions.iter().find(|revision| is_named(&revision.version, named))?;
+        // The list may be as long as a message: it is looked through once, and not kept (G8).
+        let mut best = revisions.len();
+        decode::strings(named, |name| {
+            let rank = revisions.iter().position(|revision| revision.version == name);
+            best = best.min(rank.unwrap_or(best));
+        });
+        let revision = revisions.get(best)?;
         let settled = Self {
             framing: self.framing,
             envelope: self.envelope,
@@ -61,15 +65,6 @@ impl Dialect {
         };
         (settled != *self).then_some(settled)
     }
-}
-
-/// Whether a token is this text, or a list with it.
-fn is_named(version: &str, named: &RawValue) -> bool {
-    let is_version = |token: &RawValue| decode::string(token).is_some_and(|text| text == version);
-    let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(named.get()) else {
-        return is_version(named);
-    };
-    list.into_iter().any(is_version)
 }
 
 #[cfg(test)]
