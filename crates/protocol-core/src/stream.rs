@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 /// use protocol_core::{Config, Dialect, Event, InputBuffer, StreamConnection, Timestamp};
 ///
 /// let now = Timestamp::ZERO;
-/// let mut server: StreamConnection<()> = StreamConnection::new(Config::client(Dialect::LSP_3_17));
+/// let mut server: StreamConnection<()> = StreamConnection::new(Config::server(Dialect::LSP_3_17));
 /// let mut input = InputBuffer::new();
 /// input.extend_from_slice(b"Content-Length: 38\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\"}");
 /// loop {
