@@ -120,7 +120,7 @@ fn g09_200_000_levels_of_nesting() {
         let objects = r#"{"a":"#.repeat(LEVELS) + "0" + &"}".repeat(LEVELS);
         // Of the others a stream tells nothing apart: each read is a message.
         let framed = |dialect: &Dialect| dialect.framing != Framing::Whole;
-        for dialect in Dialect::PRESETS.iter().cloned().filter(framed) {
+        for dialect in Dialect::PRESETS.iter().filter(|dialect| framed(dialect)).cloned() {
             let mut host = Host::new(dialect.clone());
             host.connection
                 .connection_mut()

@@ -54,7 +54,7 @@ fn g10_the_same_bytes_give_the_same_world() {
         world.hash(&mut state);
         state.finish()
     };
-    for dialect in Dialect::PRESETS.iter().cloned() {
+    for dialect in Dialect::PRESETS {
         let prints: Vec<_> = (0..20).map(|seed| print(dialect.clone(), seed)).collect();
         assert_eq!(prints, (0..20).map(|seed| print(dialect.clone(), seed)).collect::<Vec<_>>());
     }
