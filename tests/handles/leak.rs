@@ -72,7 +72,7 @@ fn g08_nothing_is_left_of_a_million_requests() {
     let (far_reader, near_writer) = pipe(64 << 10);
     let clock = Clock(Instant::now());
     let (near, _near_incoming, near_driver) =
-        protocol_async::connect(near_reader, near_writer, clock.clone(), config);
+        protocol_async::connect(near_reader, near_writer, clock.clone(), config.clone());
     let (far, far_incoming, far_driver) =
         protocol_async::connect(far_reader, far_writer, clock, config);
     let router = Router::new().request("echo", async |n: (usize,), _| Ok(n)).request(

@@ -75,7 +75,7 @@ fn main() {
     let (near_reader, far_writer) = piper::pipe(1 << 10);
     let (far_reader, near_writer) = piper::pipe(1 << 10);
     let (peer, _incoming, near) =
-        protocol_async::connect(near_reader, near_writer, timer.clone(), config);
+        protocol_async::connect(near_reader, near_writer, timer.clone(), config.clone());
     let (_peer, incoming, far) = protocol_async::connect(far_reader, far_writer, timer, config);
 
     // One thread runs it all, so handlers may share what is not `Send`.

@@ -14,7 +14,7 @@
 //! let config = Config::client(Dialect::ACP_V1);
 //!
 //! // A server whose requests take a minute, unless they are cancelled.
-//! let (_, incoming) = unix(far, config)?;
+//! let (_, incoming) = unix(far, Config::server(Dialect::ACP_V1))?;
 //! let server = std::thread::spawn(move || {
 //!     serve(&incoming, 1, &|_: &Request, responder: &mut dyn Responder| {
 //!         responder.sleep(Duration::from_secs(60))?;

@@ -9,7 +9,7 @@
 //! let (near, far) = smol::net::unix::UnixStream::pair()?;
 //!
 //! // A server whose requests take until they are cancelled.
-//! let server = protocol_smol::unix(far, config);
+//! let server = protocol_smol::unix(far, Config::server(Dialect::ACP_V1));
 //! smol::spawn(async move {
 //!     let router = Router::new().request("slow", async |(): (), cx| {
 //!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;

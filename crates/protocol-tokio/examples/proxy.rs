@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut agent = Command::new(arguments.next().ok_or("name an agent to run")?);
     agent.args(arguments);
     let config = Config::client(Dialect::ACP_V1);
-    let agent = protocol_tokio::child(agent, Duration::from_secs(2), config)?;
+    let agent = protocol_tokio::child(agent, Duration::from_secs(2), config.clone())?;
     let client = protocol_tokio::stdio(config);
     run((client.peer, client.incoming), (agent.peer, agent.incoming)).await;
     let status = agent.exit.await??;

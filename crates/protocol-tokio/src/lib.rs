@@ -10,7 +10,7 @@
 //! let (near, far) = tokio::net::UnixStream::pair()?;
 //!
 //! // A server whose requests take until they are cancelled.
-//! let server = protocol_tokio::unix(far, config);
+//! let server = protocol_tokio::unix(far, Config::server(Dialect::ACP_V1));
 //! tokio::spawn(async move {
 //!     let router = Router::new().request("slow", async |(): (), cx| {
 //!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;

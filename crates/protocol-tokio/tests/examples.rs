@@ -20,7 +20,7 @@ fn pair(dialect: Dialect) -> ((Peer, Incoming), (Peer, Incoming)) {
     let (near, far) = duplex(4 << 10);
     let open = |stream| {
         let (reader, writer) = split(stream);
-        let connection = protocol_tokio::spawn(reader, writer, Config::client(dialect));
+        let connection = protocol_tokio::spawn(reader, writer, Config::client(dialect.clone()));
         (connection.peer, connection.incoming)
     };
     (open(near), open(far))

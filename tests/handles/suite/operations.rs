@@ -24,7 +24,7 @@ fn both(dialect: Dialect) -> ((Peer, Incoming), (Peer, Incoming)) {
     let (near_reader, far_writer) = pipe(ENDLESS);
     let (far_reader, near_writer) = pipe(ENDLESS);
     (
-        connect(near_reader, near_writer, side(dialect, Role::Client)),
+        connect(near_reader, near_writer, side(dialect.clone(), Role::Client)),
         connect(far_reader, far_writer, side(dialect, Role::Server)),
     )
 }

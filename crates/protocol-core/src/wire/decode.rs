@@ -273,6 +273,14 @@ pub(super) fn text(token: &str) -> Option<Cow<'_, str>> {
     }
 }
 
+/// Hands on the text that a token is, or each text of the list that it is.
+pub(crate) fn strings<'m>(token: &'m RawValue, mut take: impl FnMut(Cow<'m, str>)) {
+    let mut take_text = |token| text(token).into_iter().for_each(&mut take);
+    if scan::array(token.get(), &mut take_text).is_none() {
+        take_text(token.get());
+    }
+}
+
 /// The byte where a text that is no JSON breaks.
 fn offset(text: &str) -> usize {
     let Err(error) = serde_json::from_str::<IgnoredAny>(text) else { return text.len() };

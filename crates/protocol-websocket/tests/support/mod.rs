@@ -147,7 +147,7 @@ impl Role {
 pub(crate) fn connected(client: Runtime, server: Runtime, config: Config) -> (Side, Side) {
     let (near, far) = sockets();
     let (client, server) =
-        (client.start(near, Role::Client, config), server.start(far, Role::Server, config));
+        (client.start(near, Role::Client, config.clone()), server.start(far, Role::Server, config));
     (client.wait(), server.wait())
 }
 
