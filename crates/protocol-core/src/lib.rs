@@ -50,6 +50,7 @@ mod relay;
 mod slot;
 mod stream;
 mod time;
+mod token;
 mod violation;
 mod wire;
 
@@ -73,5 +74,6 @@ pub use machine::{
 pub use relay::{Relay, RelayConnection, RelayEvent, Side};
 pub use stream::StreamConnection;
 pub use time::Timestamp;
+pub use token::{InvalidToken, OperationToken};
 pub use violation::{EnvelopeProblem, Violation};
 pub use wire::{raw_value, trusted_raw_value};

@@ -29,7 +29,6 @@
 //! ```
 
 mod metrics;
-mod token;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -42,8 +41,8 @@ use slab::Slab;
 
 use crate::index::Index;
 use crate::time::Timestamp;
+pub use crate::token::{InvalidToken, OperationToken};
 pub use metrics::{DURATION_BUCKETS_MS, KindMetrics, Metrics};
-pub use token::{InvalidToken, OperationToken};
 
 /// Every live operation; see the [module](self).
 ///
