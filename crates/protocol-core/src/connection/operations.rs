@@ -79,6 +79,12 @@ impl<O, I: Default> Connection<O, I> {
         Ok(token)
     }
 
+    /// The token of the operation that a request has begun, until [`respond`](Self::respond) ends it.
+    #[must_use]
+    pub fn operation(&self, request: RequestHandle) -> Option<OperationToken> {
+        self.operations.token(self.specials.get(request.slot())?.operation?)
+    }
+
     /// The operations of the peer's requests: their tokens, their metrics.
     #[must_use]
     pub const fn operations(&self) -> &Operations<RequestHandle> {
