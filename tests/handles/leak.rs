@@ -130,7 +130,7 @@ async fn round(near: &Peer, far: &Peer, marker: &Cancellation) {
         call.await.unwrap_err();
     }
     // The dropped and the detached ones are answered too.
-    while !near.operations(1).is_empty() || !far.operations(1).is_empty() {
+    while !near.in_flight(1).is_empty() || !far.in_flight(1).is_empty() {
         yield_now().await;
     }
 }

@@ -1,4 +1,4 @@
-//! erlmcp: what the vectors can't show. Tokens from any entropy, limits, the registry.
+//! erlmcp: what the vectors can't show. Tokens from any entropy, limits.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -6,7 +6,8 @@ mod support;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Params, Refusal, Reply, RequestHandle, WireId,
+    CallOptions, Cause, Config, Connection, Dialect, OperationToken, Params, Refusal, Reply,
+    RequestHandle, WireId,
 };
 use support::{Host, millis, raw, request, result};
 
@@ -80,28 +81,18 @@ fn g10_an_operation_that_can_not_begin_changes_nothing() {
 }
 
 #[test]
-fn the_registry_knows_each_operation_until_it_ends() {
+fn g02_a_request_names_its_operation_until_it_ends() {
     let mut server = server(|_| {});
-    server.now = server.now + millis(10);
-    let request = operation(&mut server, 1);
-    let list = |server: &Host| -> Vec<_> {
-        let now = server.now + millis(5);
-        let list = server.conn.operations().list(now);
-        list.map(|(_, info)| {
-            let reason = info.reason.map(ToString::to_string);
-            (info.kind.to_owned(), info.duration, info.status.as_str(), reason)
-        })
-        .collect()
-    };
-    let kind = || "tool/call".to_owned();
-    assert_eq!(list(&server), [(kind(), Duration::from_millis(5), "active", None)]);
+    server.receive(&request("1", "tool/call"));
+    let request = server.request(1);
+    assert_eq!(server.conn.operation(request), None, "it has not begun");
+    let begun = server.conn.begin_operation(request, [1; 16]).unwrap();
+    assert_eq!(begun, OperationToken::from_bytes([1; 16]));
+    assert_eq!(server.conn.operation(request), Some(begun));
     server.receive(&cancel("2", &token(1)));
-    let reason = Some("client_requested".to_owned());
-    assert_eq!(list(&server), [(kind(), Duration::from_millis(5), "cancelled", reason)]);
+    assert_eq!(server.conn.operation(request), Some(begun), "its worker has not stopped");
     server.respond_ok(request);
-    assert!(server.conn.operations().is_empty());
-    assert_eq!(server.in_flight(), (0, 0));
-    assert!(server.conn.operations().prometheus().contains("client_requested"));
+    assert_eq!((server.conn.operation(request), server.in_flight()), (None, (0, 0)));
 }
 
 #[test]

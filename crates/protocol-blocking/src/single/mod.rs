@@ -33,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use protocol_async::hub::{Arrived, Inbox, Options, Trace, Way};
+use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
 use protocol_core::{
     CallError, CallOptions, Cause, CloseReason, Connection, Event, InputBuffer, Params, Refusal,
@@ -68,6 +69,7 @@ pub struct Host<T> {
     clock: Clock,
     trace: Tracer,
     entropy: Entropy,
+    operations: Option<SharedOperations>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +95,7 @@ const READS_A_CHECKPOINT: usize = 64;
 impl<T: Transport> Host<T> {
     /// A host that has read nothing yet.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
-        let Options { mut config, inbox_bytes, trace, entropy, .. } = options.into();
+        let Options { mut config, inbox_bytes, trace, entropy, operations, .. } = options.into();
         let clock = Clock::start();
         if config.unix_time_at_zero.is_zero() {
             config.unix_time_at_zero = outside::unix_time_at_zero(clock.now());
@@ -112,6 +114,7 @@ impl<T: Transport> Host<T> {
             clock,
             trace: Tracer(trace),
             entropy,
+            operations,
         }
     }
 
@@ -208,9 +211,16 @@ impl<T: Transport> Host<T> {
     /// Answers, after making room if need be.
     fn respond_once(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<(), Refusal> {
         loop {
-            match self.command(|core, _| core.respond(request, reply)) {
+            let operations = self.operations.clone();
+            match self
+                .command(|core, _| operations::respond(core, operations.as_ref(), request, reply))
+            {
                 Err(Refusal::OutboxFull) => self.make_room(),
-                answered => return answered.map(|_| ()),
+                Err(refusal) => return Err(refusal),
+                Ok((_, clean_up)) => {
+                    clean_up.into_iter().for_each(CleanUp::run);
+                    return Ok(());
+                }
             }
         }
     }
@@ -253,7 +263,9 @@ impl<T: Transport> Host<T> {
                 return;
             }
             let core = self.stream.connection_mut();
-            if let Err(error) = outside::begin_operation(core, *request, method, self.entropy) {
+            let operations = self.operations.as_ref();
+            if let Err(error) = operations::begin(core, operations, *request, method, self.entropy)
+            {
                 // One that does not fit either is answered by its handler.
                 if core.respond(*request, error.as_reply()).is_ok() {
                     return;
@@ -263,6 +275,8 @@ impl<T: Transport> Host<T> {
         let Err(event) = self.inbox.take(event) else { return };
         match event {
             Event::Cancelled { request, cause, .. } => {
+                let core = self.stream.connection();
+                operations::cancelled(core, self.operations.as_ref(), request, cause);
                 if let Some(mark) = self.stream.connection_mut().request_data_mut(request) {
                     *mark = Some(cause);
                 }
