@@ -193,7 +193,9 @@ impl Methods {
         match self.spoken().dialect.partial_results {
             PartialResults::Allowed => count.counted(counted),
             // An operation's partial result is kept by whoever keeps the operations.
-            PartialResults::Refused if self.spoken().dialect.has_operations() => count.counted(counted),
+            PartialResults::Refused if self.spoken().dialect.has_operations() => {
+                count.counted(counted)
+            }
             PartialResults::Refused => Err(Failure::Cancelled),
         }
     }

@@ -15,7 +15,8 @@ use crate::note;
 pub(super) fn operations(dialect: &Dialect) -> SharedOperations {
     let start = Instant::now();
     let operations = SharedOperations::new(move || Timestamp::ZERO + start.elapsed());
-    let CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } = &dialect.cancel
+    let CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } =
+        &dialect.cancel
     else {
         return operations;
     };
