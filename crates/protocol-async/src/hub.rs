@@ -135,18 +135,18 @@ impl Hub {
         // Once nothing is unread, asking again gives nothing.
         while !input.unread().is_empty() {
             let state = &mut *state;
-            let (used, mut received) = state.stream.receive(input.unread(), state.now);
-            if let Some(message) = received.message() {
+            let taken = state.stream.receive(input.unread(), state.now);
+            if let Some(message) = taken.message {
                 state.trace(Way::Received, message);
             }
-            // Not moved: it is large.
-            for event in received.by_ref() {
+            if let Some(event) = taken.event {
                 state.dispatch(event, &mut after);
             }
-            if used == 0 {
+            state.dispatch_queued(&mut after);
+            if taken.used == 0 {
                 break;
             }
-            input.consume(used);
+            input.consume(taken.used);
         }
         let is_closed = self.shared.settle(state, &mut after);
         if after.is_roomy() {
@@ -161,12 +161,8 @@ impl Hub {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         state.now = self.shared.now();
-        let received = state.stream.finish(input.unread(), state.now);
-        if let Some(message) = received.message() {
+        if let Some(message) = state.stream.finish(input.unread(), state.now) {
             state.trace(Way::Received, message);
-        }
-        for event in received {
-            state.dispatch(event, &mut after);
         }
         self.shared.settle(guard, &mut after);
     }

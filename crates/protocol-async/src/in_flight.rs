@@ -58,7 +58,11 @@ pub(crate) fn list(core: &Core, now: Timestamp, limit: usize) -> Vec<InFlight> {
         let phase = match machine.call_phase(call)? {
             CallPhase::Queued => Phase::Queued,
             CallPhase::Sent => Phase::Sent,
-            CallPhase::Cancelling => Phase::Cancelling,
+            CallPhase::CancelQueued
+            | CallPhase::Cancelling
+            | CallPhase::AwaitingToken
+            | CallPhase::TokenCancelQueued
+            | CallPhase::AwaitingAcknowledgement => Phase::Cancelling,
         };
         Some(InFlight {
             direction: Direction::Call,
@@ -71,8 +75,8 @@ pub(crate) fn list(core: &Core, now: Timestamp, limit: usize) -> Vec<InFlight> {
     });
     let requests = core.requests().take(limit).filter_map(|(request, entry)| {
         let phase = match machine.request_phase(request)? {
-            RequestPhase::Running => Phase::Running,
-            RequestPhase::Cancelled => Phase::Cancelled,
+            RequestPhase::Running | RequestPhase::Operation => Phase::Running,
+            RequestPhase::Cancelled | RequestPhase::OperationCancelled => Phase::Cancelled,
             RequestPhase::Answered => return None,
         };
         Some(InFlight {

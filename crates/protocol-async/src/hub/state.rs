@@ -1,5 +1,6 @@
 //! Everything behind a connection's lock.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
@@ -218,9 +219,7 @@ impl Shared {
         let state = &mut *guard;
         state.respond_deferred(after);
         loop {
-            while let Some(event) = state.stream.connection_mut().poll_event() {
-                state.dispatch(event, after);
-            }
+            state.dispatch_queued(after);
             // Staging makes room, which is an event.
             if !(state.is_corked() && state.stage_transmit()) {
                 break;
@@ -275,13 +274,21 @@ impl State {
         self.stream.connection()
     }
 
+    /// Passes on what the core has yet to tell.
+    #[inline]
+    pub(super) fn dispatch_queued(&mut self, after: &mut Afterwards) {
+        while let Some(event) = self.stream.connection_mut().poll_event() {
+            self.dispatch(event, after);
+        }
+    }
+
     /// Passes on what has happened. What is usual is taken apart where it was given: an event is large,
     /// and each move of it takes time.
     #[inline(always)]
     pub(super) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         match event {
             Event::Settled { outcome: Outcome::Result(result), data, .. } => {
-                self.outcomes.settle(data.slot, Ok(result.to_owned()), after);
+                self.outcomes.settle(data.slot, Ok(result.into_owned()), after);
             }
             Event::Request { request, method, params, options, .. } => {
                 self.take_request(request, &method, params, options, after);
@@ -329,8 +336,8 @@ impl State {
         &mut self,
         request: RequestHandle,
         name: &str,
-        params: Option<&RawValue>,
-        options: Option<&RawValue>,
+        params: Option<Cow<'_, RawValue>>,
+        options: Option<Cow<'_, RawValue>>,
         after: &mut Afterwards,
     ) {
         let method = Method::from(name);
@@ -342,7 +349,7 @@ impl State {
         if !self.is_served {
             return self.refuse(request);
         }
-        if !self.inbox.has_room_for(name, params) {
+        if !self.inbox.has_room_for(name, params.as_deref()) {
             let code = self.core().config().dialect.overload_code;
             let message = "The request was refused: too much waits to be served";
             let error = RpcError::new(code, message);

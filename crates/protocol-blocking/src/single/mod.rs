@@ -259,7 +259,7 @@ impl<T: Transport> Host<T> {
 
     fn dispatch(&mut self, event: Event<'_, Arc<OnceLock<Outcome>>>) {
         if let Event::Request { request, method, params, .. } = &event {
-            if !self.inbox.has_room_for(method, *params) && self.refuse(*request) {
+            if !self.inbox.has_room_for(method, params.as_deref()) && self.refuse(*request) {
                 return;
             }
             let core = self.stream.connection_mut();
@@ -359,28 +359,24 @@ impl<T: Transport> Host<T> {
     fn receive(&mut self) {
         let mut input = mem::take(&mut self.input);
         loop {
-            let (used, received) = self.stream.receive(input.unread(), self.clock.now());
-            self.trace.received(received.message());
-            for event in received {
+            let taken = self.stream.receive(input.unread(), self.clock.now());
+            self.trace.received(taken.message);
+            if let Some(event) = taken.event {
                 self.dispatch(event);
             }
-            if used == 0 {
+            self.settle();
+            if taken.used == 0 {
                 break;
             }
-            input.consume(used);
+            input.consume(taken.used);
         }
         self.input = input;
-        self.settle();
     }
 
     fn finish(&mut self) {
         self.input_end = InputEnd::Reached;
         let input = mem::take(&mut self.input);
-        let received = self.stream.finish(input.unread(), self.clock.now());
-        self.trace.received(received.message());
-        for event in received {
-            self.dispatch(event);
-        }
+        self.trace.received(self.stream.finish(input.unread(), self.clock.now()));
         self.settle();
     }
 

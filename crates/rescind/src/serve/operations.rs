@@ -21,12 +21,13 @@ pub(super) fn operations(dialect: &Dialect) -> SharedOperations {
         return operations;
     };
     starts.iter().fold(operations, |operations, method| {
+        let name = method.clone();
         operations.clean_up(method, move |ended| {
             let reason = ended.reason.as_ref().map_or_else(String::new, ToString::to_string);
             let partial = ended.partial.as_deref().map_or("nothing", RawValue::get);
             let token = ended.token;
             note(format_args!(
-                "rescind serve: {method} {token:?} cancelled ({reason}); it had made {partial}"
+                "rescind serve: {name} {token:?} cancelled ({reason}); it had made {partial}"
             ));
         })
     })
