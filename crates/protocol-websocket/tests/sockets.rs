@@ -25,7 +25,7 @@ fn in_pairs(config: Config, check: impl Fn(Side, Side)) {
     for client in Runtime::ALL {
         for server in Runtime::ALL {
             println!("{client:?} client, {server:?} server");
-            let (client, server) = connected(client, server, config);
+            let (client, server) = connected(client, server, config.clone());
             check(client, server);
         }
     }
@@ -35,7 +35,7 @@ fn in_pairs(config: Config, check: impl Fn(Side, Side)) {
 fn everywhere(config: Config, check: impl Fn(Side, support::Raw)) {
     for runtime in Runtime::ALL {
         println!("{runtime:?}");
-        let (side, raw) = facing(runtime, config);
+        let (side, raw) = facing(runtime, config.clone());
         check(side, raw);
     }
 }

@@ -17,9 +17,11 @@ use crate::pipe::{ENDLESS, pipe};
 
 /// One side of a dialect, whose messages are lines here.
 fn side(dialect: Dialect, role: Role) -> Config {
-    let mut config = Config::client(dialect);
+    let mut config = match role {
+        Role::Client => Config::client(dialect),
+        Role::Server => Config::server(dialect),
+    };
     config.dialect.framing = Framing::Newline;
-    config.role = role;
     config
 }
 
@@ -28,7 +30,7 @@ fn both(dialect: Dialect) -> ((Peer, Incoming), (Peer, Incoming)) {
     let (near_reader, far_writer) = pipe(ENDLESS);
     let (far_reader, near_writer) = pipe(ENDLESS);
     (
-        connect(near_reader, near_writer, side(dialect, Role::Client)),
+        connect(near_reader, near_writer, side(dialect.clone(), Role::Client)),
         connect(far_reader, far_writer, side(dialect, Role::Server)),
     )
 }

@@ -17,7 +17,7 @@
 //! }
 //!
 //! let (input, output) = (std::io::stdin(), std::io::stdout());
-//! let mut host = Host::new(FdTransport::new(input, output), Config::client(Dialect::ACP_V1));
+//! let mut host = Host::new(FdTransport::new(input, output), Config::server(Dialect::ACP_V1));
 //! # if false {
 //! host.run(&serve)?;
 //! # }
