@@ -210,7 +210,7 @@ async fn conduct(sides: [(Peer, Rc<Site>); 2], history: History) {
     sleep(AFTERWARDS).await;
     for (peer, _) in &sides {
         peer.flushed().await;
-        let left = peer.operations(usize::MAX);
+        let left = peer.in_flight(usize::MAX);
         if !left.is_empty() {
             history.problem(format!("G8: still in flight: {left:?}"));
         }

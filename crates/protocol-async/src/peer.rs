@@ -14,9 +14,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::afterwards::Afterwards;
 use crate::hub::{Shared, State};
+use crate::in_flight::{self, InFlight};
 use crate::json::written;
 use crate::lease::Lease;
-use crate::operations::{self, Operation};
 use crate::sent::{CancellationHandle, SentRequest};
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, lock};
 use crate::waiters::{Line, WaitFor};
@@ -154,8 +154,8 @@ impl Peer {
 
     /// What is in flight both ways, oldest first, at most `limit` of each. Never any params.
     #[must_use]
-    pub fn operations(&self, limit: usize) -> Vec<Operation> {
-        self.lease.shared().command(|core, now| operations::list(core, now, limit))
+    pub fn in_flight(&self, limit: usize) -> Vec<InFlight> {
+        self.lease.shared().command(|core, now| in_flight::list(core, now, limit))
     }
 }
 

@@ -200,10 +200,10 @@ impl<T: Serialize> Responder<T> {
 impl<T> Drop for Responder<T> {
     fn drop(&mut self) {
         let Some(debt) = &self.debt else { return };
+        let method = debt.lease.shared().worker_gone(debt.request);
         let failure = if debt.marker.is_cancelled() {
             Failure::Cancelled
         } else {
-            let method = debt.lease.shared().method_of(debt.request);
             let message = format!("no answer from the handler of {}", clip(&method));
             Failure::Error(RpcError::new(code::INTERNAL_ERROR, message))
         };

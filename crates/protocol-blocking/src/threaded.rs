@@ -11,7 +11,6 @@
 //! use std::time::Duration;
 //!
 //! let (near, far) = UnixStream::pair()?;
-//! let config = Config::client(Dialect::ACP_V1);
 //!
 //! // A server whose requests take a minute, unless they are cancelled.
 //! let (_, incoming) = unix(far, Config::server(Dialect::ACP_V1))?;
@@ -23,7 +22,7 @@
 //! });
 //!
 //! // A client that cancels.
-//! let (peer, incoming) = unix(near, config)?;
+//! let (peer, incoming) = unix(near, Config::client(Dialect::ACP_V1))?;
 //! let sent = peer.call::<String>("slow", ());
 //! sent.cancel();
 //! assert_eq!(sent.wait().unwrap_err().to_string(), "cancelled (caller)");

@@ -19,7 +19,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Config::client(Dialect::ACP_V1);
+//! let config = Config::server(Dialect::ACP_V1);
 //! let settings = Some(settings(&config.limits));
 //! let listener = TcpListener::bind("127.0.0.1:0").await?;
 //! let address = listener.local_addr()?;
@@ -44,6 +44,7 @@
 //! let stream = TcpStream::connect(address).await?;
 //! let url = format!("ws://{address}");
 //! let (socket, _) = client_async_with_config(url, stream, settings).await?;
+//! let config = Config::client(Dialect::ACP_V1);
 //! let (peer, _incoming, driver) = connect(socket, TokioTimer::start(), config);
 //! tokio::spawn(driver);
 //! let sent = peer.call::<()>("slow", ());

@@ -97,8 +97,8 @@ fn b09_a_cancel_in_the_same_write_is_there_before_the_work_begins() {
         raw.flush().unwrap();
         // Nobody has taken it yet.
         eventually(|| {
-            let operations = side.peer().operations(1);
-            operations.iter().any(|operation| operation.phase == Phase::Cancelled)
+            let in_flight = side.peer().in_flight(1);
+            in_flight.iter().any(|request| request.phase == Phase::Cancelled)
         });
         let (_, responder) = next_request(&mut side);
         assert!(responder.cancellation().is_cancelled());
