@@ -1,7 +1,7 @@
 //! The registry beside the core's connection: what the two say of a cancel is the same.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use protocol_core::{Cause, Config, Connection, Dialect, Event, Role, Timestamp};
+use protocol_core::{Cause, Config, Connection, Dialect, Event, Timestamp};
 use protocol_operations::{CancelReason, Cleanup, Operations, Step, Urgency};
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -19,17 +19,11 @@ fn sent(conn: &mut Connection<(), ()>) -> Vec<String> {
 fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
     let mut operations: Operations<()> = Operations::default();
     operations.declare("tool/call", Cleanup::NotNeeded).unwrap();
-    let mut config = Config::new(Dialect::ERLMCP);
-    config.role = Role::Server;
-    let mut conn: Connection<(), ()> = Connection::new(config);
+    let mut conn: Connection<(), ()> = Connection::new(Config::server(Dialect::ERLMCP));
     for (number, cause) in Cause::ALL.into_iter().enumerate() {
         let message = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"tool/call"}}"#);
-        // The one before was told of as cancelled first.
-        let arrived = conn.receive(message.as_bytes(), NOW).find_map(|event| match event {
-            Event::Request { request, method, .. } => Some((request, method)),
-            _ => None,
-        });
-        let (request, method) = arrived.unwrap();
+        let event = conn.receive(message.as_bytes(), NOW);
+        let Some(Event::Request { request, method, .. }) = event else { panic!("{event:?}") };
         let entropy = [number as u8; 16];
         let operation = operations.register(&method, entropy, (), NOW).unwrap();
         let token = conn.begin_operation(request, entropy).unwrap();
@@ -37,6 +31,7 @@ fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
         assert!(sent(&mut conn)[0].contains(&format!("\"{token}\"")));
 
         conn.cancel_request(request, cause, NOW);
+        assert!(matches!(conn.poll_event(), Some(Event::Cancelled { .. })));
         let step = operations.cancel(operation, cause.into(), Urgency::Forced, NOW);
         assert_eq!(step, Ok(Step::TellAndStop));
         let reason = CancelReason::from(cause);
