@@ -74,4 +74,4 @@ pub use relay::{Relay, RelayConnection, RelayEvent, Side};
 pub use stream::StreamConnection;
 pub use time::Timestamp;
 pub use violation::{EnvelopeProblem, Violation};
-pub use wire::{raw_value, trusted_raw_value};
+pub use wire::raw_value;

@@ -77,10 +77,19 @@ impl<O, I: Default> StreamConnection<O, I> {
     /// The peer's input has ended, with these bytes unread: every call settles, every request is
     /// marked cancelled, and `Closed` is the last event (G7).
     ///
-    /// Gives back what the last bytes made happen; what the end made happen is in
+    /// Whole messages among these bytes are taken first, with all of their events; only a rest that is
+    /// no whole message is [`Truncated`](crate::Violation::Truncated). What the end made happen is in
     /// [`poll_event`](Connection::poll_event) afterwards.
-    pub fn finish<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Received<'b, O> {
+    pub fn finish<'b>(&mut self, mut unread: &'b [u8], now: Timestamp) -> Received<'b, O> {
         let mut last = Received::nothing();
+        while !unread.is_empty() && !self.connection.machine().is_closed() {
+            let found = self.deframer.next(unread);
+            if found.used == 0 {
+                break;
+            }
+            self.take(found.frame, now, &mut last);
+            unread = &unread[found.used..];
+        }
         match self.deframer.finish(unread) {
             // The peer is gone, whatever its last bytes were.
             Frame::Broken(violation) => {

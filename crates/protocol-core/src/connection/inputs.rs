@@ -440,7 +440,7 @@ impl<O, I: Default> Connection<O, I> {
         if token.len() > self.config().limits.id_bytes {
             return None;
         }
-        WireId::from_token(token)
+        WireId::scanned(token)
     }
 
     /// Whether there is no session, and no request of this method opens one.

@@ -116,5 +116,5 @@ fn token_in(rules: &[ProgressRule], method: &str, params: Option<&RawValue>) -> 
 }
 
 fn token(params: Option<&RawValue>, path: &[&str]) -> Option<WireId> {
-    WireId::from_token(decode::path(params, path)?.get())
+    WireId::scanned(decode::path(params, path)?.get())
 }

@@ -24,7 +24,8 @@ impl<'m, O> Received<'m, O> {
         Self { message: None, events: EventQueue::new() }
     }
 
-    /// The whole message that was taken, without framing, for traces.
+    /// The whole message that was taken, without framing, for traces. After
+    /// [`finish`](crate::StreamConnection::finish) it is the last one.
     #[must_use]
     pub const fn message(&self) -> Option<&'m [u8]> {
         self.message

@@ -115,7 +115,7 @@ fn read<'m>(
             None => Message::Notification { method: kind, params: payload },
         };
     };
-    let message = Some(id.get()).filter(|id| id.len() <= longest).and_then(WireId::from_token);
+    let message = Some(id.get()).filter(|id| id.len() <= longest).and_then(WireId::scanned);
     if kind != CALL {
         let origin = Box::new(Origin { kind: Kind::Other(kind.as_ref().into()), message });
         return match problem {
@@ -216,7 +216,7 @@ pub(super) fn error_name(code: i64) -> &'static str {
 
 /// The token under which a call of ours asks for progress: its id, a number written as a string.
 pub(crate) fn token(number: u32) -> WireId {
-    WireId::from_token(&alloc::format!("\"{number}\"")).expect("a string is an id")
+    WireId::scanned(&alloc::format!("\"{number}\"")).expect("a string is an id")
 }
 
 /// Members of a value that may be missing or no object, and whether one stands twice. One that does is

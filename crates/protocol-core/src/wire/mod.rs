@@ -6,4 +6,5 @@ pub(crate) mod encode;
 mod raw;
 mod scan;
 
-pub use raw::{raw_value, trusted_raw_value};
+pub use raw::raw_value;
+pub(crate) use scan::is_token;

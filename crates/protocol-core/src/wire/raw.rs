@@ -24,14 +24,6 @@ pub fn raw_value(text: &str) -> Option<&RawValue> {
     scan::is_value(text).then(|| of(text.trim_matches(space)))
 }
 
-/// As [`raw_value`], for text that is known to be one JSON value with no space around it, since
-/// `serde_json` wrote it: checked in debug builds only.
-#[must_use]
-pub fn trusted_raw_value(text: &str) -> &RawValue {
-    debug_assert!(raw_value(text).is_some_and(|value| value.get() == text), "no JSON: {text}");
-    of(text)
-}
-
 /// A token of a scanned text as a `RawValue`, which is only checked text, without a second check.
 pub(super) fn of(token: &str) -> &RawValue {
     <&RawValue>::deserialize(Checked { token }).unwrap_or_else(|_| reparsed(token))

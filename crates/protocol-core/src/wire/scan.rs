@@ -151,6 +151,12 @@ pub(super) fn is_value(text: &str) -> bool {
     json.value(json.space(0), &mut 0).and_then(|(at, _)| json.end(at)).is_some()
 }
 
+/// Whether a text is one value, with no space around it.
+pub(crate) fn is_token(text: &str) -> bool {
+    let json = Json::of(text);
+    json.value(0, &mut 0).is_some_and(|(end, _)| end == text.len())
+}
+
 /// Whether a text can stand in a string as it is.
 pub(super) fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
