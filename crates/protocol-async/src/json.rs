@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use serde::{Deserialize, Serialize, ser};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Buffers up to this size are kept for the next value.
@@ -32,12 +32,7 @@ pub(crate) fn written<T>(
 ) -> serde_json::Result<T> {
     // Taken out while it is used: a value may make calls of its own while it is written.
     let mut buffer = BUFFER.take();
-    buffer.clear();
-    let taken = serde_json::to_writer(&mut buffer, value).and_then(|()| {
-        let text = std::str::from_utf8(&buffer).map_err(ser::Error::custom)?;
-        // A value may write itself in a way that makes no JSON.
-        protocol_core::raw_value(text).map(take).ok_or_else(|| ser::Error::custom("not JSON"))
-    });
+    let taken = protocol_core::write_value(value, &mut buffer).map(take);
     buffer.shrink_to(KEPT);
     BUFFER.set(buffer);
     taken

@@ -8,7 +8,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use crate::index::Key;
-use crate::wire::is_token;
+use crate::wire;
 
 /// A JSON-RPC id as the peer wrote it (B14).
 ///
@@ -55,7 +55,7 @@ impl WireId {
     /// lone surrogate: such ids can't be compared.
     #[must_use]
     pub fn from_token(token: &str) -> Option<Self> {
-        if is_token(token) { Self::scanned(token) } else { None }
+        if wire::value(token)? == token { Self::scanned(token) } else { None }
     }
 
     /// As [`from_token`](Self::from_token), of text that is known to be one JSON value with nothing

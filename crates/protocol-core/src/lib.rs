@@ -75,3 +75,5 @@ pub use stream::StreamConnection;
 pub use time::Timestamp;
 pub use violation::{EnvelopeProblem, Violation};
 pub use wire::raw_value;
+#[cfg(feature = "std")]
+pub use wire::write_value;

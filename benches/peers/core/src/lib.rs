@@ -133,10 +133,7 @@ impl Callee {
 
 /// A payload as JSON, in a buffer that is used again.
 fn written<'b>(payload: &Payload, buffer: &'b mut Vec<u8>) -> &'b RawValue {
-    buffer.clear();
-    serde_json::to_writer(&mut *buffer, payload).expect("a payload");
-    let text = std::str::from_utf8(buffer).expect("JSON is UTF-8");
-    protocol_core::raw_value(text).expect("it is JSON")
+    protocol_core::write_value(payload, buffer).expect("a payload")
 }
 
 /// One relay between two ends.

@@ -109,7 +109,7 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits)
         Some(b'{') if envelope == Envelope::Abp => abp::message(text, limits).map(Incoming::One),
         Some(b'{') => message(text, limits.depth).map(Incoming::One),
         Some(b'[') => array(text, limits.batch_members).map(Incoming::Batch),
-        _ => scan::is_value(text).then_some(Incoming::One(NO_OBJECT)),
+        _ => scan::value(text).map(|_| Incoming::One(NO_OBJECT)),
     };
     read.unwrap_or_else(|| Incoming::Unreadable(Violation::Parse { offset: offset(text) }))
 }

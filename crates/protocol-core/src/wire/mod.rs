@@ -7,4 +7,6 @@ mod raw;
 mod scan;
 
 pub use raw::raw_value;
-pub(crate) use scan::is_token;
+#[cfg(feature = "std")]
+pub use raw::write_value;
+pub(crate) use scan::value;

@@ -145,16 +145,12 @@ pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<
     json.end(at)
 }
 
-/// Whether a text is one value.
-pub(super) fn is_value(text: &str) -> bool {
+/// The value that a text is, without the space around it. `None` if it is not exactly one.
+pub(crate) fn value(text: &str) -> Option<&str> {
     let json = Json::of(text);
-    json.value(json.space(0), &mut 0).and_then(|(at, _)| json.end(at)).is_some()
-}
-
-/// Whether a text is one value, with no space around it.
-pub(crate) fn is_token(text: &str) -> bool {
-    let json = Json::of(text);
-    json.value(0, &mut 0).is_some_and(|(end, _)| end == text.len())
+    let begin = json.space(0);
+    let (end, _) = json.value(begin, &mut 0)?;
+    json.end(end).map(|()| &text[begin..end])
 }
 
 /// Whether a text can stand in a string as it is.
