@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
 use super::raw;
-use super::scan;
+use super::scan::{self, Json, Members};
 use crate::config::Limits;
 use crate::dialect::{Envelope, code};
 use crate::event::ErrorObject;
@@ -159,15 +159,29 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     const ERROR: usize = 4;
     const VERSION: usize = 5;
     let is_opened = text.starts_with(OPENING);
-    let mut members = scan::Members::of(text);
-    if is_opened {
-        members.read_from(OPENING.len(), NAMES)?;
+    let (json, mut members, mut error) = (Json::of(text), Members::of(text), None);
+    let first = if is_opened {
+        OPENING.len()
     } else {
-        members.read(NAMES)?;
-    }
+        match json.open(json.space(0))? {
+            (b'}', at) => {
+                json.end(at + 1)?;
+                return Some(Message::Neither { id: None, problem: EnvelopeProblem::Version });
+            }
+            (_, at) => at,
+        }
+    };
+    let end = members.object_from(first, NAMES, |member, begin| {
+        if member != ERROR {
+            return None;
+        }
+        error.insert(Members::of(text)).object(begin, ERROR_NAMES)
+    })?;
+    json.end(end)?;
+    let depth = members.depth.max(error.map_or(0, |error| error.depth + 1));
     let problem = if members.has_repeated() || (is_opened && members.get(VERSION).is_some()) {
         Some(EnvelopeProblem::DuplicateMember)
-    } else if members.depth > most {
+    } else if depth > most {
         Some(EnvelopeProblem::TooDeep)
     } else if !is_opened && members.string(VERSION).as_deref() != Some("2.0") {
         Some(EnvelopeProblem::Version)
@@ -189,7 +203,7 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
                 }
             }
             answer => {
-                let answer = problem.map_or_else(|| response(answer), Err);
+                let answer = problem.map_or_else(|| response(answer, error), Err);
                 Message::Response { id: answered, asked: None, answer }
             }
         });
@@ -213,11 +227,13 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
 /// What a result or an error say.
 fn response<'m>(
     answer: (Option<&'m str>, Option<&'m str>),
+    members: Option<Members<'m, 3>>,
 ) -> Result<Response<'m>, EnvelopeProblem> {
     match answer {
         (Some(result), None) => Ok(Response::Result(raw::of(result))),
         (None, Some(error)) => {
-            error_object(error).map(Response::Error).ok_or(EnvelopeProblem::Error)
+            let error = members.and_then(|members| error_of(error, &members));
+            error.map(Response::Error).ok_or(EnvelopeProblem::Error)
         }
         (Some(_), Some(_)) => Err(EnvelopeProblem::ResultAndError),
         (None, None) => Err(EnvelopeProblem::Empty),
@@ -226,7 +242,13 @@ fn response<'m>(
 
 /// The error object that a token is, if it is one.
 pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
-    let members = scan::members(token, ["code", "message", "data"])?;
+    error_of(token, &scan::members(token, ERROR_NAMES)?)
+}
+
+/// The members of an error object.
+const ERROR_NAMES: [&str; 3] = ["code", "message", "data"];
+
+fn error_of<'m>(token: &'m str, members: &Members<'m, 3>) -> Option<ErrorObject<'m>> {
     Some(ErrorObject {
         raw: raw::of(token),
         code: members.get(0)?.parse().ok()?,

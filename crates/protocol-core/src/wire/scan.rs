@@ -36,9 +36,9 @@ pub(super) fn members<'m, const N: usize>(
     text: &'m str,
     names: [&str; N],
 ) -> Option<Members<'m, N>> {
-    let mut members = Members::of(text);
-    members.read(names)?;
-    Some(members)
+    let (json, mut members) = (Json::of(text), Members::of(text));
+    let end = members.object(json.space(0), names)?;
+    json.end(end).map(|()| members)
 }
 
 impl<'m, const N: usize> Members<'m, N> {
@@ -48,24 +48,33 @@ impl<'m, const N: usize> Members<'m, N> {
         Self { text, values: [missing; N], repeated: 0, depth: 0 }
     }
 
-    /// Reads the whole object. `None` if it is none.
-    pub(super) fn read(&mut self, names: [&str; N]) -> Option<()> {
-        let json = Json::of(self.text);
-        let (byte, at) = json.token(json.is(b'{', json.space(0))?)?;
-        if byte != b'}' {
-            return self.read_from(at, names);
+    /// Reads the object that begins at `at`; gives its end.
+    #[inline(never)]
+    pub(super) fn object(&mut self, at: usize, names: [&str; N]) -> Option<usize> {
+        match Json::of(self.text).open(at)? {
+            (b'}', at) => {
+                self.depth = 1;
+                Some(at + 1)
+            }
+            (_, at) => self.object_from(at, names, |_, _| None),
         }
-        self.depth = 1;
-        json.end(at + 1)
     }
 
-    /// Reads what is left of the object from the member on that begins at `at`.
+    /// As [`object`](Self::object), of what is left of it from the member on that begins at `at`. A
+    /// value that `inner` reads, which is told the member and where its value begins, is read no other
+    /// way.
     #[inline(always)]
-    pub(super) fn read_from(&mut self, mut at: usize, names: [&str; N]) -> Option<()> {
+    pub(super) fn object_from(
+        &mut self,
+        mut at: usize,
+        names: [&str; N],
+        mut inner: impl FnMut(usize, usize) -> Option<usize>,
+    ) -> Option<usize> {
         let json = Json::of(self.text);
         loop {
             let (member, begin) = json.member(at, &names)?;
-            let (end, is_escaped) = json.value(begin, &mut self.depth)?;
+            let read = member.and_then(|member| inner(member, begin)).map(|end| (end, false));
+            let (end, is_escaped) = read.or_else(|| json.value(begin, &mut self.depth))?;
             if let Some(member) = member {
                 if self.values[member].begin != 0 {
                     self.repeated |= 1 << member;
@@ -76,7 +85,7 @@ impl<'m, const N: usize> Members<'m, N> {
                 (b',', comma) => at = json.space(comma + 1),
                 (b'}', brace) => {
                     self.depth += 1;
-                    return json.end(brace + 1);
+                    return Some(brace + 1);
                 }
                 _ => return None,
             }
@@ -179,11 +188,11 @@ const fn is_special(byte: &u8) -> bool {
 /// The bytes of a text. Each method takes where what it is named for should begin, and gives where
 /// that ends.
 #[derive(Clone, Copy)]
-struct Json<'m>(&'m [u8]);
+pub(super) struct Json<'m>(&'m [u8]);
 
 impl<'m> Json<'m> {
     #[inline]
-    const fn of(text: &'m str) -> Self {
+    pub(super) const fn of(text: &'m str) -> Self {
         Self(text.as_bytes())
     }
 
@@ -200,7 +209,7 @@ impl<'m> Json<'m> {
 
     /// Most peers write none.
     #[inline]
-    fn space(self, at: usize) -> usize {
+    pub(super) fn space(self, at: usize) -> usize {
         if self.0.get(at).is_some_and(|&byte| byte <= b' ') { self.some_space(at) } else { at }
     }
 
@@ -225,7 +234,7 @@ impl<'m> Json<'m> {
     }
 
     /// The end of the text.
-    fn end(self, at: usize) -> Option<()> {
+    pub(super) fn end(self, at: usize) -> Option<()> {
         (self.space(at) == self.0.len()).then_some(())
     }
 
@@ -256,6 +265,12 @@ impl<'m> Json<'m> {
             names.iter().position(|wanted| &token[1..token.len() - 1] == wanted.as_bytes())
         };
         Some((member, self.space(self.is(b':', self.space(end))?)))
+    }
+
+    /// An opening brace; gives how the first member begins, or the end, and where.
+    #[inline]
+    pub(super) fn open(self, at: usize) -> Option<(u8, usize)> {
+        self.token(self.is(b'{', at)?)
     }
 
     /// A value, with no space before it, and whether it is a string with escapes; counts its nesting,
