@@ -105,9 +105,17 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits)
             return Incoming::Unreadable(Violation::InvalidUtf8 { offset: error.valid_up_to() });
         }
     };
-    let read = match text.trim_ascii_start().as_bytes().first() {
-        Some(b'{') if envelope == Envelope::Abp => abp::message(text, limits).map(Incoming::One),
-        Some(b'{') => message(text, limits.depth).map(Incoming::One),
+    let read = match text.as_bytes().get(Json::of(text).space(0)) {
+        Some(b'{') => {
+            let message = match envelope {
+                Envelope::JsonRpc => message(text, limits.depth),
+                Envelope::Abp => abp::message(text, limits),
+            };
+            match message {
+                Some(message) => return Incoming::One(message),
+                None => None,
+            }
+        }
         Some(b'[') => array(text, limits.batch_members).map(Incoming::Batch),
         _ => scan::value(text).map(|_| Incoming::One(NO_OBJECT)),
     };
@@ -148,6 +156,7 @@ fn array(text: &str, limit: usize) -> Option<Vec<&RawValue>> {
 }
 
 /// Reads a text that is one object.
+#[inline]
 fn message(text: &str, most: usize) -> Option<Message<'_>> {
     /// How nearly every peer begins its messages.
     const OPENING: &str = r#"{"jsonrpc":"2.0","#;
