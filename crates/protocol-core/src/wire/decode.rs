@@ -155,20 +155,24 @@ fn array(text: &str, limit: usize) -> Option<Vec<&RawValue>> {
     Some(members)
 }
 
+/// How nearly every peer begins its messages.
+const OPENING: &str = r#"{"jsonrpc":"2.0","#;
+
+/// The members of an envelope, in the order in which peers write them; the version is mostly read with
+/// the opening.
+const NAMES: [&str; 6] = ["id", "method", "params", "result", "error", "jsonrpc"];
+const ID: usize = 0;
+const METHOD: usize = 1;
+const PARAMS: usize = 2;
+const RESULT: usize = 3;
+const ERROR: usize = 4;
+const VERSION: usize = 5;
+
 /// Reads a text that is one object.
 #[inline]
 fn message(text: &str, most: usize) -> Option<Message<'_>> {
-    /// How nearly every peer begins its messages.
-    const OPENING: &str = r#"{"jsonrpc":"2.0","#;
-    const NAMES: [&str; 6] = ["id", "method", "params", "result", "error", "jsonrpc"];
-    const ID: usize = 0;
-    const METHOD: usize = 1;
-    const PARAMS: usize = 2;
-    const RESULT: usize = 3;
-    const ERROR: usize = 4;
-    const VERSION: usize = 5;
-    let is_opened = text.starts_with(OPENING);
     let (json, mut members, mut error) = (Json::of(text), Members::of(text), None);
+    let is_opened = text.starts_with(OPENING);
     let first = if is_opened {
         OPENING.len()
     } else {
@@ -180,6 +184,7 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
             (_, at) => at,
         }
     };
+    // An error object is read in the same pass.
     let end = members.object_from(first, NAMES, |member, begin| {
         if member != ERROR {
             return None;
@@ -197,56 +202,63 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     } else {
         None
     };
-    // An id that stands twice can't be trusted; any other bad message is answered with it (B2).
-    let id = members.get(ID);
-    let answered = id.filter(|_| !members.is_repeated(ID));
-    let params = members.get(PARAMS);
-    if members.get(METHOD).is_none() {
-        return Some(match (members.get(RESULT), members.get(ERROR)) {
-            (None, None) => {
-                let problem = problem.unwrap_or(EnvelopeProblem::Empty);
-                // What has params can only be a broken request.
-                match params {
-                    Some(_) => Message::Invalid { id: answered, problem },
-                    None => Message::Neither { id: answered, problem },
-                }
-            }
-            answer => {
-                let answer = problem.map_or_else(|| response(answer, error), Err);
-                Message::Response { id: answered, asked: None, answer }
-            }
-        });
-    }
-    let Some(method) = members.string(METHOD) else {
-        let problem = problem.unwrap_or(EnvelopeProblem::Method);
-        return Some(Message::Invalid { id: answered, problem });
-    };
-    let params = params.filter(|&params| params != "null");
-    let bad_params = params.is_some_and(|params| !params.starts_with(['{', '[']));
-    let problem = problem.or(bad_params.then_some(EnvelopeProblem::Params));
-    let params = params.map(raw::of);
-    Some(match (problem, id) {
-        (None, Some(id)) => Message::Request { id, method, params },
-        (None, None) => Message::Notification { method, params },
-        (Some(problem), Some(_)) => Message::Invalid { id: answered, problem },
-        (Some(problem), None) => Message::InvalidNotification { problem },
+    Some(if members.get(METHOD).is_some() {
+        asking(&members, problem)
+    } else {
+        answering(&members, error, problem)
     })
 }
 
-/// What a result or an error say.
-fn response<'m>(
-    answer: (Option<&'m str>, Option<&'m str>),
-    members: Option<Members<'m, 3>>,
-) -> Result<Response<'m>, EnvelopeProblem> {
-    match answer {
-        (Some(result), None) => Ok(Response::Result(raw::of(result))),
-        (None, Some(error)) => {
-            let error = members.and_then(|members| error_of(error, &members));
+/// The id to answer a bad message with (B2). One that stands twice can't be trusted.
+#[inline]
+fn trusted_id<'m>(members: &Members<'m, 6>) -> Option<&'m str> {
+    members.get(ID).filter(|_| !members.is_repeated(ID))
+}
+
+/// A message that has a method.
+#[inline(always)]
+fn asking<'m>(members: &Members<'m, 6>, problem: Option<EnvelopeProblem>) -> Message<'m> {
+    let Some(method) = members.string(METHOD) else {
+        let problem = problem.unwrap_or(EnvelopeProblem::Method);
+        return Message::Invalid { id: trusted_id(members), problem };
+    };
+    let params = members.get(PARAMS).filter(|&params| params != "null");
+    let bad_params = params.is_some_and(|params| !params.starts_with(['{', '[']));
+    let params = params.map(raw::of);
+    match (problem.or(bad_params.then_some(EnvelopeProblem::Params)), members.get(ID)) {
+        (None, Some(id)) => Message::Request { id, method, params },
+        (None, None) => Message::Notification { method, params },
+        (Some(problem), Some(_)) => Message::Invalid { id: trusted_id(members), problem },
+        (Some(problem), None) => Message::InvalidNotification { problem },
+    }
+}
+
+/// A message that has no method.
+#[inline(always)]
+fn answering<'m>(
+    members: &Members<'m, 6>,
+    error_members: Option<Members<'m, 3>>,
+    problem: Option<EnvelopeProblem>,
+) -> Message<'m> {
+    let id = trusted_id(members);
+    let answer = match (members.get(RESULT), members.get(ERROR), problem) {
+        (None, None, problem) => {
+            let problem = problem.unwrap_or(EnvelopeProblem::Empty);
+            // What has params can only be a broken request.
+            return match members.get(PARAMS) {
+                Some(_) => Message::Invalid { id, problem },
+                None => Message::Neither { id, problem },
+            };
+        }
+        (_, _, Some(problem)) => Err(problem),
+        (Some(_), Some(_), None) => Err(EnvelopeProblem::ResultAndError),
+        (Some(result), None, None) => Ok(Response::Result(raw::of(result))),
+        (None, Some(error), None) => {
+            let error = error_members.and_then(|members| error_of(error, &members));
             error.map(Response::Error).ok_or(EnvelopeProblem::Error)
         }
-        (Some(_), Some(_)) => Err(EnvelopeProblem::ResultAndError),
-        (None, None) => Err(EnvelopeProblem::Empty),
-    }
+    };
+    Message::Response { id, asked: None, answer }
 }
 
 /// The error object that a token is, if it is one.
