@@ -1,4 +1,4 @@
-//! Envelopes, taken apart into borrowed parts; [`scan`] does the reading.
+//! Takes envelopes apart into borrowed parts; [`scan`] does the reading.
 //!
 //! Untagged, flattened and internally tagged serde types don't work with `RawValue`, and
 //! `Option<&RawValue>` loses `"result": null`; so each member is taken as the token it is.
@@ -24,7 +24,7 @@ use crate::violation::{EnvelopeProblem, Violation};
 #[derive(Debug)]
 pub(crate) enum Incoming<'m> {
     One(Message<'m>),
-    /// Holds at most one member more than the limit allows.
+    /// It holds at most one member more than the limit allows.
     Batch(Vec<&'m RawValue>),
     /// Can't be read at all.
     Unreadable(Violation),
@@ -143,8 +143,8 @@ pub(crate) fn path<'m>(value: Option<&'m RawValue>, path: &[&str]) -> Option<&'m
     path.iter().try_fold(value?, |value, name| param(Some(value), name))
 }
 
-/// Reads the members of a batch, and of those over `limit` only the first: one tells that they are
-/// too many, and a hostile million costs nothing (G8).
+/// Reads the members of a batch. Only the first member over `limit` is kept: it shows that there are too
+/// many, and a hostile million costs no memory (G8).
 fn array(text: &str, limit: usize) -> Option<Vec<&RawValue>> {
     let mut members = Vec::new();
     scan::array(text, |member| {

@@ -1,7 +1,7 @@
 //! JSON, checked in one pass and taken apart at its outermost level.
 //!
-//! Accepts exactly the text that `serde_json` accepts as a `RawValue`. It says no more than that a
-//! text is no JSON: where it broke is `serde_json`'s to tell, since nobody is in a hurry then.
+//! The scanner accepts exactly the text that `serde_json` accepts as a `RawValue`. It does not say where
+//! a text stops being JSON; `serde_json` is asked for that, because errors need not be fast.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 
 use memchr::memchr2;
 
-/// Members of an object that are looked for, each by the place of its name.
+/// The members that were looked for in an object, by their index in the list of names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Members<'m, const N: usize> {
     text: &'m str,
-    /// Of a member that stands twice, the last.
+    /// If a member stands twice, this holds the last value.
     values: [Value; N],
     /// A bit for each member that stands twice, the lowest for the first.
     repeated: u8,
@@ -21,7 +21,8 @@ pub(super) struct Members<'m, const N: usize> {
     pub(super) depth: usize,
 }
 
-/// Where a value begins and ends. None begins where the object does: that is how one is missing.
+/// Where a value begins and ends. `begin` is 0 if the member is missing, because a value never begins
+/// at the start of the text.
 #[derive(Clone, Copy, Debug)]
 struct Value {
     begin: usize,
@@ -60,9 +61,9 @@ impl<'m, const N: usize> Members<'m, N> {
         }
     }
 
-    /// As [`object`](Self::object), of what is left of it from the member on that begins at `at`. A
-    /// value that `inner` reads, which is told the member and where its value begins, is read no other
-    /// way.
+    /// Reads the rest of an object, from the member that begins at `at`; gives its end. `inner` is called
+    /// with each member that was looked for and where its value begins. If it reads the value and
+    /// returns the end, the value is not read again.
     #[inline(always)]
     pub(super) fn object_from(
         &mut self,
@@ -131,7 +132,7 @@ fn unescaped(token: &str) -> Option<Cow<'static, str>> {
     serde_json::from_str(token).ok().map(Cow::Owned)
 }
 
-/// Hands every element of a text that is one array to `take`. `None` if it is no array.
+/// Calls `take` with every element of a text that is one array. Returns `None` if it is no array.
 pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<()> {
     let json = Json::of(text);
     let mut at = json.is(b'[', json.space(0))?;
@@ -185,8 +186,8 @@ const fn is_special(byte: &u8) -> bool {
     *byte < 0x20 || *byte == b'"' || *byte == b'\\'
 }
 
-/// The bytes of a text. Each method takes where what it is named for should begin, and gives where
-/// that ends.
+/// The bytes of a text. Each method takes the position where the thing it is named for should begin,
+/// and returns the position where it ends.
 #[derive(Clone, Copy)]
 pub(super) struct Json<'m>(&'m [u8]);
 
@@ -207,7 +208,7 @@ impl<'m> Json<'m> {
         (*self.0.get(at)? == byte).then_some(at + 1)
     }
 
-    /// Most peers write none.
+    /// Skips white space, which most peers do not write.
     #[inline]
     pub(super) fn space(self, at: usize) -> usize {
         if self.0.get(at).is_some_and(|&byte| byte <= b' ') { self.some_space(at) } else { at }
@@ -252,13 +253,14 @@ impl<'m> Json<'m> {
         }
     }
 
-    /// As [`member`](Self::member), of a name that is another or is written in another way.
+    /// Does the same as [`member`](Self::member) for any other name, and for names with escapes or with
+    /// space behind them.
     #[inline(never)]
     fn other_member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
         let (end, is_escaped) = self.string(at)?;
         let token = &self.0[at..end];
         let member = if is_escaped {
-            // One that can't be decoded is only one more that nobody reads.
+            // A name that can't be decoded is not one of ours.
             let name = serde_json::from_slice::<String>(token).ok();
             names.iter().position(|wanted| name.as_deref() == Some(*wanted))
         } else {
@@ -267,7 +269,8 @@ impl<'m> Json<'m> {
         Some((member, self.space(self.is(b':', self.space(end))?)))
     }
 
-    /// An opening brace; gives how the first member begins, or the end, and where.
+    /// An opening brace. Returns the first byte behind it, which begins a member or closes the object,
+    /// and its position.
     #[inline]
     pub(super) fn open(self, at: usize) -> Option<(u8, usize)> {
         self.token(self.is(b'{', at)?)
