@@ -67,14 +67,17 @@ impl Timer for Clock {
 
 #[test]
 fn g08_nothing_is_left_of_a_million_requests() {
-    let config = Config::client(Dialect::ACP_V1);
     let (near_reader, far_writer) = pipe(64 << 10);
     let (far_reader, near_writer) = pipe(64 << 10);
     let clock = Clock(Instant::now());
-    let (near, _near_incoming, near_driver) =
-        protocol_async::connect(near_reader, near_writer, clock.clone(), config);
+    let (near, _near_incoming, near_driver) = protocol_async::connect(
+        near_reader,
+        near_writer,
+        clock.clone(),
+        Config::client(Dialect::ACP_V1),
+    );
     let (far, far_incoming, far_driver) =
-        protocol_async::connect(far_reader, far_writer, clock, config);
+        protocol_async::connect(far_reader, far_writer, clock, Config::server(Dialect::ACP_V1));
     let router = Router::new().request("echo", async |n: (usize,), _| Ok(n)).request(
         "slow",
         async |_: (usize,), cx| {
@@ -130,7 +133,7 @@ async fn round(near: &Peer, far: &Peer, marker: &Cancellation) {
         call.await.unwrap_err();
     }
     // The dropped and the detached ones are answered too.
-    while !near.operations(1).is_empty() || !far.operations(1).is_empty() {
+    while !near.in_flight(1).is_empty() || !far.in_flight(1).is_empty() {
         yield_now().await;
     }
 }

@@ -7,30 +7,31 @@ use std::time::Duration;
 use bench_harness::{clock, heap, report};
 use protocol_async::Canceller;
 use protocol_core::Timestamp;
-use protocol_core::operations::{
-    CancelReason, Cleanup, KindId, OperationEvent, OperationId, OperationToken, Operations, Urgency,
+use protocol_operations::{
+    CancelReason, Cleanup, OperationId, OperationToken, Operations, Step, Urgency,
 };
 
 /// Operations that live meanwhile.
 const LIVE: usize = 100_000;
 /// Operations that come and go on top of them.
 const SOME: usize = 10_000;
+/// What kind they all are.
+const KIND: &str = "tools/call";
 const NOW: Timestamp = Timestamp::ZERO;
 
 /// A registry, and random bytes for its tokens.
 struct Registry {
     operations: Operations<u32>,
-    kind: KindId,
     random: u128,
     live: Vec<OperationId>,
 }
 
 impl Registry {
     fn new() -> Self {
-        let mut operations = Operations::new(Default::default());
-        let kind = operations.kind("tools/call", Cleanup::NotNeeded);
+        let mut operations = Operations::default();
+        operations.declare(KIND, Cleanup::NotNeeded).expect("it is the first");
         let live = Vec::with_capacity(LIVE + SOME);
-        Self { operations, kind, random: 1, live }
+        Self { operations, random: 1, live }
     }
 
     /// Sixteen bytes of a generator that is no secret and costs next to nothing.
@@ -42,29 +43,24 @@ impl Registry {
     fn register(&mut self, times: usize) {
         for _ in 0..times {
             let entropy = self.entropy();
-            let registered = self.operations.register(self.kind, entropy, 7, NOW);
+            let registered = self.operations.register(KIND, entropy, 7, NOW);
             self.live.push(registered.expect("the token is new"));
         }
     }
 
-    /// Cancels the last ones, and takes what is to be done about each.
+    /// Cancels the last ones, and is told what is to be done about each.
     fn cancel(&mut self, times: usize) {
         let first = self.live.len() - times;
         for &operation in &self.live[first..] {
             let reason = CancelReason::ClientRequested;
-            self.operations.cancel(operation, reason, Urgency::Forced, NOW).expect("it lives");
-            while let Some(event) = self.operations.poll_event() {
-                black_box(&event);
-                let is_expected =
-                    matches!(event, OperationEvent::Cancelled { .. } | OperationEvent::Stop { .. });
-                assert!(is_expected);
-            }
+            let step = self.operations.cancel(operation, reason, Urgency::Forced, NOW);
+            assert_eq!(step, Ok(Step::TellAndStop));
         }
     }
 
     fn finish(&mut self, times: usize) {
         for operation in self.live.drain(self.live.len() - times..) {
-            assert_eq!(self.operations.finish(operation), Ok(7));
+            assert_eq!(self.operations.finish(operation).map(|ended| ended.data), Ok(7));
         }
     }
 }

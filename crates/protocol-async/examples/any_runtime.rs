@@ -71,12 +71,14 @@ impl Future for Sleep {
 
 fn main() {
     let timer = ThreadTimer(Instant::now());
-    let config = Config::client(Dialect::ACP_V1);
+    let (client_side, server_side) =
+        (Config::client(Dialect::ACP_V1), Config::server(Dialect::ACP_V1));
     let (near_reader, far_writer) = piper::pipe(1 << 10);
     let (far_reader, near_writer) = piper::pipe(1 << 10);
     let (peer, _incoming, near) =
-        protocol_async::connect(near_reader, near_writer, timer.clone(), config);
-    let (_peer, incoming, far) = protocol_async::connect(far_reader, far_writer, timer, config);
+        protocol_async::connect(near_reader, near_writer, timer.clone(), client_side);
+    let (_peer, incoming, far) =
+        protocol_async::connect(far_reader, far_writer, timer, server_side);
 
     // One thread runs it all, so handlers may share what is not `Send`.
     let greeting = Rc::new(String::from("hello"));

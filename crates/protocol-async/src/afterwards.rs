@@ -6,6 +6,7 @@ use std::task::Waker;
 use smallvec::SmallVec;
 
 use crate::cancellation::{Cancellation, FollowerKey, Told};
+use crate::operations::CleanUp;
 use crate::outcomes::{HandOver, RawOutcome};
 
 /// Whom to tell, once the lock is released: whoever is told may take locks of its own. What one
@@ -17,6 +18,7 @@ pub(crate) enum Afterward {
     Wake(Waker),
     Tell(Told),
     HandOver(HandOver, RawOutcome),
+    CleanUp(CleanUp),
     /// Only to be dropped: a marker may own what the host gave it.
     Drop(Cancellation),
     /// As that: what the host is to be told may own something of its own.
@@ -61,6 +63,7 @@ impl Afterwards {
                 Afterward::Wake(waker) => contain(|| waker.wake()),
                 Afterward::Tell(told) => told.tell(),
                 Afterward::HandOver(hand_over, outcome) => contain(|| hand_over(outcome)),
+                Afterward::CleanUp(clean_up) => clean_up.run(),
                 Afterward::Drop(marker) => contain(|| drop(marker)),
                 Afterward::LetGo(keys) => contain(|| drop(keys)),
             }

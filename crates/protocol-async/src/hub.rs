@@ -25,6 +25,7 @@ use crate::afterwards::Afterwards;
 pub use crate::inbox::{Arrived, Inbox};
 use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
+use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
 use crate::peer::Peer;
 use crate::sync::{Arc, MutexGuard};
@@ -45,6 +46,8 @@ pub struct Options {
     pub trace: Option<Trace>,
     /// What unforgeable tokens are made of; the operating system's.
     pub entropy: Entropy,
+    /// Where the operations that requests start are kept, for a dialect that has any.
+    pub operations: Option<SharedOperations>,
 }
 
 /// Sees every message, without framing. It runs while the connection is locked: it must not use
@@ -64,7 +67,8 @@ impl Options {
     /// Every default.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { config, inbox_bytes: 64 << 20, trace: None, entropy: outside::entropy }
+        let entropy = outside::entropy;
+        Self { config, inbox_bytes: 64 << 20, trace: None, entropy, operations: None }
     }
 }
 
@@ -110,11 +114,12 @@ impl Hub {
         options: impl Into<Options>,
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> (Self, Peer, Incoming) {
-        let Options { mut config, inbox_bytes, trace, entropy } = options.into();
+        let mut options = options.into();
+        let config = &mut options.config;
         if config.unix_time_at_zero.is_zero() {
             config.unix_time_at_zero = outside::unix_time_at_zero(now());
         }
-        let state = State::new(config, inbox_bytes, trace, entropy);
+        let state = State::new(options);
         let shared = Arc::new(Shared::new(state, Box::new(now)));
         let lease = Arc::new(Lease::new(shared.clone()));
         let taker = Arc::new(Taker::new(shared.clone()));
@@ -130,18 +135,18 @@ impl Hub {
         // Once nothing is unread, asking again gives nothing.
         while !input.unread().is_empty() {
             let state = &mut *state;
-            let (used, mut received) = state.stream.receive(input.unread(), state.now);
-            if let Some(message) = received.message() {
+            let taken = state.stream.receive(input.unread(), state.now);
+            if let Some(message) = taken.message {
                 state.trace(Way::Received, message);
             }
-            // Not moved: it is large.
-            for event in received.by_ref() {
+            if let Some(event) = taken.event {
                 state.dispatch(event, &mut after);
             }
-            if used == 0 {
+            state.dispatch_queued(&mut after);
+            if taken.used == 0 {
                 break;
             }
-            input.consume(used);
+            input.consume(taken.used);
         }
         let is_closed = self.shared.settle(state, &mut after);
         if after.is_roomy() {
@@ -156,12 +161,8 @@ impl Hub {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         state.now = self.shared.now();
-        let received = state.stream.finish(input.unread(), state.now);
-        if let Some(message) = received.message() {
+        if let Some(message) = state.stream.finish(input.unread(), state.now) {
             state.trace(Way::Received, message);
-        }
-        for event in received {
-            state.dispatch(event, &mut after);
         }
         self.shared.settle(guard, &mut after);
     }

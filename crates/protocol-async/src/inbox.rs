@@ -1,5 +1,6 @@
 //! What has arrived and waits to be taken.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use protocol_core::{Event, RequestHandle, Violation, WireId};
@@ -52,7 +53,7 @@ impl Inbox {
                 return Ok(());
             }
             Event::Notification { method, params } => {
-                let params = params.map(ToOwned::to_owned);
+                let params = params.map(Cow::into_owned);
                 Arrived::Notification(Notification { method: (&*method).into(), params })
             }
             Event::Violation { violation, id } => Arrived::Violation(violation, id),
@@ -67,10 +68,10 @@ impl Inbox {
         &mut self,
         request: RequestHandle,
         method: Method,
-        params: Option<&RawValue>,
-        options: Option<&RawValue>,
+        params: Option<Cow<'_, RawValue>>,
+        options: Option<Cow<'_, RawValue>>,
     ) {
-        let (params, options) = (params.map(ToOwned::to_owned), options.map(ToOwned::to_owned));
+        let (params, options) = (params.map(Cow::into_owned), options.map(Cow::into_owned));
         self.bytes += size_of::<Arrived>() + method.len() + length(&params) + length(&options);
         self.queue.push_back(Arrived::Request(request, Request { method, params, options }));
     }

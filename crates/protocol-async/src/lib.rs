@@ -12,6 +12,7 @@
 //! - [`Responder`] owes a request its one answer, and pays even when it is dropped.
 //! - [`Cancellation`] is the marker that tells a handler to stop.
 //! - [`Router`] serves by method on top of [`Incoming`].
+//! - [`SharedOperations`] knows the operations of a dialect whose requests are answered with a token.
 //! - [`relay()`] joins a client and a server whose messages only pass through.
 //! - [`Timer`] is all that a runtime has to bring besides byte streams.
 //!
@@ -32,13 +33,14 @@ mod afterwards;
 mod cancellation;
 mod driver;
 pub mod hub;
+mod in_flight;
 mod inbox;
 mod incoming;
 mod json;
 mod lease;
 mod messages;
 mod method;
-mod operations;
+pub mod operations;
 mod outcomes;
 pub mod outside;
 mod peer;
@@ -53,10 +55,11 @@ mod waiters;
 
 pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCanceller};
 pub use driver::{Driver, Timer, connect};
+pub use in_flight::{Direction, InFlight, Phase};
 pub use incoming::{Arrival, Incoming, Notification, Request};
 pub use messages::{MessageDriver, connect_messages};
 pub use method::Method;
-pub use operations::{Direction, Operation, Phase};
+pub use operations::SharedOperations;
 pub use peer::{Cork, Peer, PreparedRequest};
 pub use relay::{RelayDriver, relay};
 pub use responder::{Answer, Failure, Responder};

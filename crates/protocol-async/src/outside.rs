@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use protocol_core::{Connection, Refusal, RequestHandle, RpcError, Timestamp, code};
+use protocol_core::Timestamp;
 
 /// Gives 16 bytes that nobody can guess, or `None` if it can't.
 pub type Entropy = fn() -> Option<[u8; 16]>;
@@ -20,30 +20,4 @@ pub fn entropy() -> Option<[u8; 16]> {
 pub fn unix_time_at_zero(now: Timestamp) -> Duration {
     let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     today.saturating_sub(now.since(Timestamp::ZERO))
-}
-
-/// Answers a new request with the token of the operation that it starts, if it starts one.
-///
-/// # Errors
-///
-/// What to answer it with instead.
-pub fn begin_operation<O, I: Default>(
-    core: &mut Connection<O, I>,
-    request: RequestHandle,
-    method: &str,
-    entropy: Entropy,
-) -> Result<(), RpcError> {
-    if core.config().dialect.starts_operation(method).is_none() {
-        return Ok(());
-    }
-    let entropy = entropy().ok_or_else(|| {
-        RpcError::new(code::INTERNAL_ERROR, "there is no entropy to make a token of")
-    })?;
-    match core.begin_operation(request, entropy) {
-        Ok(_) | Err(Refusal::AlreadyAnswered) => Ok(()),
-        Err(refusal) => {
-            let code = core.config().dialect.overload_code;
-            Err(RpcError::new(code, refusal.to_string()))
-        }
-    }
 }

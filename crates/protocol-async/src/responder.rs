@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::cancellation::{Cancellation, Cancelled};
 use crate::incoming::clip;
-use crate::json::Written;
+use crate::json::written;
 use crate::lease::Lease;
 use crate::peer::Peer;
 use crate::sync::Arc;
@@ -182,9 +182,9 @@ impl<T: Serialize> Responder<T> {
     pub fn respond(mut self, result: T) {
         let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
         drop(marker);
-        match Written::new(&result) {
-            Ok(result) => lease.shared().respond_with_result(request, result.raw()),
-            Err(error) => lease.shared().respond(request, Err(error.into())),
+        let sent = written(&result, |result| lease.shared().respond_with_result(request, result));
+        if let Err(error) = sent {
+            lease.shared().respond(request, Err(error.into()));
         }
     }
 
@@ -200,10 +200,10 @@ impl<T: Serialize> Responder<T> {
 impl<T> Drop for Responder<T> {
     fn drop(&mut self) {
         let Some(debt) = &self.debt else { return };
+        let method = debt.lease.shared().worker_gone(debt.request);
         let failure = if debt.marker.is_cancelled() {
             Failure::Cancelled
         } else {
-            let method = debt.lease.shared().method_of(debt.request);
             let message = format!("no answer from the handler of {}", clip(&method));
             Failure::Error(RpcError::new(code::INTERNAL_ERROR, message))
         };

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use protocol_async::hub::{Hub, Output};
-use protocol_async::{Arrival, Canceller, Incoming, Operation, Peer, Phase, Responder};
+use protocol_async::{Arrival, Canceller, InFlight, Incoming, Peer, Phase, Responder};
 use protocol_core::{
     CallError, CallOptions, CancelOutcome, Cause, Config, Dialect, InputBuffer, Refusal, Shutdown,
     Timestamp,
@@ -111,7 +111,7 @@ fn g01_an_answer_races_a_cancel_and_the_one_who_waits() {
         answering.join().unwrap();
         let cancelled = cancelling.join().unwrap();
         assert!(matches!(cancelled, CancelOutcome::Sent | CancelOutcome::AlreadySettled));
-        assert_eq!(peer.operations(9), []);
+        assert_eq!(peer.in_flight(9), []);
     });
 }
 
@@ -150,7 +150,7 @@ fn g05_drop_races_the_answer() {
         });
         drop(sent);
         answering.join().unwrap();
-        assert_eq!(peer.operations(9), []);
+        assert_eq!(peer.in_flight(9), []);
     });
 }
 
@@ -169,13 +169,13 @@ fn g05_a_cancel_races_publishing() {
         cancelling.join().unwrap();
         let mut written = writing.join().unwrap();
         written += &write(&hub);
-        match &peer.operations(9)[..] {
+        match &peer.in_flight(9)[..] {
             [] => {
                 let outcome = block_on(sent);
                 assert!(matches!(outcome, Err(CallError::Cancelled { cause: Cause::Caller, .. })));
                 assert_eq!(written, "", "it was withdrawn");
             }
-            [Operation { phase: Phase::Cancelling, .. }] => {
+            [InFlight { phase: Phase::Cancelling, .. }] => {
                 assert!(written.contains("requestId"), "it was sent, and so was its cancel");
             }
             other => panic!("the cancel is lost: {other:?}"),
@@ -320,7 +320,7 @@ fn b07_two_connections_forward_to_each_other() {
         for cancelling in cancelling {
             cancelling.join().unwrap();
         }
-        assert_eq!((to_west.operations(9), to_east.operations(9)), (vec![], vec![]));
+        assert_eq!((to_west.in_flight(9), to_east.in_flight(9)), (vec![], vec![]));
         for hub in [west, east] {
             assert!(write(&hub).contains(r#""id":7,"result":1"#));
         }

@@ -11,10 +11,9 @@
 //! use std::time::Duration;
 //!
 //! let (near, far) = UnixStream::pair()?;
-//! let config = Config::client(Dialect::ACP_V1);
 //!
 //! // A server whose requests take a minute, unless they are cancelled.
-//! let (_, incoming) = unix(far, config)?;
+//! let (_, incoming) = unix(far, Config::server(Dialect::ACP_V1))?;
 //! let server = std::thread::spawn(move || {
 //!     serve(&incoming, 1, &|_: &Request, responder: &mut dyn Responder| {
 //!         responder.sleep(Duration::from_secs(60))?;
@@ -23,7 +22,7 @@
 //! });
 //!
 //! // A client that cancels.
-//! let (peer, incoming) = unix(near, config)?;
+//! let (peer, incoming) = unix(near, Config::client(Dialect::ACP_V1))?;
 //! let sent = peer.call::<String>("slow", ());
 //! sent.cancel();
 //! assert_eq!(sent.wait().unwrap_err().to_string(), "cancelled (caller)");

@@ -32,7 +32,7 @@ fn main() {
     }
     near.shutdown(std::net::Shutdown::Write).expect("it is open");
     let transport = FdTransport::new(far.try_clone().expect("a descriptor"), far);
-    let mut host = Host::new(transport, Config::client(Dialect::ACP_V1));
+    let mut host = Host::new(transport, Config::server(Dialect::ACP_V1));
     host.run(&handler).expect("poll works");
     drop(host);
     let answer = std::io::read_to_string(near).expect("an answer");

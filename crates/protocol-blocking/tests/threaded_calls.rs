@@ -12,10 +12,16 @@ use std::time::{Duration, Instant};
 
 use protocol_blocking::threaded::{Incoming, Peer, SentRequest, Wait, connect, serve, tcp, unix};
 use protocol_blocking::{Answer, Request, Responder, block_on, block_on_for};
-use protocol_core::{CallError, CallOptions, CancelOutcome, Cause, Refusal, Shutdown};
+use protocol_core::{
+    CallError, CallOptions, CancelOutcome, Cause, Config, Dialect, Refusal, Shutdown,
+};
 use serde_json::{Value, json};
 use support::streams::{held_writer, pipe, told_reader};
-use support::{PATIENCE, Wire, acp, cancel, cancelled, raw, request, result};
+use support::{PATIENCE, Wire, cancel, cancelled, raw, request, result};
+
+fn acp() -> Config {
+    Config::client(Dialect::ACP_V1)
+}
 
 fn client() -> (Wire, Peer, Incoming) {
     let (wire, stream) = Wire::pair();
@@ -41,9 +47,9 @@ fn g01_a_call_and_its_result_over_every_stream() {
     let (unix_near, unix_far) = UnixStream::pair().unwrap();
     let ((from_server, to_client), (from_client, to_server)) = (pipe(), pipe());
     let connections = [
-        (unix(unix_near, acp()).unwrap(), unix(unix_far, acp()).unwrap()),
-        (tcp(dialled, acp()).unwrap(), tcp(listener.accept().unwrap().0, acp()).unwrap()),
-        (connect(from_server, to_server, acp()), connect(from_client, to_client, acp())),
+        (unix(unix_near, acp()).unwrap(), unix(unix_far, support::acp()).unwrap()),
+        (tcp(dialled, acp()).unwrap(), tcp(listener.accept().unwrap().0, support::acp()).unwrap()),
+        (connect(from_server, to_server, acp()), connect(from_client, to_client, support::acp())),
     ];
     for ((peer, mine), (_, incoming)) in connections {
         let server = thread::spawn(move || serve(&incoming, 2, &echo));

@@ -8,6 +8,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use crate::index::Key;
+use crate::wire;
 
 /// A JSON-RPC id as the peer wrote it (B14).
 ///
@@ -44,16 +45,22 @@ struct Other {
     decoded: Option<Box<str>>,
 }
 
-/// An odd number with as many ones as zeros, in no order: the golden ratio.
+/// The golden ratio as a 64-bit fraction: an odd number whose ones and zeros are well mixed.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl WireId {
-    /// Takes one JSON number, string or `null` token.
+    /// Takes exactly one JSON number, string or `null`, with nothing around it.
     ///
-    /// Returns `None` for any other JSON value, and for a string that can't be decoded (a lone
-    /// surrogate): such ids can't be compared.
+    /// Returns `None` for any other text, and for a string that can't be decoded because it holds a
+    /// lone surrogate: such ids can't be compared.
     #[must_use]
     pub fn from_token(token: &str) -> Option<Self> {
+        if wire::value(token)? == token { Self::scanned(token) } else { None }
+    }
+
+    /// As [`from_token`](Self::from_token), of text that is known to be one JSON value with nothing
+    /// around it, since it is part of a message that was read.
+    pub(crate) fn scanned(token: &str) -> Option<Self> {
         match token.as_bytes() {
             [b'"', ..] if token.contains('\\') => {
                 let decoded: String = serde_json::from_str(token).ok()?;
@@ -118,7 +125,7 @@ impl<const MOST: usize> Text<MOST> {
 }
 
 impl Key for WireId {
-    /// Numbers that count are in a row, for most peers count.
+    /// Most peers count their ids up, so numbers are spread in a row.
     fn spread(&self) -> u64 {
         match &self.0 {
             Repr::Short(text) if text.bytes[0].is_ascii_digit() => text.number(),
@@ -128,7 +135,7 @@ impl Key for WireId {
 }
 
 impl WireId {
-    /// Apart, so that what numbers do is short enough to be inlined.
+    /// Kept out of `spread`, so that the path for numbers is short enough to be inlined.
     #[inline(never)]
     fn mixed(&self) -> u64 {
         let sum = self.key().chunks(8).fold(0_u64, |sum, chunk| {
@@ -142,16 +149,17 @@ impl WireId {
 }
 
 impl Text<14> {
-    /// As [`of`](Self::of), byte by byte: for so few that is quicker than to copy them to memory and
-    /// to read them there at once.
+    /// Does the same as [`of`](Self::of) byte by byte, which is faster for so few bytes than copying
+    /// them to memory and reading them back at once.
     fn short(token: &str) -> Option<Self> {
         let len = u8::try_from(token.len()).ok().filter(|len| *len <= 14)?;
         let all = token.bytes().rev().fold(0_u128, |all, byte| all << 8 | u128::from(byte));
         all.to_le_bytes().first_chunk().map(|bytes| Self { len, bytes: *bytes })
     }
 
-    /// The number that its digits say; whatever, if there is more in it than digits. The first eight
-    /// are read at once: a request's id is looked up three times or more.
+    /// The number that the digits spell. The result means nothing if there are other characters. The
+    /// first eight digits are read at once, because the id of a request is looked up three times or
+    /// more.
     fn number(&self) -> u64 {
         let (eight, rest) = self.bytes.split_first_chunk().expect("fourteen are more");
         let absent = 8_u32.saturating_sub(u32::from(self.len));
@@ -285,6 +293,39 @@ mod tests {
     fn ids_that_count_are_in_a_row() {
         for number in [0, 1, 9, 10, 123, 99_999_998, 99_999_999, 123_456_789, 99_999_999_999_999] {
             assert_eq!(id(&format!("{number}")).spread(), number);
+        }
+    }
+
+    #[test]
+    fn f13_an_id_is_exactly_one_token() {
+        for token in [
+            "",
+            "1,\"x\":2",
+            "\"a",
+            "a\"",
+            "\"",
+            "-",
+            "12abc",
+            "01",
+            "1.",
+            "1 ",
+            " 1",
+            "1\n",
+            "nullx",
+            "null ",
+            "\"a\" ",
+            "\"a\"b\"",
+            "\"a\",\"b\"",
+            "1 2",
+            "\"\n\"",
+            "\"\\x\"",
+            "\"\\\"",
+            "1}",
+        ] {
+            assert!(WireId::from_token(token).is_none(), "{token}");
+        }
+        for token in ["1", "-0.5e+3", "\"\"", "\"a,\\\"b\"", "null"] {
+            assert_eq!(id(token).token(), token);
         }
     }
 

@@ -84,9 +84,9 @@ impl Outbox {
     pub(crate) const SPARE_BYTES: usize = 1 << 10;
     pub(crate) const SPARE: usize = 64;
     /// Buffers have room for a multiple of so many bytes, that the next message may fit too.
-    const ROUND: usize = 64;
-    /// The bytes that a message takes at the most beside its own.
-    pub(crate) const ROW: usize = size_of::<Message>() + Self::ROUND;
+    pub(crate) const ROUND: usize = 64;
+    /// The bytes of a message's row.
+    pub(crate) const ROW: usize = size_of::<Message>();
     /// So much room for messages is kept when there are none.
     const KEPT: usize = 64;
 

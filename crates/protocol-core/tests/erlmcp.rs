@@ -1,4 +1,4 @@
-//! erlmcp: what the vectors can't show. Tokens from any entropy, limits, the registry.
+//! erlmcp: what the vectors can't show. Tokens from any entropy, limits.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -6,8 +6,8 @@ mod support;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Params, Refusal, Reply, RequestHandle,
-    UnknownOperations, WireId,
+    CallOptions, Cause, Config, Connection, Dialect, OperationToken, Params, Refusal, Reply,
+    RequestHandle, UnknownOperations, WireId,
 };
 use support::{Host, millis, raw, request, result};
 
@@ -78,6 +78,21 @@ fn g10_an_operation_that_can_not_begin_changes_nothing() {
     server.conn.begin_operation(waiting, [3; 16]).expect("there is room");
     server.respond_ok(begun);
     assert_eq!(server.conn.begin_operation(begun, [9; 16]), Err(Refusal::AlreadyAnswered));
+}
+
+#[test]
+fn g02_a_request_names_its_operation_until_it_ends() {
+    let mut server = server(|_| {});
+    server.receive(&request("1", "tool/call"));
+    let request = server.request(1);
+    assert_eq!(server.conn.operation(request), None, "it has not begun");
+    let begun = server.conn.begin_operation(request, [1; 16]).unwrap();
+    assert_eq!(begun, OperationToken::from_bytes([1; 16]));
+    assert_eq!(server.conn.operation(request), Some(begun));
+    server.receive(&cancel("2", &token(1)));
+    assert_eq!(server.conn.operation(request), Some(begun), "its worker has not stopped");
+    server.respond_ok(request);
+    assert_eq!((server.conn.operation(request), server.in_flight()), (None, (0, 0)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod support;
 
 use protocol_core::{CallOptions, Event, Params, Refusal, Shutdown, StreamConnection};
-use protocol_core::{Config, Dialect, Timestamp};
+use protocol_core::{Config, Dialect, Framing, Timestamp};
 use support::{acp, cancel, error, jsonrpc, line, lsp, request, result};
 
 #[test]
@@ -139,6 +139,35 @@ fn g07_input_that_ends_inside_a_message_is_reported() {
     let taken = stream.receive(b"Content-Length: 9\r\n\r\n{}", Timestamp::ZERO);
     assert_eq!(taken.used, 21);
     assert_eq!(finish(&mut stream, b"{}"), ["violation truncated", "closed peer_gone"]);
+}
+
+#[test]
+fn f16_what_is_whole_is_taken_before_the_end() {
+    let requests = [request("1", "a"), request("2", "b")];
+    let blocks = requests.each_ref().map(|it| format!("Content-Length: {}\r\n\r\n{it}", it.len()));
+    let both = ["request r1 1 a", "request r2 2 b"];
+    let ended = ["cancelled r1 peer_gone", "cancelled r2 peer_gone", "closed peer_gone"];
+    let truncated = ["violation truncated"];
+    for (dialect, input, expected) in [
+        (Dialect::ACP_V1, requests.join("\n"), [&both[..], &ended].concat()),
+        (Dialect::ACP_V1, format!("\n{}\r\n\n", requests.join("\n")), [&both[..], &ended].concat()),
+        (Dialect::LSP_3_17, blocks.concat(), [&both[..], &ended].concat()),
+        (Dialect::LSP_3_17, format!("{}\r\n", blocks.concat()), [&both[..], &ended].concat()),
+        (Dialect::LSP_3_17, blocks.concat() + "Content-", [&both[..], &truncated, &ended].concat()),
+        (
+            Dialect::LSP_3_17,
+            blocks.concat() + &blocks[0][..30],
+            [&both[..], &truncated, &ended].concat(),
+        ),
+    ] {
+        let mut stream = StreamConnection::new(Config::server(dialect));
+        assert_eq!(finish(&mut stream, input.as_bytes()), expected, "{input:?}");
+    }
+    let mut dialect = Dialect::JSON_RPC;
+    dialect.framing = Framing::Whole;
+    let mut stream = StreamConnection::new(Config::server(dialect));
+    let expected = ["request r1 1 a", "cancelled r1 peer_gone", "closed peer_gone"];
+    assert_eq!(finish(&mut stream, requests[0].as_bytes()), expected);
 }
 
 #[test]

@@ -117,6 +117,18 @@ fn b02_a_bad_envelope_is_answered_with_its_id() {
 }
 
 #[test]
+fn f05_what_has_params_is_a_broken_request_though_a_call_of_ours_has_its_id() {
+    for message in [
+        r#"{"jsonrpc":"2.0","id":1,"params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"params":null}"#,
+        r#"{"params":[],"id":1}"#,
+    ] {
+        let expected = answered("violation invalid_request 1", -32600, "1");
+        assert_eq!(refused(message.as_bytes()), expected, "{message}");
+    }
+}
+
+#[test]
 fn b02_an_id_that_cannot_be_trusted_is_null() {
     for message in [
         r#"{"jsonrpc":"2.0","id":5,"id":6,"method":"m"}"#,

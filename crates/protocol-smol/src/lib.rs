@@ -5,11 +5,10 @@
 //! use protocol_async::Router;
 //!
 //! # smol::block_on(async {
-//! let config = Config::client(Dialect::ACP_V1);
 //! let (near, far) = smol::net::unix::UnixStream::pair()?;
 //!
 //! // A server whose requests take until they are cancelled.
-//! let server = protocol_smol::unix(far, config);
+//! let server = protocol_smol::unix(far, Config::server(Dialect::ACP_V1));
 //! smol::spawn(async move {
 //!     let router = Router::new().request("slow", async |(): (), cx| {
 //!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
@@ -20,7 +19,7 @@
 //! .detach();
 //!
 //! // A client that cancels.
-//! let client = protocol_smol::unix(near, config);
+//! let client = protocol_smol::unix(near, Config::client(Dialect::ACP_V1));
 //! let sent = client.peer.call::<()>("slow", ());
 //! sent.cancel();
 //! assert_eq!(sent.await.unwrap_err().to_string(), "cancelled (caller)");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let connection = protocol_tokio::stdio(Config::client(Dialect::ACP_V1));
+    let connection = protocol_tokio::stdio(Config::server(Dialect::ACP_V1));
     serve(&connection.incoming).await;
     drop((connection.peer, connection.incoming));
     // What was answered last is still being written.

@@ -13,7 +13,7 @@ use tokio::task::yield_now;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let connection = protocol_tokio::stdio(Config::client(Dialect::LSP_3_17));
+    let connection = protocol_tokio::stdio(Config::server(Dialect::LSP_3_17));
     serve(&connection.incoming).await;
     // The client may hold our input open, on which a thread of the runtime hangs.
     connection.peer.flushed().await;

@@ -14,9 +14,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args_os().skip(1);
     let mut agent = Command::new(arguments.next().ok_or("name an agent to run")?);
     agent.args(arguments);
-    let config = Config::client(Dialect::ACP_V1);
-    let agent = protocol_tokio::child(agent, Duration::from_secs(2), config)?;
-    let client = protocol_tokio::stdio(config);
+    let client_side = Config::client(Dialect::ACP_V1);
+    let agent = protocol_tokio::child(agent, Duration::from_secs(2), client_side)?;
+    let client = protocol_tokio::stdio(Config::server(Dialect::ACP_V1));
     run((client.peer, client.incoming), (agent.peer, agent.incoming)).await;
     let status = agent.exit.await??;
     // The client may hold our input open, on which a thread of the runtime hangs.

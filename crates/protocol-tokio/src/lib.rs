@@ -6,11 +6,10 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Config::client(Dialect::ACP_V1);
 //! let (near, far) = tokio::net::UnixStream::pair()?;
 //!
 //! // A server whose requests take until they are cancelled.
-//! let server = protocol_tokio::unix(far, config);
+//! let server = protocol_tokio::unix(far, Config::server(Dialect::ACP_V1));
 //! tokio::spawn(async move {
 //!     let router = Router::new().request("slow", async |(): (), cx| {
 //!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
@@ -20,7 +19,7 @@
 //! });
 //!
 //! // A client that cancels.
-//! let client = protocol_tokio::unix(near, config);
+//! let client = protocol_tokio::unix(near, Config::client(Dialect::ACP_V1));
 //! let sent = client.peer.call::<()>("slow", ());
 //! sent.cancel();
 //! assert_eq!(sent.await.unwrap_err().to_string(), "cancelled (caller)");

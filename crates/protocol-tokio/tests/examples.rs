@@ -18,12 +18,12 @@ use tokio::io::{duplex, split};
 
 fn pair(dialect: Dialect) -> ((Peer, Incoming), (Peer, Incoming)) {
     let (near, far) = duplex(4 << 10);
-    let open = |stream| {
+    let open = |stream, config| {
         let (reader, writer) = split(stream);
-        let connection = protocol_tokio::spawn(reader, writer, Config::client(dialect));
+        let connection = protocol_tokio::spawn(reader, writer, config);
         (connection.peer, connection.incoming)
     };
-    (open(near), open(far))
+    (open(near, Config::client(dialect.clone())), open(far, Config::server(dialect)))
 }
 
 #[tokio::test(start_paused = true)]

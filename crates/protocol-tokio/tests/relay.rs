@@ -23,7 +23,7 @@ fn put_before(
     pipe: usize,
 ) -> (DuplexStream, JoinHandle<Ended>) {
     let (near, far) = duplex(pipe);
-    let options = Options::new(Config::client(up), Config::client(down));
+    let options = Options::new(Config::server(up), Config::client(down));
     (near, tokio::spawn(relay(split(far), split(stream), options)))
 }
 
@@ -32,7 +32,7 @@ async fn g06_b25_calls_settle_through_pipes_that_hold_sixteen_bytes() {
     let dialects = [Dialect::LSP_3_17, Dialect::ACP_V1, Dialect::LSP_3_17, Dialect::ACP_V1];
     let (mut stream, server) = duplex(16);
     let (reader, writer) = split(server);
-    let (_peer, incoming, driver) = connect(reader, writer, Config::client(dialects[3]));
+    let (_peer, incoming, driver) = connect(reader, writer, Config::server(dialects[3].clone()));
     tokio::spawn(driver);
     let served = tokio::spawn(async move {
         let router = Router::new()
@@ -45,13 +45,13 @@ async fn g06_b25_calls_settle_through_pipes_that_hold_sixteen_bytes() {
     });
     let mut relays = Vec::new();
     for hop in dialects.windows(2).rev() {
-        let (near, relay) = put_before(stream, hop[0], hop[1], 16);
+        let (near, relay) = put_before(stream, hop[0].clone(), hop[1].clone(), 16);
         stream = near;
         relays.push(relay);
     }
 
     let (reader, writer) = split(stream);
-    let (peer, client, driver) = connect(reader, writer, Config::client(dialects[0]));
+    let (peer, client, driver) = connect(reader, writer, Config::client(dialects[0].clone()));
     let driver = tokio::spawn(driver);
     let calls: Vec<_> = (0..100_u32)
         .map(|number| {
@@ -94,7 +94,7 @@ async fn cancels_pass() {
     let (stream, server) = duplex(1 << 10);
     let (mut client, relay) = put_before(stream, Dialect::ACP_V1, Dialect::ACP_V1, 1 << 10);
     let (reader, writer) = split(server);
-    let (peer, incoming, driver) = connect(reader, writer, Config::client(Dialect::ACP_V1));
+    let (peer, incoming, driver) = connect(reader, writer, Config::server(Dialect::ACP_V1));
     tokio::spawn(driver);
 
     // More than the pipe to the client holds, so that its relay can't write to it any more.

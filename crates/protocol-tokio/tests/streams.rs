@@ -19,7 +19,8 @@ fn acp() -> Config {
 async fn g05_a_call_over_tcp_is_cancelled() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let server = protocol_tokio::tcp(listener.accept().await.unwrap().0, acp()).unwrap();
+    let config = Config::server(Dialect::ACP_V1);
+    let server = protocol_tokio::tcp(listener.accept().await.unwrap().0, config).unwrap();
     tokio::spawn(async move {
         let router = Router::new().request("slow", async |(): (), cx| {
             cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;

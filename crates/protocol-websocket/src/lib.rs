@@ -19,7 +19,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = Config::client(Dialect::ACP_V1);
+//! let config = Config::server(Dialect::ACP_V1);
 //! let settings = Some(settings(&config.limits));
 //! let listener = TcpListener::bind("127.0.0.1:0").await?;
 //! let address = listener.local_addr()?;
@@ -30,7 +30,7 @@
 //!     stream.set_nodelay(true)?;
 //!     let origins = Origins::local();
 //!     let socket = accept_hdr_async_with_config(stream, &origins, settings).await?;
-//!     let (_peer, incoming, driver) = connect(socket, TokioTimer::start(), config);
+//!     let (_peer, incoming, driver) = connect(socket, TokioTimer::start(), Config::server(Dialect::ACP_V1));
 //!     tokio::spawn(driver);
 //!     let router = Router::new().request("slow", async |(): (), cx| {
 //!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
@@ -44,6 +44,7 @@
 //! let stream = TcpStream::connect(address).await?;
 //! let url = format!("ws://{address}");
 //! let (socket, _) = client_async_with_config(url, stream, settings).await?;
+//! let config = Config::client(Dialect::ACP_V1);
 //! let (peer, _incoming, driver) = connect(socket, TokioTimer::start(), config);
 //! tokio::spawn(driver);
 //! let sent = peer.call::<()>("slow", ());

@@ -25,7 +25,7 @@ fn in_pairs(config: Config, check: impl Fn(Side, Side)) {
     for client in Runtime::ALL {
         for server in Runtime::ALL {
             println!("{client:?} client, {server:?} server");
-            let (client, server) = connected(client, server, config);
+            let (client, server) = connected(client, server, config.clone());
             check(client, server);
         }
     }
@@ -35,7 +35,7 @@ fn in_pairs(config: Config, check: impl Fn(Side, Side)) {
 fn everywhere(config: Config, check: impl Fn(Side, support::Raw)) {
     for runtime in Runtime::ALL {
         println!("{runtime:?}");
-        let (side, raw) = facing(runtime, config);
+        let (side, raw) = facing(runtime, config.clone());
         check(side, raw);
     }
 }
@@ -97,8 +97,8 @@ fn b09_a_cancel_in_the_same_write_is_there_before_the_work_begins() {
         raw.flush().unwrap();
         // Nobody has taken it yet.
         eventually(|| {
-            let operations = side.peer().operations(1);
-            operations.iter().any(|operation| operation.phase == Phase::Cancelled)
+            let in_flight = side.peer().in_flight(1);
+            in_flight.iter().any(|request| request.phase == Phase::Cancelled)
         });
         let (_, responder) = next_request(&mut side);
         assert!(responder.cancellation().is_cancelled());

@@ -367,3 +367,40 @@ fn whole_messages_are_lines_on_standard_streams() {
     let said = said("blocking", "mcp-2025-06-18-http", &[request(1, "echo", &json!([1]))]);
     assert_eq!(answer(&said, 1)["result"], json!([1]));
 }
+
+#[test]
+fn erlmcps_operations_are_told_of_and_counted() {
+    for runtime in RUNTIMES {
+        let metrics =
+            std::env::temp_dir().join(format!("rescind-{}-{runtime}", std::process::id()));
+        let mut server = Command::new(RESCIND)
+            .args(["serve", "--dialect", "erlmcp", "--runtime", runtime, "--metrics"])
+            .arg(&metrics)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = server.stdin.take().unwrap();
+        let tool = json!({ "name": "count", "arguments": { "to": 1_000_000, "every_ms": 1 } });
+        writeln!(stdin, "{}", request(1, "tool/call", &tool)).unwrap();
+        let mut lines = std::io::BufReader::new(server.stdout.take().unwrap()).lines();
+        let mut next =
+            || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+        let token = next()["result"].take();
+        while next()["method"] != "progress" {}
+        writeln!(stdin, "{}", request(2, "cancel", &token)).unwrap();
+        while next()["id"] != 2 {}
+        drop(stdin);
+        let output = server.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let begin = &token["cancellationToken"].as_str().unwrap()[..4];
+        let line =
+            format!("tool/call OperationToken({begin}…) cancelled (client_requested); it had made");
+        assert!(said.contains(&line) && said.contains(r#""of":1000000}"#), "{runtime}: {said}");
+        let counts = std::fs::read_to_string(&metrics).unwrap();
+        std::fs::remove_file(&metrics).unwrap();
+        let count = "rescind_operations_cancelled_total{reason=\"client_requested\"} 1";
+        assert!(counts.contains(count), "{runtime}: {counts}");
+    }
+}

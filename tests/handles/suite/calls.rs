@@ -43,7 +43,7 @@ fn g05_drop_cancels() {
         far.expect(&cancel_line(1)).await;
         far.send(&[&cancelled_line(1), &notification_line("after")]).await;
         notification(&incoming, "after").await;
-        assert_eq!(peer.operations(9), []);
+        assert_eq!(peer.in_flight(9), []);
     });
 }
 
@@ -113,10 +113,10 @@ fn g05_detach_sends_no_cancel() {
         far.expect(&request_line(1, "slow")).await;
         peer.notify("end", ()).unwrap();
         far.expect(&notification_line("end")).await;
-        assert_eq!(peer.operations(9).len(), 1);
+        assert_eq!(peer.in_flight(9).len(), 1);
         far.send(&[&result_line(1, "null"), &notification_line("after")]).await;
         notification(&incoming, "after").await;
-        assert_eq!(peer.operations(9), []);
+        assert_eq!(peer.in_flight(9), []);
     });
 }
 
@@ -281,7 +281,7 @@ fn g05_a_timer_is_armed_anew_when_an_earlier_one_comes() {
         early.await.unwrap_err();
         far.expect(&request_line(2, "early")).await;
         far.expect(&cancel_line(2)).await;
-        assert_eq!(peer.operations(9).len(), 1);
+        assert_eq!(peer.in_flight(9).len(), 1);
         late.await.unwrap_err();
     });
 }

@@ -214,7 +214,7 @@ fn g08_what_nobody_takes_is_counted_and_requests_are_refused() {
 }
 
 #[test]
-fn g03_operations_are_listed_both_ways() {
+fn g03_what_is_in_flight_is_listed_both_ways() {
     run(async {
         let (peer, incoming, mut far) = against_far(acp(), ENDLESS);
         let sent = peer.call::<()>("ours", ());
@@ -223,14 +223,14 @@ fn g03_operations_are_listed_both_ways() {
         let (_, _responder) = request(&incoming).await;
         sent.cancel();
         sleep(TICK).await;
-        let listed = peer.operations(9);
+        let listed = peer.in_flight(9);
         let [call, request] = &listed[..] else { panic!("{listed:?}") };
         assert_eq!((call.direction, call.number, &*call.method), (Direction::Call, 1, "ours"));
         assert_eq!((call.phase, call.cause), (Phase::Cancelling, Some(Cause::Caller)));
         assert_eq!((request.direction, &*request.method), (Direction::Request, "theirs"));
         assert_eq!((request.phase, request.cause), (Phase::Cancelled, Some(Cause::Peer)));
         assert!(call.age >= TICK && call.age < TICK + Duration::from_secs(60));
-        assert_eq!(peer.operations(0), []);
+        assert_eq!(peer.in_flight(0), []);
     });
 }
 

@@ -37,7 +37,8 @@ fn against_far(options: impl Into<Options>, capacity: usize) -> (Peer, Incoming,
 fn pair() -> ((Peer, Incoming), (Peer, Incoming)) {
     let (near_reader, far_writer) = pipe(4 << 10);
     let (far_reader, near_writer) = pipe(4 << 10);
-    (connect(near_reader, near_writer, acp()), connect(far_reader, far_writer, acp()))
+    let server = Config::server(Dialect::ACP_V1);
+    (connect(near_reader, near_writer, acp()), connect(far_reader, far_writer, server))
 }
 
 fn connect(

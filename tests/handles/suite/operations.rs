@@ -1,9 +1,13 @@
 //! Cancels that are acknowledged, operations that outlive their requests, and what else a dialect may
 //! ask of the handles.
 
-use protocol_async::{Arrival, Incoming, Peer};
+use std::sync::{Arc, Mutex};
+
+use protocol_async::hub::Options;
+use protocol_async::{Arrival, Incoming, Peer, SharedOperations};
 use protocol_core::{
-    CallError, CancelOutcome, Cause, Config, Dialect, Framing, Refusal, Role, RpcError,
+    CallError, CancelOutcome, Cause, Config, Dialect, Framing, Refusal, Role, RpcError, Shutdown,
+    Timestamp,
 };
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -13,9 +17,11 @@ use crate::pipe::{ENDLESS, pipe};
 
 /// One side of a dialect, whose messages are lines here.
 fn side(dialect: Dialect, role: Role) -> Config {
-    let mut config = Config::client(dialect);
+    let mut config = match role {
+        Role::Client => Config::client(dialect),
+        Role::Server => Config::server(dialect),
+    };
     config.dialect.framing = Framing::Newline;
-    config.role = role;
     config
 }
 
@@ -24,7 +30,7 @@ fn both(dialect: Dialect) -> ((Peer, Incoming), (Peer, Incoming)) {
     let (near_reader, far_writer) = pipe(ENDLESS);
     let (far_reader, near_writer) = pipe(ENDLESS);
     (
-        connect(near_reader, near_writer, side(dialect, Role::Client)),
+        connect(near_reader, near_writer, side(dialect.clone(), Role::Client)),
         connect(far_reader, far_writer, side(dialect, Role::Server)),
     )
 }
@@ -133,5 +139,98 @@ fn g02_a_server_ends_what_the_dialect_lets_it_end_and_nothing_else() {
         assert_eq!(refusal, Refusal::NotOursToEnd);
         responder.respond(to_raw_value(&1).unwrap());
         assert_eq!(other.await.unwrap(), 1);
+    });
+}
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// A client and a server of erlmcp, the server's operations, and what is cleaned up after.
+fn kept() -> ((Peer, Incoming), (Peer, Incoming), SharedOperations, Log) {
+    let cleaned = Log::default();
+    let log = cleaned.clone();
+    let operations =
+        SharedOperations::new(|| Timestamp::ZERO).clean_up("tool/call", move |ended| {
+            let partial = ended.partial.as_ref().map_or("nothing", |partial| partial.get());
+            log.lock().unwrap().push(format!("{} {partial}", ended.reason.as_ref().unwrap()));
+            panic!("contained");
+        });
+    let (near_reader, far_writer) = pipe(ENDLESS);
+    let (far_reader, near_writer) = pipe(ENDLESS);
+    let mut options = Options::new(side(Dialect::ERLMCP, Role::Server));
+    options.operations = Some(operations.clone());
+    (
+        connect(near_reader, near_writer, side(Dialect::ERLMCP, Role::Client)),
+        connect(far_reader, far_writer, options),
+        operations,
+        cleaned,
+    )
+}
+
+fn statuses(operations: &SharedOperations) -> Vec<String> {
+    let mut statuses = Vec::new();
+    operations.for_each(|info| statuses.push(format!("{} {}", info.kind, info.status.as_str())));
+    statuses
+}
+
+#[test]
+fn operations_are_kept_from_their_token_to_their_answer_and_cleaned_up_after_once() {
+    run(async {
+        let ((client, _told), (_server, incoming), operations, cleaned) = kept();
+        let cleaned = || cleaned.lock().unwrap().clone();
+        let begin = async || {
+            let started: Value = client.call("tool/call", ()).await.unwrap();
+            (started, request(&incoming).await.1)
+        };
+        let (first, responder) = begin().await;
+        let (_, other) = begin().await;
+        assert_eq!(statuses(&operations), ["tool/call active"; 2]);
+        for _ in 0..2 {
+            let _: Value = client.call("cancel", &first).await.unwrap();
+        }
+        assert_eq!(statuses(&operations), ["tool/call cancelled", "tool/call active"]);
+        assert_eq!(cleaned(), [""; 0], "its worker still runs");
+        responder.answer(Ok(to_raw_value(&7).unwrap()));
+        assert_eq!(
+            (statuses(&operations).len(), cleaned()),
+            (1, vec!["client_requested 7".into()])
+        );
+
+        other.answer(Ok(to_raw_value(&8).unwrap()));
+        let (_, dropped) = begin().await;
+        drop(dropped);
+        let (last, dropped) = begin().await;
+        let _: Value = client.call("cancel", &last).await.unwrap();
+        drop(dropped);
+        assert_eq!(statuses(&operations), [""; 0]);
+        assert_eq!(cleaned()[1..], ["client_requested nothing"]);
+        let metrics = operations.metrics();
+        let kind = &metrics.kinds()[0];
+        let counts = (kind.registered, kind.completed, kind.lost, kind.cancelled, kind.active);
+        assert_eq!((counts, metrics.partial_results()), ((4, 1, 1, 2, 0), 1));
+        // Requests that start no operation are none of its business.
+        let pong = client.call::<Value>("ping", ());
+        let (_, responder) = request(&incoming).await;
+        responder.answer(Ok(to_raw_value(&()).unwrap()));
+        pong.await.unwrap();
+        assert_eq!(operations.metrics().kinds().len(), 1);
+    });
+}
+
+#[test]
+fn g07_operations_end_with_their_connection() {
+    run(async {
+        let ((client, told), (server, incoming), operations, cleaned) = kept();
+        let _: Value = client.call("tool/call", ()).await.unwrap();
+        let _: Value = client.call("tool/call", ()).await.unwrap();
+        let (_, responder) = request(&incoming).await;
+        // The second waits in the inbox, and nobody will take it.
+        client.shutdown(Shutdown::Abandon);
+        drop((client, told));
+        responder.cancellation().cancelled().await;
+        drop((server, incoming));
+        assert_eq!(statuses(&operations), ["tool/call cancelled"]);
+        drop(responder);
+        assert_eq!(statuses(&operations), [""; 0]);
+        assert_eq!(*cleaned.lock().unwrap(), ["error: peer_gone nothing"; 2]);
     });
 }

@@ -53,7 +53,7 @@ fn b07_10_000_requests_and_cancels_in_one_write_with_the_peer_not_reading() {
             assert_eq!(cancelled.recv().await.unwrap(), Cause::Peer);
         }
         // Nobody has read a byte yet, and a call of ours can still be made and withdrawn.
-        assert_eq!(peer.operations(0), []);
+        assert_eq!(peer.in_flight(0), []);
         drop(peer.call::<()>("withdrawn", ()));
         for _ in 0..MANY {
             assert!(far.line().await.unwrap().contains("-32800"));

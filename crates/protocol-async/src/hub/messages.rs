@@ -73,9 +73,9 @@ impl Hub {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         state.now = self.shared.now();
-        let received = state.stream.connection_mut().receive(message, state.now);
+        let event = state.stream.connection_mut().receive(message, state.now);
         state.trace(Way::Received, message);
-        for event in received {
+        if let Some(event) = event {
             state.dispatch(event, &mut after);
         }
         self.shared.settle(guard, &mut after);

@@ -1,23 +1,25 @@
 //! Everything behind a connection's lock.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 use std::task::Waker;
 
 use protocol_core::{
-    CallId, CloseReason, Config, Connection, Event, Outcome, Params, Refusal, Reply, RequestHandle,
+    CallId, CloseReason, Connection, Event, Outcome, Params, Refusal, Reply, RequestHandle,
     RpcError, Shutdown, StreamConnection, Timestamp, code,
 };
 use serde_json::value::RawValue;
 
-use super::{Messages, OUTPUT_BYTES, Trace, Way};
+use super::{Messages, OUTPUT_BYTES, Options, Trace, Way};
 use crate::afterwards::{Afterward, Afterwards, contain};
 use crate::cancellation::Cancellation;
 use crate::inbox::Inbox;
 use crate::method::Method;
+use crate::operations::{self, SharedOperations};
 use crate::outcomes::{Outcomes, Slot};
-use crate::outside::{self, Entropy};
+use crate::outside::Entropy;
 use crate::responder::Answer;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::waiters::Waiters;
@@ -80,6 +82,7 @@ pub(crate) struct State {
     pub(super) timers: Timers,
     trace: Option<Trace>,
     entropy: Entropy,
+    operations: Option<SharedOperations>,
     /// The latest time that was read.
     pub(super) now: Timestamp,
 }
@@ -172,11 +175,16 @@ impl Shared {
         self.settle(state, &mut Afterwards::default());
     }
 
-    /// The method of an unanswered request.
-    pub(crate) fn method_of(&self, request: RequestHandle) -> Method {
+    /// Takes note that whoever served an unanswered request is gone; gives the request's method.
+    pub(crate) fn worker_gone(&self, request: RequestHandle) -> Method {
+        let mut after = Afterwards::default();
         let mut state = self.lock();
+        state.worker_gone(request, &mut after);
         let entry = state.stream.connection_mut().request_data_mut(request);
-        entry.map_or_else(Method::default, |entry| entry.method.clone())
+        let method = entry.map_or_else(Method::default, |entry| entry.method.clone());
+        drop(state);
+        after.run();
+        method
     }
 
     /// Answers a request. An answer that has no room yet waits for it, and is never lost.
@@ -192,7 +200,7 @@ impl Shared {
         let mut after = Afterwards::default();
         // Not ahead of others that wait for room.
         let now = if state.deferred.is_empty() {
-            state.stream.connection_mut().respond(request, Reply::Result(result))
+            state.respond_now(request, Reply::Result(result), &mut after)
         } else {
             Err(Refusal::OutboxFull)
         };
@@ -211,9 +219,7 @@ impl Shared {
         let state = &mut *guard;
         state.respond_deferred(after);
         loop {
-            while let Some(event) = state.stream.connection_mut().poll_event() {
-                state.dispatch(event, after);
-            }
+            state.dispatch_queued(after);
             // Staging makes room, which is an event.
             if !(state.is_corked() && state.stage_transmit()) {
                 break;
@@ -237,12 +243,8 @@ impl Shared {
 }
 
 impl State {
-    pub(super) fn new(
-        config: Config,
-        inbox_bytes: usize,
-        trace: Option<Trace>,
-        entropy: Entropy,
-    ) -> Self {
+    pub(super) fn new(options: Options) -> Self {
+        let Options { config, inbox_bytes, trace, entropy, operations } = options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
@@ -263,6 +265,7 @@ impl State {
             timers: Timers::default(),
             trace,
             entropy,
+            operations,
             now: Timestamp::ZERO,
         }
     }
@@ -271,13 +274,21 @@ impl State {
         self.stream.connection()
     }
 
+    /// Passes on what the core has yet to tell.
+    #[inline]
+    pub(super) fn dispatch_queued(&mut self, after: &mut Afterwards) {
+        while let Some(event) = self.stream.connection_mut().poll_event() {
+            self.dispatch(event, after);
+        }
+    }
+
     /// Passes on what has happened. What is usual is taken apart where it was given: an event is large,
     /// and each move of it takes time.
     #[inline(always)]
     pub(super) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         match event {
             Event::Settled { outcome: Outcome::Result(result), data, .. } => {
-                self.outcomes.settle(data.slot, Ok(result.to_owned()), after);
+                self.outcomes.settle(data.slot, Ok(result.into_owned()), after);
             }
             Event::Request { request, method, params, options, .. } => {
                 self.take_request(request, &method, params, options, after);
@@ -294,6 +305,7 @@ impl State {
                 self.outcomes.settle(data.slot, outcome, after);
             }
             Event::Cancelled { request, cause, .. } => {
+                operations::cancelled(self.core(), self.operations.as_ref(), request, cause);
                 let entry = self.stream.connection_mut().request_data_mut(request);
                 if let Some(marker) = entry.and_then(|entry| entry.marker.as_ref()) {
                     after.push(Afterward::Tell(marker.raise(cause)));
@@ -324,8 +336,8 @@ impl State {
         &mut self,
         request: RequestHandle,
         name: &str,
-        params: Option<&RawValue>,
-        options: Option<&RawValue>,
+        params: Option<Cow<'_, RawValue>>,
+        options: Option<Cow<'_, RawValue>>,
         after: &mut Afterwards,
     ) {
         let method = Method::from(name);
@@ -337,14 +349,15 @@ impl State {
         if !self.is_served {
             return self.refuse(request);
         }
-        if !self.inbox.has_room_for(name, params) {
+        if !self.inbox.has_room_for(name, params.as_deref()) {
             let code = self.core().config().dialect.overload_code;
             let message = "The request was refused: too much waits to be served";
             let error = RpcError::new(code, message);
             return self.deferred.push_back((request, Err(error.into())));
         }
         let core = self.stream.connection_mut();
-        if let Err(error) = outside::begin_operation(core, request, name, self.entropy) {
+        let operations = self.operations.as_ref();
+        if let Err(error) = operations::begin(core, operations, request, name, self.entropy) {
             return self.deferred.push_back((request, Err(error.into())));
         }
         self.inbox.take_request(request, method, params, options);
@@ -366,27 +379,50 @@ impl State {
 
     /// Sends the answers that have room now, in the order they were given.
     fn respond_deferred(&mut self, after: &mut Afterwards) {
-        let core = self.stream.connection_mut();
-        while let Some((request, answer)) = self.deferred.front() {
-            let reply = match answer {
+        while let Some((request, answer)) = self.deferred.pop_front() {
+            let reply = match &answer {
                 Ok(result) => Reply::Result(result),
                 Err(failure) => failure.as_reply(),
             };
-            match core.respond(*request, reply) {
-                Ok(entry) => keep(&mut self.spare, entry, after),
-                Err(Refusal::AlreadyAnswered) => {}
-                Err(Refusal::OutboxFull) => return,
-                Err(_) => {
-                    let message = "the answer is too large (limits.unsent_bytes)";
-                    let code = code::INTERNAL_ERROR;
-                    match core.respond(*request, Reply::Error { code, message, data: None }) {
-                        Ok(entry) => keep(&mut self.spare, entry, after),
-                        Err(Refusal::OutboxFull) => return,
-                        Err(_) => {}
-                    }
-                }
+            let mut answered = self.respond_now(request, reply, after);
+            if !matches!(answered, Ok(_) | Err(Refusal::AlreadyAnswered | Refusal::OutboxFull)) {
+                let message = "the answer is too large (limits.unsent_bytes)";
+                let code = code::INTERNAL_ERROR;
+                let reply = Reply::Error { code, message, data: None };
+                answered = self.respond_now(request, reply, after);
             }
-            self.deferred.pop_front();
+            match answered {
+                Ok(entry) => keep(&mut self.spare, entry, after),
+                Err(Refusal::OutboxFull) => {
+                    self.deferred.push_front((request, answer));
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Answers a request, if there is room for that, and ends the operation that it started.
+    fn respond_now(
+        &mut self,
+        request: RequestHandle,
+        reply: Reply<'_>,
+        after: &mut Afterwards,
+    ) -> Result<RequestEntry, Refusal> {
+        let core = self.stream.connection_mut();
+        let (entry, clean_up) =
+            operations::respond(core, self.operations.as_ref(), request, reply)?;
+        if let Some(clean_up) = clean_up {
+            after.push(Afterward::CleanUp(clean_up));
+        }
+        Ok(entry)
+    }
+
+    /// Whoever served a request has dropped it without an answer.
+    fn worker_gone(&mut self, request: RequestHandle, after: &mut Afterwards) {
+        let operations = self.operations.as_ref();
+        if let Some(clean_up) = operations::worker_gone(self.core(), operations, request) {
+            after.push(Afterward::CleanUp(clean_up));
         }
     }
 

@@ -17,7 +17,7 @@
 //! }
 //!
 //! let (input, output) = (std::io::stdin(), std::io::stdout());
-//! let mut host = Host::new(FdTransport::new(input, output), Config::client(Dialect::ACP_V1));
+//! let mut host = Host::new(FdTransport::new(input, output), Config::server(Dialect::ACP_V1));
 //! # if false {
 //! host.run(&serve)?;
 //! # }
@@ -33,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use protocol_async::hub::{Arrived, Inbox, Options, Trace, Way};
+use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
 use protocol_core::{
     CallError, CallOptions, Cause, CloseReason, Connection, Event, InputBuffer, Params, Refusal,
@@ -68,6 +69,7 @@ pub struct Host<T> {
     clock: Clock,
     trace: Tracer,
     entropy: Entropy,
+    operations: Option<SharedOperations>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +95,7 @@ const READS_A_CHECKPOINT: usize = 64;
 impl<T: Transport> Host<T> {
     /// A host that has read nothing yet.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
-        let Options { mut config, inbox_bytes, trace, entropy, .. } = options.into();
+        let Options { mut config, inbox_bytes, trace, entropy, operations, .. } = options.into();
         let clock = Clock::start();
         if config.unix_time_at_zero.is_zero() {
             config.unix_time_at_zero = outside::unix_time_at_zero(clock.now());
@@ -112,6 +114,7 @@ impl<T: Transport> Host<T> {
             clock,
             trace: Tracer(trace),
             entropy,
+            operations,
         }
     }
 
@@ -208,9 +211,16 @@ impl<T: Transport> Host<T> {
     /// Answers, after making room if need be.
     fn respond_once(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<(), Refusal> {
         loop {
-            match self.command(|core, _| core.respond(request, reply)) {
+            let operations = self.operations.clone();
+            match self
+                .command(|core, _| operations::respond(core, operations.as_ref(), request, reply))
+            {
                 Err(Refusal::OutboxFull) => self.make_room(),
-                answered => return answered.map(|_| ()),
+                Err(refusal) => return Err(refusal),
+                Ok((_, clean_up)) => {
+                    clean_up.into_iter().for_each(CleanUp::run);
+                    return Ok(());
+                }
             }
         }
     }
@@ -249,11 +259,13 @@ impl<T: Transport> Host<T> {
 
     fn dispatch(&mut self, event: Event<'_, Arc<OnceLock<Outcome>>>) {
         if let Event::Request { request, method, params, .. } = &event {
-            if !self.inbox.has_room_for(method, *params) && self.refuse(*request) {
+            if !self.inbox.has_room_for(method, params.as_deref()) && self.refuse(*request) {
                 return;
             }
             let core = self.stream.connection_mut();
-            if let Err(error) = outside::begin_operation(core, *request, method, self.entropy) {
+            let operations = self.operations.as_ref();
+            if let Err(error) = operations::begin(core, operations, *request, method, self.entropy)
+            {
                 // One that does not fit either is answered by its handler.
                 if core.respond(*request, error.as_reply()).is_ok() {
                     return;
@@ -263,6 +275,8 @@ impl<T: Transport> Host<T> {
         let Err(event) = self.inbox.take(event) else { return };
         match event {
             Event::Cancelled { request, cause, .. } => {
+                let core = self.stream.connection();
+                operations::cancelled(core, self.operations.as_ref(), request, cause);
                 if let Some(mark) = self.stream.connection_mut().request_data_mut(request) {
                     *mark = Some(cause);
                 }
@@ -345,28 +359,24 @@ impl<T: Transport> Host<T> {
     fn receive(&mut self) {
         let mut input = mem::take(&mut self.input);
         loop {
-            let (used, received) = self.stream.receive(input.unread(), self.clock.now());
-            self.trace.received(received.message());
-            for event in received {
+            let taken = self.stream.receive(input.unread(), self.clock.now());
+            self.trace.received(taken.message);
+            if let Some(event) = taken.event {
                 self.dispatch(event);
             }
-            if used == 0 {
+            self.settle();
+            if taken.used == 0 {
                 break;
             }
-            input.consume(used);
+            input.consume(taken.used);
         }
         self.input = input;
-        self.settle();
     }
 
     fn finish(&mut self) {
         self.input_end = InputEnd::Reached;
         let input = mem::take(&mut self.input);
-        let received = self.stream.finish(input.unread(), self.clock.now());
-        self.trace.received(received.message());
-        for event in received {
-            self.dispatch(event);
-        }
+        self.trace.received(self.stream.finish(input.unread(), self.clock.now()));
         self.settle();
     }
 

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn acp() -> Config {
-    Config::client(Dialect::ACP_V1)
+    Config::server(Dialect::ACP_V1)
 }
 
 pub(crate) fn raw(value: &Value) -> Box<RawValue> {

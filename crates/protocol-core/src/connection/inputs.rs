@@ -216,7 +216,7 @@ impl<O, I: Default> Connection<O, I> {
         if token.len() > self.config().limits.id_bytes {
             return None;
         }
-        WireId::from_token(token)
+        WireId::scanned(token)
     }
 
     fn refuse_too_large(&mut self) {

@@ -4,6 +4,7 @@ mod batches;
 mod cancels;
 mod commands;
 mod inputs;
+mod memory;
 mod negotiation;
 mod operations;
 mod requests;

@@ -63,6 +63,13 @@ impl<O, I: Default> Connection<O, I> {
         Ok(token)
     }
 
+    /// The token of the operation that a request has begun, until [`respond`](Self::respond) ends it.
+    #[must_use]
+    pub fn operation(&self, request: RequestHandle) -> Option<OperationToken> {
+        let id = self.machine.operation_token(request)?.token();
+        id.trim_matches('"').parse().ok()
+    }
+
     fn answer_with_token(&mut self, answer: Option<Vec<u8>>, batch: Option<BatchKey>) {
         match (answer, batch) {
             (Some(answer), Some(batch)) => self.keep_back(batch, &answer),

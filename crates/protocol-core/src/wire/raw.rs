@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::scan;
 
-/// The JSON value that a text is, checked in one pass and borrowed; `None` if it is no JSON. What
-/// `serde_json::from_str::<&RawValue>` does, faster.
+/// Checks in one pass that a text is one JSON value, and borrows it. Returns `None` if it is not. This
+/// does what `serde_json::from_str::<&RawValue>` does, but faster.
 ///
 /// ```
 /// let mut buffer = String::new();
@@ -20,24 +20,42 @@ use super::scan;
 /// ```
 #[must_use]
 pub fn raw_value(text: &str) -> Option<&RawValue> {
-    let space = |c| matches!(c, ' ' | '\n' | '\t' | '\r');
-    scan::is_value(text).then(|| of(text.trim_matches(space)))
+    scan::value(text).map(of)
 }
 
-/// As [`raw_value`], for text that is known to be one JSON value with no space around it, since
-/// `serde_json` wrote it: checked in debug builds only.
-#[must_use]
-pub fn trusted_raw_value(text: &str) -> &RawValue {
-    debug_assert!(raw_value(text).is_some_and(|value| value.get() == text), "no JSON: {text}");
-    of(text)
+/// Clears the buffer, writes a value into it as JSON and borrows it from there. This does what
+/// `serde_json::value::to_raw_value` does, without an allocation for each value.
+///
+/// It needs the feature `std`, because `serde_json` writes into a buffer only with `std`.
+///
+/// ```
+/// let mut buffer = Vec::new();
+/// let value = protocol_core::write_value(&[1, 2], &mut buffer)?;
+/// assert_eq!(value.get(), "[1,2]");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// What serde says about the value.
+#[cfg(feature = "std")]
+pub fn write_value<'b>(
+    value: &(impl serde::Serialize + ?Sized),
+    buffer: &'b mut alloc::vec::Vec<u8>,
+) -> serde_json::Result<&'b RawValue> {
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, value)?;
+    let text = core::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
+    debug_assert_eq!(scan::value(text), Some(text), "serde_json writes JSON");
+    Ok(of(text))
 }
 
-/// A token of a scanned text as a `RawValue`, which is only checked text, without a second check.
+/// Makes a `RawValue` of a token that was scanned already, without checking it again.
 pub(super) fn of(token: &str) -> &RawValue {
     <&RawValue>::deserialize(Checked { token }).unwrap_or_else(|_| reparsed(token))
 }
 
-/// For a `serde_json` that one day hands its `RawValue`s over in another way.
+/// Used if a later `serde_json` builds its `RawValue`s in another way.
 #[cold]
 fn reparsed(token: &str) -> &RawValue {
     serde_json::from_str(token).expect("the scan accepts only JSON")
@@ -91,7 +109,7 @@ impl<'de> MapAccess<'de> for Entry<'de> {
     }
 }
 
-/// `RawValue` asked for something else.
+/// `RawValue` asked the deserializer for something else.
 #[derive(Debug)]
 struct Mismatch;
 

@@ -234,7 +234,7 @@ fn g12_what_an_input_does_to_the_other_side_happens_at_its_time() {
         bench.sent(far);
         let wakes = |millis| Some((Timestamp::from_millis(millis), TimerReason::Grace));
         bench.wait(Duration::from_secs(100));
-        bench.receive(near, &cancel(Dialect::ACP_V1, "1"));
+        bench.receive(near, &cancel(&Dialect::ACP_V1, "1"));
         assert_eq!(bench.relay.poll_timeout(), wakes(105_000));
         bench.advance(Duration::from_secs(5));
         bench.wait(Duration::from_secs(95));

@@ -181,7 +181,7 @@ fn f02_between_dialects_that_cancel_operations_otherwise_the_token_is_unknown() 
     if let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
         &mut other.cancel
     {
-        *token = "operation";
+        *token = "operation".into();
     }
     for down in [other, Dialect::ACP_V1, Dialect::LSP_3_17, Dialect::MCP_2025_06_18, Dialect::ABP] {
         let mut bench = between(Dialect::ERLMCP, down);

@@ -301,8 +301,7 @@ impl Side {
         // A token is in use now and then.
         let entropy = [random.below(200) as u8; 16];
         if self.attempt(|conn| conn.begin_operation(request, entropy)).is_some() {
-            let phase = self.stream.connection().machine().request_phase(request);
-            assert!(phase.is_some_and(RequestPhase::is_operation));
+            assert!(self.stream.connection().operation(request).is_some());
             self.trace.push("begun".into());
         }
     }

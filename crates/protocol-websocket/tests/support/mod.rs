@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use protocol_async::{Incoming, Peer, Timer};
-use protocol_core::Config;
+use protocol_core::{Config, Role};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Driver, Origins, connect, settings};
@@ -70,16 +70,17 @@ where
 impl Runtime {
     pub(crate) const ALL: [Self; 2] = [Self::Tokio, Self::Smol];
 
-    fn start(self, stream: TcpStream, role: Role, config: Config) -> Starting {
+    fn start(self, stream: TcpStream, role: Role, mut config: Config) -> Starting {
+        config.role = role;
         let (send, handles) = std::sync::mpsc::channel();
         let settings = settings(&config.limits);
         let driver = thread::spawn(move || match self {
             Self::Tokio => on_tokio(async {
-                let socket = role.on_tokio(stream, settings).await;
+                let socket = tokio_socket(role, stream, settings).await;
                 drive(connect(socket, TokioTimer::start(), config), &send).await
             }),
             Self::Smol => smol::block_on(async {
-                let socket = role.on_smol(stream, settings).await;
+                let socket = smol_socket(role, stream, settings).await;
                 drive(connect(socket, SmolTimer::start(), config), &send).await
             }),
         });
@@ -104,41 +105,33 @@ impl Starting {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Role {
-    Client,
-    Server,
-}
-
-impl Role {
-    async fn on_tokio(
-        self,
-        stream: TcpStream,
-        settings: WebSocketConfig,
-    ) -> tokio_tungstenite::WebSocketStream<tokio::net::TcpStream> {
-        use tokio_tungstenite::{accept_hdr_async_with_config, client_async_with_config};
-        stream.set_nonblocking(true).unwrap();
-        let stream = tokio::net::TcpStream::from_std(stream).unwrap();
-        match self {
-            Self::Client => client_async_with_config(URL, stream, Some(settings)).await.unwrap().0,
-            Self::Server => accept_hdr_async_with_config(stream, &Origins::local(), Some(settings))
-                .await
-                .unwrap(),
+async fn tokio_socket(
+    role: Role,
+    stream: TcpStream,
+    settings: WebSocketConfig,
+) -> tokio_tungstenite::WebSocketStream<tokio::net::TcpStream> {
+    use tokio_tungstenite::{accept_hdr_async_with_config, client_async_with_config};
+    stream.set_nonblocking(true).unwrap();
+    let (stream, settings) = (tokio::net::TcpStream::from_std(stream).unwrap(), Some(settings));
+    match role {
+        Role::Client => client_async_with_config(URL, stream, settings).await.unwrap().0,
+        Role::Server => {
+            accept_hdr_async_with_config(stream, &Origins::local(), settings).await.unwrap()
         }
     }
+}
 
-    async fn on_smol(
-        self,
-        stream: TcpStream,
-        settings: WebSocketConfig,
-    ) -> async_tungstenite::WebSocketStream<smol::net::TcpStream> {
-        use async_tungstenite::{accept_hdr_async_with_config, client_async_with_config};
-        let stream = smol::net::TcpStream::from(smol::Async::new(stream).unwrap());
-        match self {
-            Self::Client => client_async_with_config(URL, stream, Some(settings)).await.unwrap().0,
-            Self::Server => accept_hdr_async_with_config(stream, &Origins::local(), Some(settings))
-                .await
-                .unwrap(),
+async fn smol_socket(
+    role: Role,
+    stream: TcpStream,
+    settings: WebSocketConfig,
+) -> async_tungstenite::WebSocketStream<smol::net::TcpStream> {
+    use async_tungstenite::{accept_hdr_async_with_config, client_async_with_config};
+    let stream = smol::net::TcpStream::from(smol::Async::new(stream).unwrap());
+    match role {
+        Role::Client => client_async_with_config(URL, stream, Some(settings)).await.unwrap().0,
+        Role::Server => {
+            accept_hdr_async_with_config(stream, &Origins::local(), Some(settings)).await.unwrap()
         }
     }
 }
@@ -147,7 +140,7 @@ impl Role {
 pub(crate) fn connected(client: Runtime, server: Runtime, config: Config) -> (Side, Side) {
     let (near, far) = sockets();
     let (client, server) =
-        (client.start(near, Role::Client, config), server.start(far, Role::Server, config));
+        (client.start(near, Role::Client, config.clone()), server.start(far, Role::Server, config));
     (client.wait(), server.wait())
 }
 

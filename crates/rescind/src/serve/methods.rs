@@ -192,6 +192,10 @@ impl Methods {
     pub(super) fn count_cancelled(&self, count: &Count, counted: u64) -> Answer {
         match self.spoken().dialect.partial_results {
             PartialResults::Allowed => count.counted(counted),
+            // An operation's partial result is kept by whoever keeps the operations.
+            PartialResults::Refused if self.spoken().dialect.has_operations() => {
+                count.counted(counted)
+            }
             PartialResults::Refused => Err(Failure::Cancelled),
         }
     }

@@ -3,16 +3,20 @@
 mod demo;
 mod mcp;
 mod methods;
+mod operations;
 mod router;
 mod websocket;
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use protocol_async::SharedOperations;
+use protocol_async::hub::Options;
 use protocol_blocking::{block_on_for, threaded};
-use protocol_core::{CloseReason, Config, Role};
+use protocol_core::{CloseReason, Role};
 use protocol_websocket::Origins;
 
 use crate::address::Address;
@@ -47,6 +51,11 @@ pub struct ServeArgs {
     /// origin]
     #[arg(long, value_name = "ORIGIN", requires = "listen")]
     allow_origin: Vec<String>,
+
+    /// At the end, write counts of the operations into this file, as Prometheus reads them: how many
+    /// there were, how many were cancelled and why, how long those had run (erlmcp)
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
 }
 
 const METHODS: &str = r#"Methods, all of which but `stubborn` stop when they are cancelled:
@@ -97,19 +106,27 @@ struct Ended {
 /// Runs the command.
 #[must_use]
 pub fn main(args: &ServeArgs) -> ExitCode {
-    if let Some(address) = &args.listen {
-        return serve_websockets(args, address);
-    }
+    let operations = operations::operations(&args.dialect.spoken().dialect);
+    let status = match &args.listen {
+        Some(address) => serve_websockets(args, address, &operations),
+        None => serve_stdio(args, &operations),
+    };
+    operations::write_metrics(args.metrics.as_deref(), &operations);
+    status
+}
+
+fn serve_stdio(args: &ServeArgs, operations: &SharedOperations) -> ExitCode {
     let spoken = args.dialect.spoken();
+    let options = operations::options(spoken.on_stdio(Role::Server), operations);
     let ended = match args.runtime {
-        Runtime::Blocking => Ok(serve_threaded(spoken)),
+        Runtime::Blocking => Ok(serve_threaded(spoken, options)),
         Runtime::Single => {
             let demo = Demo::new(spoken.clone());
-            let reason = serve_single(spoken.on_stdio(Role::Server), &demo);
+            let reason = serve_single(options, &demo);
             reason.map(|reason| Ended { reason, was_shut_down: demo.was_shut_down() })
         }
-        Runtime::Tokio => serve_on_tokio(spoken),
-        Runtime::Smol => Ok(serve_on_smol(spoken)),
+        Runtime::Tokio => serve_on_tokio(spoken, options),
+        Runtime::Smol => Ok(serve_on_smol(spoken, options)),
     };
     match ended {
         Ok(Ended { reason: CloseReason::PeerGone, .. }) => ExitCode::SUCCESS,
@@ -126,30 +143,34 @@ pub fn main(args: &ServeArgs) -> ExitCode {
     }
 }
 
-fn serve_websockets(args: &ServeArgs, address: &Address) -> ExitCode {
+fn serve_websockets(
+    args: &ServeArgs,
+    address: &Address,
+    operations: &SharedOperations,
+) -> ExitCode {
     let origins = args.allow_origin.iter().fold(Origins::local(), Origins::allow);
-    let service =
-        Service { spoken: args.dialect.spoken().clone(), address: address.clone(), origins };
+    let (address, operations) = (address.clone(), operations.clone());
+    let service = Service { spoken: args.dialect.spoken().clone(), address, origins, operations };
     match service.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => usage_error(error),
     }
 }
 
-fn serve_threaded(spoken: &Spoken) -> Ended {
+fn serve_threaded(spoken: &Spoken, options: Options) -> Ended {
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-    let (peer, incoming) = threaded::connect(stdin, stdout, spoken.on_stdio(Role::Server));
+    let (peer, incoming) = threaded::connect(stdin, stdout, options);
     let demo = Demo::new(spoken.clone());
     let reason = threaded::serve(&incoming, WORKERS, &demo);
     block_on_for(&mut peer.flushed(), FLUSH);
     Ended { reason, was_shut_down: demo.was_shut_down() }
 }
 
-fn serve_on_tokio(spoken: &Spoken) -> io::Result<Ended> {
+fn serve_on_tokio(spoken: &Spoken, options: Options) -> io::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let demo = AsyncDemo::new(spoken.clone(), protocol_tokio::TokioTimer::start());
-        let connection = protocol_tokio::stdio(spoken.on_stdio(Role::Server));
+        let connection = protocol_tokio::stdio(options);
         let reason = demo.serve(&connection.incoming).await;
         // Nobody reads them who lets them wait that long.
         let _ = tokio::time::timeout(FLUSH, connection.driver).await;
@@ -160,10 +181,10 @@ fn serve_on_tokio(spoken: &Spoken) -> io::Result<Ended> {
     Ok(ended)
 }
 
-fn serve_on_smol(spoken: &Spoken) -> Ended {
+fn serve_on_smol(spoken: &Spoken, options: Options) -> Ended {
     smol::block_on(async {
         let demo = AsyncDemo::new(spoken.clone(), protocol_smol::SmolTimer::start());
-        let connection = protocol_smol::stdio(spoken.on_stdio(Role::Server));
+        let connection = protocol_smol::stdio(options);
         let reason = demo.serve(&connection.incoming).await;
         let written = async {
             // How reading ended is the reason already.
@@ -178,15 +199,15 @@ fn serve_on_smol(spoken: &Spoken) -> Ended {
 }
 
 #[cfg(unix)]
-fn serve_single(config: Config, demo: &Demo) -> io::Result<CloseReason> {
+fn serve_single(options: Options, demo: &Demo) -> io::Result<CloseReason> {
     use protocol_blocking::single::{FdTransport, Host};
 
-    Host::new(FdTransport::new(std::io::stdin(), std::io::stdout()), config).run(demo)
+    Host::new(FdTransport::new(std::io::stdin(), std::io::stdout()), options).run(demo)
 }
 
 #[cfg(not(unix))]
-fn serve_single(config: Config, demo: &Demo) -> io::Result<CloseReason> {
+fn serve_single(options: Options, demo: &Demo) -> io::Result<CloseReason> {
     use protocol_blocking::single::{Host, PlainTransport};
 
-    Host::new(PlainTransport::new(std::io::stdin(), std::io::stdout()), config).run(demo)
+    Host::new(PlainTransport::new(std::io::stdin(), std::io::stdout()), options).run(demo)
 }

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use protocol_async::{Cancellation, Canceller};
+use protocol_async::{Cancellation, Canceller, SharedOperations};
 use protocol_core::{Cause, Config, Role, Shutdown};
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Origins, connect, settings};
@@ -20,6 +20,7 @@ use tungstenite::http::StatusCode;
 use tungstenite::http::uri::PathAndQuery;
 
 use super::FLUSH;
+use super::operations::options;
 use super::router::AsyncDemo;
 use crate::address::Address;
 use crate::dialect::Spoken;
@@ -35,6 +36,7 @@ pub(super) struct Service {
     pub(super) spoken: Spoken,
     pub(super) address: Address,
     pub(super) origins: Origins,
+    pub(super) operations: SharedOperations,
 }
 
 impl Service {
@@ -97,7 +99,8 @@ impl Service {
             Ok(Err(_)) | Err(_) => return,
         };
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
-        let (peer, incoming, driver) = connect(socket, TokioTimer::start(), self.config());
+        let (peer, incoming, driver) =
+            connect(socket, TokioTimer::start(), options(self.config(), &self.operations));
         let conversation = async { tokio::join!(driver, demo.serve(&incoming)).0 };
         let stopped = async {
             stop.cancelled().await;

@@ -11,12 +11,12 @@ pub(super) fn event(event: &Event<'_, String>, out: &mut Vec<u8>) {
             let line = Line::begin(out, "event", "request");
             let line = line.text("request", &request_name(*request)).raw("id", id);
             let line = line.text("method", method);
-            let line = line.optional("params", params.map(RawValue::get));
-            line.optional("options", options.map(RawValue::get)).end();
+            let line = line.optional("params", params.as_deref().map(RawValue::get));
+            line.optional("options", options.as_deref().map(RawValue::get)).end();
         }
         Event::Notification { method, params } => {
             let line = Line::begin(out, "event", "notification").text("method", method);
-            line.optional("params", params.map(RawValue::get)).end();
+            line.optional("params", params.as_deref().map(RawValue::get)).end();
         }
         Event::Cancelled { request, cause, reason } => {
             let line = Line::begin(out, "event", "cancelled");

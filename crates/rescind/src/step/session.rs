@@ -84,10 +84,11 @@ impl Session {
         let now = self.timestamp();
         match command {
             Command::Receive(message) => {
-                let events = self.connection.connection_mut().receive(message.0.as_bytes(), now);
-                for event in events {
+                let event = self.connection.connection_mut().receive(message.0.as_bytes(), now);
+                if let Some(event) = event {
                     tell(&event, &mut self.requests, out);
                 }
+                self.take_events(out);
             }
             Command::Bytes(bytes) => self.receive_bytes(&bytes, out),
             Command::Call(call) => self.call(&call, out),
@@ -134,10 +135,12 @@ impl Session {
         self.unread.extend_from_slice(bytes);
         let now = self.timestamp();
         loop {
-            let (used, events) = self.connection.receive(self.unread.unread(), now);
-            for event in events {
+            let taken = self.connection.receive(self.unread.unread(), now);
+            let used = taken.used;
+            if let Some(event) = taken.event {
                 tell(&event, &mut self.requests, out);
             }
+            self.take_events(out);
             if used == 0 {
                 return;
             }
@@ -147,10 +150,9 @@ impl Session {
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         let now = self.timestamp();
-        for event in self.connection.finish(self.unread.unread(), now) {
-            tell(&event, &mut self.requests, out);
-        }
+        self.connection.finish(self.unread.unread(), now);
         self.unread = InputBuffer::new();
+        self.take_events(out);
     }
 
     fn call(&mut self, call: &Call<'_>, out: &mut Vec<u8>) {

@@ -1,0 +1,44 @@
+//! The registry beside the core's connection: what the two say of a cancel is the same.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use protocol_core::{Cause, Config, Connection, Dialect, Event, Timestamp};
+use protocol_operations::{CancelReason, Cleanup, Operations, Step, Urgency};
+
+const NOW: Timestamp = Timestamp::ZERO;
+
+fn sent(conn: &mut Connection<(), ()>) -> Vec<String> {
+    std::iter::from_fn(|| {
+        let mut out = Vec::new();
+        conn.poll_transmit(&mut out)?;
+        Some(String::from_utf8(out).unwrap())
+    })
+    .collect()
+}
+
+#[test]
+fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
+    let mut operations: Operations<()> = Operations::default();
+    operations.declare("tool/call", Cleanup::NotNeeded).unwrap();
+    let mut conn: Connection<(), ()> = Connection::new(Config::server(Dialect::ERLMCP));
+    for (number, cause) in Cause::ALL.into_iter().enumerate() {
+        let message = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"tool/call"}}"#);
+        let event = conn.receive(message.as_bytes(), NOW);
+        let Some(Event::Request { request, method, .. }) = event else { panic!("{event:?}") };
+        let entropy = [number as u8; 16];
+        let operation = operations.register(&method, entropy, (), NOW).unwrap();
+        let token = conn.begin_operation(request, entropy).unwrap();
+        assert_eq!(operations.find(token), Some(operation));
+        assert!(sent(&mut conn)[0].contains(&format!("\"{token}\"")));
+
+        conn.cancel_request(request, cause, NOW);
+        assert!(matches!(conn.poll_event(), Some(Event::Cancelled { .. })));
+        let step = operations.cancel(operation, cause.into(), Urgency::Forced, NOW);
+        assert_eq!(step, Ok(Step::TellAndStop));
+        let reason = CancelReason::from(cause);
+        let [told] = sent(&mut conn).try_into().unwrap();
+        assert!(told.contains(&format!(r#""reason":"{reason}""#)), "{reason} in {told}");
+        assert_eq!(operations.info(operation, NOW).unwrap().reason, Some(&reason));
+    }
+    let told = operations.metrics().cancelled_for(&CancelReason::ClientRequested);
+    assert_eq!((told, operations.metrics().cancelled()), (2, 10));
+}
