@@ -31,7 +31,7 @@ fn connections_do_what_the_reference_model_does() {
         let mut runner =
             TestRunner::new(Proptest { failure_persistence: None, ..Proptest::default() });
         let outcome = runner.run(&vec(any::<u8>(), 0..400), |bytes| {
-            run(dialect.clone(), &operations(&bytes))
+            run(dialect, &operations(&bytes))
                 .map_err(|broken| TestCaseError::fail(broken.to_string()))
         });
         if let Err(TestError::Fail(reason, bytes)) = &outcome {

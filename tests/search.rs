@@ -64,8 +64,7 @@ fn search_all(
         if cfg!(debug_assertions) && known.is_none_or(|count| count.states > SMALL) {
             continue;
         }
-        let Report { states, transitions, exhausted, failure } =
-            searches(dialect.clone(), scenario);
+        let Report { states, transitions, exhausted, failure } = searches(dialect, scenario);
         if let Some(failure) = failure {
             return Err(format!("{name}\n{failure}").into());
         }
