@@ -24,18 +24,9 @@ pub struct Outgoing<O> {
     pub(super) asked: Asked,
 }
 
-/// On each of the peer's requests.
-#[derive(Clone, Debug, Default)]
-pub struct Incoming<I> {
-    /// The host's data.
-    pub(super) data: I,
-    /// What few requests have. In a box, because most have nothing of it.
-    pub(super) rare: Option<Box<Rare>>,
-}
-
 /// What few of the peer's requests have.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rare {
+pub struct Rare {
     /// The batch that waits for its answer.
     pub(super) batch: Option<BatchKey>,
     pub(super) opening: Opening,
@@ -81,13 +72,6 @@ impl Rare {
             && *server_ends == ServerEnds::No
             && origin.is_none();
         (!is_empty).then(|| Box::new(self))
-    }
-}
-
-impl<I> Incoming<I> {
-    /// Where the answer goes, in an envelope that says more than the id.
-    pub(super) fn origin(&self) -> Option<&Origin> {
-        self.rare.as_ref()?.origin.as_deref()
     }
 }
 
@@ -161,8 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g08_what_is_kept_in_each_row_is_small() {
+    fn g08_what_is_kept_with_each_call_is_small() {
         assert_eq!(size_of::<Outgoing<()>>(), 8);
-        assert_eq!(size_of::<Incoming<()>>(), 8);
     }
 }
