@@ -1,7 +1,7 @@
 //! The registry beside the core's connection: what the two say of a cancel is the same.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use protocol_core::{Cause, Config, Connection, Dialect, Event, Role, Timestamp};
+use protocol_core::{Cause, Config, Connection, Dialect, Event, Timestamp};
 use protocol_operations::{CancelReason, Cleanup, Operations, Step, Urgency};
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -19,13 +19,13 @@ fn sent(conn: &mut Connection<(), ()>) -> Vec<String> {
 fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
     let mut operations: Operations<()> = Operations::default();
     operations.declare("tool/call", Cleanup::NotNeeded).unwrap();
-    let mut config = Config::new(Dialect::ERLMCP);
-    config.role = Role::Server;
-    let mut conn: Connection<(), ()> = Connection::new(config);
+    let mut conn: Connection<(), ()> = Connection::new(Config::server(Dialect::ERLMCP));
     for (number, cause) in Cause::ALL.into_iter().enumerate() {
         let message = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"tool/call"}}"#);
         // The one before was told of as cancelled first.
-        let arrived = conn.receive(message.as_bytes(), NOW).find_map(|event| match event {
+        let first = conn.receive(message.as_bytes(), NOW);
+        let rest = std::iter::from_fn(|| conn.poll_event());
+        let arrived = first.into_iter().chain(rest).find_map(|event| match event {
             Event::Request { request, method, .. } => Some((request, method)),
             _ => None,
         });
