@@ -120,8 +120,8 @@ fn g09_200_000_levels_of_nesting() {
         let objects = r#"{"a":"#.repeat(LEVELS) + "0" + &"}".repeat(LEVELS);
         // Of the others a stream tells nothing apart: each read is a message.
         let framed = |dialect: &Dialect| dialect.framing != Framing::Whole;
-        for dialect in Dialect::PRESETS.iter().cloned().filter(framed) {
-            let mut host = Host::new(dialect);
+        for dialect in Dialect::PRESETS.iter().filter(|dialect| framed(dialect)).cloned() {
+            let mut host = Host::new(dialect.clone());
             host.connection
                 .connection_mut()
                 .call("m", Params::Absent, "call", Default::default(), NOW)
@@ -183,7 +183,7 @@ fn g08_content_length_of_1_gib() {
 #[test]
 fn g08_largest_message_that_is_allowed() {
     for dialect in [Dialect::ACP_V1, Dialect::LSP_3_17] {
-        let limit = Config::client(dialect).limits.message_bytes;
+        let limit = Config::client(dialect.clone()).limits.message_bytes;
         let envelope = r#"{"jsonrpc":"2.0","method":"m","params":[""]}"#;
         let fits =
             envelope.replace(r#"[""]"#, &format!("[\"{}\"]", "x".repeat(limit - envelope.len())));

@@ -12,7 +12,7 @@ use protocol_testkit::{Broken, Operation, Random, World, both_roles, operations,
 /// Does them from the very beginning, and in a session, where the dialect has sessions.
 fn run(dialect: Dialect, operations: &[Operation]) -> Result<(), Broken> {
     // Two messages fill the line: every host meets back-pressure.
-    let world = || World::on_a_line_of(both_roles(small(dialect)), 300);
+    let world = || World::on_a_line_of(both_roles(small(dialect.clone())), 300);
     if dialect.session != SessionRule::NotNeeded {
         run_in(world(), operations)?;
     }
@@ -31,7 +31,7 @@ fn connections_do_what_the_reference_model_does() {
         let mut runner =
             TestRunner::new(Proptest { failure_persistence: None, ..Proptest::default() });
         let outcome = runner.run(&vec(any::<u8>(), 0..400), |bytes| {
-            run(dialect, &operations(&bytes))
+            run(dialect.clone(), &operations(&bytes))
                 .map_err(|broken| TestCaseError::fail(broken.to_string()))
         });
         if let Err(TestError::Fail(reason, bytes)) = &outcome {
@@ -54,9 +54,9 @@ fn g10_the_same_bytes_give_the_same_world() {
         world.hash(&mut state);
         state.finish()
     };
-    for dialect in Dialect::PRESETS.iter().cloned() {
-        let prints: Vec<_> = (0..20).map(|seed| print(dialect, seed)).collect();
-        assert_eq!(prints, (0..20).map(|seed| print(dialect, seed)).collect::<Vec<_>>());
+    for dialect in Dialect::PRESETS {
+        let prints: Vec<_> = (0..20).map(|seed| print(dialect.clone(), seed)).collect();
+        assert_eq!(prints, (0..20).map(|seed| print(dialect.clone(), seed)).collect::<Vec<_>>());
     }
 }
 

@@ -34,11 +34,11 @@ fn main() -> ExitCode {
     let recorded = Arc::new(Counts::read());
     let found = Arc::new(Mutex::new(Counts::default()));
     let mut trials = Vec::new();
-    for dialect in Dialect::PRESETS.iter().cloned() {
+    for dialect in Dialect::PRESETS {
         let (recorded, found) = (recorded.clone(), found.clone());
-        trials.push(Trial::test(dialect.name, move || {
-            search_all(dialect, is_large, &recorded, blesses, &mut |name, count| {
-                found.lock().expect("no test panics with it").insert(dialect.name, name, count);
+        trials.push(Trial::test(&*dialect.name, move || {
+            search_all(dialect.clone(), is_large, &recorded, blesses, &mut |name, count| {
+                found.lock().expect("no test panics with it").insert(&dialect.name, name, count);
             })
         }));
     }
@@ -60,11 +60,12 @@ fn search_all(
 ) -> Result<(), Failed> {
     for (searches, scenario) in scenarios_of(&dialect, is_large) {
         let name = scenario.name;
-        let known = recorded.of(dialect.name, name);
+        let known = recorded.of(&dialect.name, name);
         if cfg!(debug_assertions) && known.is_none_or(|count| count.states > SMALL) {
             continue;
         }
-        let Report { states, transitions, exhausted, failure } = searches(dialect, scenario);
+        let Report { states, transitions, exhausted, failure } =
+            searches(dialect.clone(), scenario);
         if let Some(failure) = failure {
             return Err(format!("{name}\n{failure}").into());
         }
@@ -104,15 +105,15 @@ fn scenarios_of(
 }
 
 fn direct(dialect: Dialect, scenario: &Scenario) -> Report {
-    let config = Config::client(dialect);
+    let config = Config::client(dialect.clone());
     // Where nothing tells the sides apart, a state and its mirror image are one.
     let are_alike =
         dialect.cancellers == Cancellers::Both && dialect.capability == CapabilityRule::NotNeeded;
-    let configs = if are_alike { [config, config] } else { both_roles(config) };
+    let configs = if are_alike { [config.clone(), config] } else { both_roles(config) };
     search(&Orderings::new(configs, *scenario), MOST)
 }
 
 fn relayed(dialect: Dialect, scenario: &Scenario) -> Report {
     let config = Config::client(dialect);
-    search(&Relayed::new(config, config, *scenario), MOST)
+    search(&Relayed::new(config.clone(), config, *scenario), MOST)
 }

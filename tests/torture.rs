@@ -412,7 +412,7 @@ fn b25_a_relay_passes_params_and_results_on_byte_for_byte() {
     let structured = |text: &&&str| text.trim_start().starts_with(['{', '[']);
     for text in JSON.iter().chain(UNDECODABLE).filter(structured) {
         let config = Config::client(Dialect::JSON_RPC);
-        let mut relay = Relay::new(config, config);
+        let mut relay = Relay::new(config.clone(), config);
         // The relay's input is lines too.
         let text = text.replace(['\r', '\n'], " ");
         let token = text.trim_ascii();

@@ -24,7 +24,7 @@ pub fn differential(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let config = config(bytes.byte());
     let message = bytes.rest();
-    let expected = Oracle::new(config).read(message);
+    let expected = Oracle::new(config.clone()).read(message);
     let mut conn: Connection<u8> = Connection::new(config);
     for tag in [1, 2] {
         let made = conn.call("work", Params::Absent, tag, CallOptions::default(), NOW);

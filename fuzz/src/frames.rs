@@ -24,8 +24,8 @@ pub fn frames(data: &[u8]) {
     if config.dialect.framing == Framing::Whole {
         return whole(config, stream);
     }
-    let at_once = read(config, std::iter::once(stream));
-    assert_eq!(read(config, pieces(stream, sizes)), at_once, "G11: in pieces of {sizes:?}");
+    let at_once = read(config.clone(), std::iter::once(stream));
+    assert_eq!(read(config.clone(), pieces(stream, sizes)), at_once, "G11: in pieces of {sizes:?}");
     assert_eq!(read(config, stream.chunks(1)), at_once, "G11: byte by byte");
 }
 
@@ -34,7 +34,7 @@ fn whole(config: Config, message: &[u8]) {
     if message.is_empty() {
         return;
     }
-    let mut stream = prepared(config);
+    let mut stream = prepared(config.clone());
     let (used, events) = stream.receive(message, NOW);
     assert_eq!(used, message.len());
     let seen: Vec<_> = events.map(|event| format!("{event:?}")).collect();
@@ -67,7 +67,7 @@ fn prepared(config: Config) -> StreamConnection<u8> {
 
 /// What a stream in pieces makes happen, and what is written then.
 fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
-    let mut stream = prepared(config);
+    let mut stream = prepared(config.clone());
     let (mut input, mut seen, mut out) = (InputBuffer::new(), Vec::new(), Vec::new());
     let limits = config.limits;
     for piece in pieces {

@@ -26,7 +26,7 @@ pub fn messages(data: &[u8]) {
     if before & 2 != 0 {
         config.raw_cancels = RawCancels::Shown;
     }
-    let (mut conn, mut calls) = prepared(config, before >> 2);
+    let (mut conn, mut calls) = prepared(config.clone(), before >> 2);
     let message = bytes.rest();
 
     calls -= settled(conn.receive(message, NOW));
@@ -44,7 +44,7 @@ pub fn messages(data: &[u8]) {
 
 /// The connection in one of 64 states with nothing unsent but a call, and its calls in flight.
 fn prepared(config: Config, before: u8) -> (Connection<u8>, usize) {
-    let mut conn = Connection::new(config);
+    let mut conn = Connection::new(config.clone());
     let dialect = config.dialect;
     let mut calls = 0;
     let mut call = |conn: &mut Connection<u8>, method| {
@@ -95,7 +95,7 @@ fn request(id: &str, envelope: Envelope) -> String {
 
 /// Opens the session, where there is one, by a request of the peer's.
 fn open(conn: &mut Connection<u8>, dialect: &Dialect) {
-    let SessionRule::Opened { by } = dialect.session else { return };
+    let SessionRule::Opened { by } = &dialect.session else { return };
     let message = format!(r#"{{"type":"{by}","id":"0","payload":{{}}}}"#);
     drop(conn.receive(message.as_bytes(), NOW));
     answer_all(conn);

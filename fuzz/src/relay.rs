@@ -58,12 +58,12 @@ struct Peer {
 
 impl Chain {
     fn new([up, middle, down]: [Dialect; 3]) -> Self {
-        let [_, up_end] = both_roles(small(up));
-        let [middle_begin, middle_end] = both_roles(small(middle));
-        let [down_begin, _] = both_roles(small(down));
+        let [_, up_end] = both_roles(small(up.clone()));
+        let [middle_begin, middle_end] = both_roles(small(middle.clone()));
+        let [down_begin, _] = both_roles(small(down.clone()));
         Self {
             relays: [Relay::new(up_end, middle_begin), Relay::new(middle_end, down_begin)],
-            peers: [Peer::new(up, Side::Up, middle), Peer::new(down, Side::Down, middle)],
+            peers: [Peer::new(up, Side::Up, middle.clone()), Peer::new(down, Side::Down, middle)],
             between: [Vec::new(), Vec::new()],
             now: Timestamp::ZERO,
         }
@@ -223,9 +223,9 @@ impl Peer {
 
     /// The cancel of any dialect, but as a request.
     fn cancel_request(&self, id: &str, dialect: &Dialect) -> Vec<u8> {
-        let (method, member) = match dialect.cancel {
-            CancelRule::Notification { method, id, .. } => (method, id),
-            CancelRule::Request { method, .. } => (method, "callId"),
+        let (method, member) = match &dialect.cancel {
+            CancelRule::Notification { method, id, .. } => (&**method, &**id),
+            CancelRule::Request { method, .. } => (&**method, "callId"),
             _ => ("$/cancelRequest", "id"),
         };
         match self.dialect.envelope {
@@ -320,7 +320,7 @@ impl Peer {
     }
 
     fn read_cancel(&mut self, members: &Members<'_>) {
-        let member = match self.dialect.cancel {
+        let member = match &self.dialect.cancel {
             CancelRule::Notification { id, .. } => id,
             CancelRule::Request { target: CancelTarget::Id { member }, .. } => member,
             // It names what the peer itself answered.

@@ -26,7 +26,7 @@ pub fn schedule(data: &[u8]) {
     config.abandoned_grace = Duration::from_millis(40);
     config.role = bytes.pick(&[Role::Client, Role::Server]);
     let drains = [0, 1].map(|_| bytes.take(4));
-    let mut hosts = [0, 1].map(|_| Host::new(config));
+    let mut hosts = [0, 1].map(|_| Host::new(config.clone()));
     let mut now = Timestamp::ZERO;
     for (step, operation) in protocol_testkit::operations(bytes.rest()).iter().enumerate() {
         if let Operation::Wait { millis } = *operation {
@@ -192,14 +192,14 @@ impl Host {
                 let _ = conn.notify("note", Params::Absent);
             }
             Operation::Progress { token, .. } => {
-                if let Some(rule) = conn.config().dialect.progress.first() {
+                if let Some(rule) = conn.config().dialect.progress.first().cloned() {
                     let params = format!(r#"{{"{}":{token}}}"#, rule.token);
                     // It may be withheld.
-                    let _ = conn.notify(rule.method, Params::Raw(raw(&params)));
+                    let _ = conn.notify(&rule.method, Params::Raw(raw(&params)));
                 }
             }
             Operation::Hostile { message, id, .. } => {
-                let dialect = conn.config().dialect;
+                let dialect = &conn.config().dialect;
                 let bytes = framed(&message.message(Hostile::id(id), &dialect), dialect.framing);
                 self.receive(&bytes, now);
             }
@@ -301,8 +301,8 @@ impl Host {
             && matches!(config.dialect.cancellers, Cancellers::Client { .. })
     }
 
-    fn cancelled_by(&self, message: &str) -> (&'static str, Option<u32>) {
-        let member = match self.stream.connection().config().dialect.cancel {
+    fn cancelled_by<'s>(&'s self, message: &str) -> (&'s str, Option<u32>) {
+        let member = match &self.stream.connection().config().dialect.cancel {
             CancelRule::Notification { id, .. } => id,
             CancelRule::Request { target: CancelTarget::Id { member }, .. } => member,
             rule => panic!("{rule:?} writes a cancel"),

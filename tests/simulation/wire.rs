@@ -22,8 +22,8 @@ enum Message {
 fn read(dialect: &Dialect, message: &str) -> Message {
     // Where the line is cut, it may be the beginning of one.
     let Ok(message) = serde_json::from_str::<Value>(message) else { return Message::Torn };
-    let member = match dialect.cancel {
-        CancelRule::Notification { id, .. } => id,
+    let member = match &dialect.cancel {
+        CancelRule::Notification { id, .. } => &**id,
         CancelRule::Request { target: CancelTarget::Id { member }, .. } => member,
         _ => "",
     };

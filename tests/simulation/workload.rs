@@ -121,7 +121,7 @@ async fn work(
             for _ in 0..below(4) {
                 if let Some(rule) = cx.peer().dialect().progress.first() {
                     // Withheld if the request is cancelled.
-                    let _ = cx.notify(rule.method, json!({ rule.token: number }));
+                    let _ = cx.notify(&rule.method, json!({ rule.token.clone(): number }));
                 }
                 until_cancelled(time_below(100)).await?;
             }

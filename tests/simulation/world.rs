@@ -100,7 +100,7 @@ fn begin() -> (History, [Rc<Site>; 2]) {
         is_interrupted,
         is_tight,
         is_relayed: far.is_some(),
-        cancels_pass: [near, far.unwrap_or(near)].iter().all(|dialect| {
+        cancels_pass: [near.clone(), far.clone().unwrap_or(near.clone())].iter().all(|dialect| {
             dialect.cancellers == Cancellers::Both
                 && dialect.cancel != CancelRule::Local
                 && !dialect.has_operations()
@@ -108,8 +108,8 @@ fn begin() -> (History, [Rc<Site>; 2]) {
     });
     let config = |dialect, role| config(dialect, role, is_tight);
     let [client, mut server] = line(fuse);
-    if let Some(far) = far {
-        let (up, down) = (config(near, Role::Server), config(far, Role::Client));
+    if let Some(far) = far.clone() {
+        let (up, down) = (config(near.clone(), Role::Server), config(far, Role::Client));
         let (mut options, seen) = (relay::Options::new(up, down), history.clone());
         options.observer = Some(Box::new(move |event| {
             note(&format!("Relay {event:?}"));
@@ -121,7 +121,7 @@ fn begin() -> (History, [Rc<Site>; 2]) {
         let hop = relay(std::mem::replace(&mut server, last), behind, Clock, options);
         spawn("a relay", async move { drop(hop.await) });
     }
-    let client = open(client, config(near, Role::Client), &history);
+    let client = open(client, config(near.clone(), Role::Client), &history);
     let server = open(server, config(far.unwrap_or(near), Role::Server), &history);
     let sites = [client.1.clone(), server.1.clone()];
     if let Some(ending) = interruption {
@@ -136,7 +136,7 @@ fn begin() -> (History, [Rc<Site>; 2]) {
 }
 
 fn config(dialect: Dialect, role: Role, is_tight: bool) -> Config {
-    let mut config = Config::client(dialect);
+    let mut config = Config::client(dialect.clone());
     config.role = role;
     config.unix_time_at_zero = Duration::from_secs(1_000_000_000);
     if dialect.framing == Framing::Whole {
@@ -154,14 +154,14 @@ fn config(dialect: Dialect, role: Role, is_tight: bool) -> Config {
 /// Makes one side, its driver and its server. The driver is of bytes or of whole messages.
 fn open((reader, writer): (Reader, Writer), config: Config, history: &History) -> (Peer, Rc<Site>) {
     let site = Rc::new(Site {
-        dialect: config.dialect,
+        dialect: config.dialect.clone(),
         log: Arc::default(),
         serving: Canceller::new(),
         driving: Canceller::new(),
     });
+    let (role, framing, log) = (config.role, config.dialect.framing, site.log.clone());
     let mut options = Options::new(config);
     options.entropy = || Some(std::array::from_fn(|_| below(256) as u8));
-    let (role, framing, log) = (config.role, config.dialect.framing, site.log.clone());
     options.trace = Some(Box::new(move |way, message| {
         let message = String::from_utf8_lossy(message).into_owned();
         note(&format!("{role:?} {way:?} {message}"));

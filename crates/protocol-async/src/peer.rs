@@ -15,7 +15,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::afterwards::Afterwards;
 use crate::hub::{Shared, State};
 use crate::in_flight::{self, InFlight};
-use crate::json::Written;
+use crate::json::written;
 use crate::lease::Lease;
 use crate::sent::{CancellationHandle, SentRequest};
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, lock};
@@ -44,10 +44,8 @@ impl Peer {
         params: impl Serialize,
         options: CallOptions,
     ) -> SentRequest<T> {
-        match Written::new(&params) {
-            Ok(params) => self.call_raw(method, Some(params.raw()), options),
-            Err(_) => SentRequest::refused(Refusal::InvalidParams.into()),
-        }
+        written(&params, |params| self.call_raw(method, Some(params), options))
+            .unwrap_or_else(|_| SentRequest::refused(Refusal::InvalidParams.into()))
     }
 
     /// As [`call_with`](Self::call_with), with params as they are to be on the wire.
@@ -88,8 +86,8 @@ impl Peer {
     /// As [`Connection::notify`](protocol_core::Connection::notify). After
     /// [`Refusal::OutboxFull`], [`ready`](Self::ready) waits for room.
     pub fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
-        let params = Written::new(&params).map_err(|_| Refusal::InvalidParams)?;
-        self.notify_raw(method, Some(params.raw()))
+        written(&params, |params| self.notify_raw(method, Some(params)))
+            .unwrap_or(Err(Refusal::InvalidParams))
     }
 
     /// As [`notify`](Self::notify), with params as they are to be on the wire.

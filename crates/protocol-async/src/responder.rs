@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::cancellation::Cancellation;
 use crate::failure::{Answer, Failure};
 use crate::incoming::clip;
-use crate::json::Written;
+use crate::json::written;
 use crate::lease::Lease;
 use crate::peer::Peer;
 use crate::sync::Arc;
@@ -123,9 +123,9 @@ impl<T: Serialize> Responder<T> {
     pub fn respond(mut self, result: T) {
         let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
         drop(marker);
-        match Written::new(&result) {
-            Ok(result) => lease.shared().respond_with_result(request, result.raw()),
-            Err(error) => lease.shared().respond(request, Err(error.into())),
+        let sent = written(&result, |result| lease.shared().respond_with_result(request, result));
+        if let Err(error) = sent {
+            lease.shared().respond(request, Err(error.into()));
         }
     }
 

@@ -69,17 +69,8 @@ impl Config {
     }
 }
 
-/// What bounds the memory of one connection (G8).
-///
-/// The sum, in bytes, is at most
-/// `message_bytes + header_bytes` (input, in the host's buffer)
-/// `+ 2 x (unsent_bytes + 128 x calls)` (output and the holes it leaves; cancels are always taken)
-/// `+ 512 x calls + (512 + 10 x id_bytes) x requests` (progress tokens that may have to be withheld
-/// among them; longer ones than `id_bytes` are not followed)
-/// `+ (384 + 4 x id_bytes) x abandoned_ids + (128 + 2 x id_bytes) x early_cancels`, plus the host's
-/// own `O` and `I`, the progress tokens of its calls and the events it has not polled. Where cancels
-/// name operations, the output is at most `2 x ((128 + id_bytes) x (calls + abandoned_ids) +
-/// 192 x requests)` more: the cancels that wait for their tokens, and a notice an operation.
+/// What bounds the memory of one connection (G8): [`Connection::memory`](crate::Connection::memory) is
+/// the most bytes that it holds under these limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {

@@ -8,6 +8,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use crate::index::Key;
+use crate::wire;
 
 /// A JSON-RPC id as the peer wrote it (B14).
 ///
@@ -48,12 +49,18 @@ struct Other {
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl WireId {
-    /// Takes one JSON number, string or `null` token.
+    /// Takes exactly one JSON number, string or `null`, with nothing around it.
     ///
-    /// Returns `None` for any other JSON value, and for a string that can't be decoded (a lone
-    /// surrogate): such ids can't be compared.
+    /// Returns `None` for any other text, and for a string that can't be decoded because it holds a
+    /// lone surrogate: such ids can't be compared.
     #[must_use]
     pub fn from_token(token: &str) -> Option<Self> {
+        if wire::value(token)? == token { Self::scanned(token) } else { None }
+    }
+
+    /// As [`from_token`](Self::from_token), of text that is known to be one JSON value with nothing
+    /// around it, since it is part of a message that was read.
+    pub(crate) fn scanned(token: &str) -> Option<Self> {
         match token.as_bytes() {
             [b'"', ..] if token.contains('\\') => {
                 let decoded: String = serde_json::from_str(token).ok()?;
@@ -285,6 +292,39 @@ mod tests {
     fn ids_that_count_are_in_a_row() {
         for number in [0, 1, 9, 10, 123, 99_999_998, 99_999_999, 123_456_789, 99_999_999_999_999] {
             assert_eq!(id(&format!("{number}")).spread(), number);
+        }
+    }
+
+    #[test]
+    fn f13_an_id_is_exactly_one_token() {
+        for token in [
+            "",
+            "1,\"x\":2",
+            "\"a",
+            "a\"",
+            "\"",
+            "-",
+            "12abc",
+            "01",
+            "1.",
+            "1 ",
+            " 1",
+            "1\n",
+            "nullx",
+            "null ",
+            "\"a\" ",
+            "\"a\"b\"",
+            "\"a\",\"b\"",
+            "1 2",
+            "\"\n\"",
+            "\"\\x\"",
+            "\"\\\"",
+            "1}",
+        ] {
+            assert!(WireId::from_token(token).is_none(), "{token}");
+        }
+        for token in ["1", "-0.5e+3", "\"\"", "\"a,\\\"b\"", "null"] {
+            assert_eq!(id(token).token(), token);
         }
     }
 

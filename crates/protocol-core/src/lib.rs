@@ -75,4 +75,6 @@ pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
 pub use token::{InvalidToken, OperationToken};
 pub use violation::{EnvelopeProblem, Violation};
-pub use wire::{raw_value, trusted_raw_value};
+pub use wire::raw_value;
+#[cfg(feature = "std")]
+pub use wire::write_value;

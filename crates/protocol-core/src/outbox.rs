@@ -84,9 +84,9 @@ impl Outbox {
     pub(crate) const SPARE_BYTES: usize = 1 << 10;
     pub(crate) const SPARE: usize = 64;
     /// Buffers have room for a multiple of so many bytes, that the next message may fit too.
-    const ROUND: usize = 64;
-    /// The bytes that a message takes at the most beside its own.
-    pub(crate) const ROW: usize = size_of::<Message>() + Self::ROUND;
+    pub(crate) const ROUND: usize = 64;
+    /// The bytes of a message's row.
+    pub(crate) const ROW: usize = size_of::<Message>();
     /// So much room for messages is kept when there are none.
     const KEPT: usize = 64;
 
@@ -156,9 +156,7 @@ impl Outbox {
         match self.spare.pop() {
             Some(buffer) if buffer.capacity() >= len => buffer,
             // One that is too short makes place for one that is not.
-            _ if len <= Self::SPARE_BYTES => {
-                Vec::with_capacity(len.next_multiple_of(Self::ROUND))
-            }
+            _ if len <= Self::SPARE_BYTES => Vec::with_capacity(len.next_multiple_of(Self::ROUND)),
             _ => Vec::with_capacity(len),
         }
     }
@@ -251,7 +249,8 @@ impl Queue {
     }
 
     fn forget_withdrawn(&mut self) {
-        let is_withdrawn = |message: Option<&Message>| message.is_some_and(|it| it.bytes.is_empty());
+        let is_withdrawn =
+            |message: Option<&Message>| message.is_some_and(|it| it.bytes.is_empty());
         while is_withdrawn(self.messages.front()) {
             self.messages.pop_front();
             self.withdrawn -= 1;

@@ -27,9 +27,8 @@ impl OperationToken {
 
     /// The id that a machine knows its operation by.
     pub(crate) fn wire_id(self) -> WireId {
-        WireId::from_token(&alloc::format!("\"{self}\"")).expect("a string is an id")
+        WireId::scanned(&alloc::format!("\"{self}\"")).expect("a string is an id")
     }
-
 }
 
 impl Key for OperationToken {

@@ -241,16 +241,45 @@ fn g08_answers_leave_early_only_over_half_of_the_outbox() {
 }
 
 #[test]
-fn g08_an_answer_that_only_its_own_batch_could_make_room_for_is_too_large() {
+fn f04_an_answer_is_too_large_only_if_it_can_never_fit() {
+    let large = |len: usize| format!("\"{}\"", "x".repeat(len));
     let mut host = limited(|config| config.limits.unsent_bytes = 1_000);
     host.receive(&batch(&[request("1", "a"), request("2", "b")]));
-    host.respond(host.request(1), Reply::Result(raw(&format!("\"{}\"", "x".repeat(400))))).unwrap();
-    let before = host.state();
-    let large = format!("\"{}\"", "x".repeat(600));
-    assert_eq!(host.respond(host.request(2), Reply::Result(raw(&large))), Err(Refusal::TooLarge));
-    assert_eq!(host.state(), before);
+    host.receive(&batch(&[request("3", "c"), request("4", "d")]));
+    for member in [1, 3] {
+        host.respond(host.request(member), Reply::Result(raw(&large(150)))).unwrap();
+    }
+    // What two batches keep back leaves no room, and nothing of it would leave by itself.
+    let too_large = large(1_000);
+    let reply = Reply::Result(raw(&too_large));
+    assert_eq!(host.respond(host.request(2), reply), Err(Refusal::TooLarge));
+    assert_eq!(host.conn.next_transmit_len(), None, "nothing was promised");
+    let fits = large(900);
+    let reply = Reply::Result(raw(&fits));
+    assert_eq!(host.respond(host.request(2), reply), Err(Refusal::OutboxFull));
+    assert_eq!(host.sent().len(), 2, "the answers kept back leave early");
+    assert_eq!(host.events(), ["ready"]);
+    host.respond(host.request(2), reply).unwrap();
+    host.respond_ok(host.request(4));
+    assert_eq!(host.sent(), [batch(&[result("2", &fits)]), batch(&[result("4", "null")])]);
+}
+
+#[test]
+fn f19_a_cancelled_member_that_stays_silent_holds_nothing_back() {
+    let mut host = Host::new(Config::server(Dialect::MCP_2025_03_26));
+    host.receive(&batch(&[request("1", "a"), request("2", "b")]));
+    host.respond_ok(host.request(1));
+    assert_eq!(host.sent(), [""; 0], "the other member is at work");
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
+    assert_eq!(host.receive(cancel), ["cancelled r2 peer"]);
+    assert_eq!(host.sent(), [batch(&[result("1", "null")])], "it will never be answered");
     host.respond_ok(host.request(2));
-    assert_eq!(host.sent().len(), 1);
+    assert_eq!((host.sent().len(), host.in_flight()), (0, (0, 0)));
+    // A batch of nothing but silence is answered with nothing.
+    host.receive(&batch(&[request("1", "a")]));
+    host.receive(&cancel.replace(":2}", ":1}"));
+    host.respond_ok(host.request(3));
+    assert_eq!((host.sent().len(), host.conn.unsent_bytes()), (0, 0));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use protocol_core::{
     CallOptions, Cause, Config, Connection, Dialect, OperationToken, Params, Refusal, Reply,
-    RequestHandle, WireId,
+    RequestHandle, UnknownOperations, WireId,
 };
 use support::{Host, millis, raw, request, result};
 
@@ -224,9 +224,9 @@ fn g08_cancels_without_a_token_are_forgotten_oldest_first_but_never_while_their_
         client.receive(&answer(number, TOKEN));
         client.sent().len()
     };
-    // Call 1 waits; of 2 to 5 the last two are remembered.
-    assert_eq!(["2", "3", "4", "5", "1"].map(&mut follows), [0, 0, 1, 1, 1]);
-    assert_eq!(client.receive(&result("8", "{}")), ["settled tool/call cancelled caller"]);
+    // Call 1 waits; of 2 to 5 the last one is remembered.
+    assert_eq!(["2", "3", "4", "5", "1"].map(&mut follows), [0, 0, 0, 1, 1]);
+    assert_eq!(client.receive(&result("7", "{}")), ["settled tool/call cancelled caller"]);
 }
 
 #[test]

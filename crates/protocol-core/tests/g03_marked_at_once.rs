@@ -13,11 +13,10 @@ fn b09_a_cancel_in_the_same_read_as_its_request_is_marked_before_the_host_sees_e
     input.extend_from_slice(format!("{}\n{}\n", request("7", "slow"), cancel("7")).as_bytes());
     let mut request = None;
     loop {
-        let (used, events) = server.receive(input.unread(), Timestamp::ZERO);
-        for event in events {
-            if let Event::Request { request: new, .. } = event {
-                request = Some(new);
-            }
+        let taken = server.receive(input.unread(), Timestamp::ZERO);
+        let used = taken.used;
+        if let Some(Event::Request { request: new, .. }) = taken.event {
+            request = Some(new);
         }
         if used == 0 {
             break;

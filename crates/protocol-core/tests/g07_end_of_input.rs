@@ -3,7 +3,7 @@
 mod support;
 
 use protocol_core::{CallOptions, Event, Params, Refusal, Shutdown, StreamConnection};
-use protocol_core::{Config, Dialect, Timestamp};
+use protocol_core::{Config, Dialect, Framing, Timestamp};
 use support::{acp, cancel, error, jsonrpc, line, lsp, request, result};
 
 #[test]
@@ -121,10 +121,8 @@ fn lines(events: impl IntoIterator<Item = Event<'static, String>>) -> Vec<String
 }
 
 fn finish(stream: &mut StreamConnection<String>, unread: &[u8]) -> Vec<String> {
-    let mut found: Vec<_> =
-        stream.finish(unread, Timestamp::ZERO).map(|event| line(&event)).collect();
-    found.extend(lines(std::iter::from_fn(|| stream.connection_mut().poll_event())));
-    found
+    stream.finish(unread, Timestamp::ZERO);
+    lines(std::iter::from_fn(|| stream.connection_mut().poll_event()))
 }
 
 #[test]
@@ -138,9 +136,38 @@ fn g07_a_last_line_without_its_end_is_taken_before_the_end() {
 #[test]
 fn g07_input_that_ends_inside_a_message_is_reported() {
     let mut stream = StreamConnection::new(Config::client(Dialect::LSP_3_17));
-    let (used, _) = stream.receive(b"Content-Length: 9\r\n\r\n{}", Timestamp::ZERO);
-    assert_eq!(used, 21);
+    let taken = stream.receive(b"Content-Length: 9\r\n\r\n{}", Timestamp::ZERO);
+    assert_eq!(taken.used, 21);
     assert_eq!(finish(&mut stream, b"{}"), ["violation truncated", "closed peer_gone"]);
+}
+
+#[test]
+fn f16_what_is_whole_is_taken_before_the_end() {
+    let requests = [request("1", "a"), request("2", "b")];
+    let blocks = requests.each_ref().map(|it| format!("Content-Length: {}\r\n\r\n{it}", it.len()));
+    let both = ["request r1 1 a", "request r2 2 b"];
+    let ended = ["cancelled r1 peer_gone", "cancelled r2 peer_gone", "closed peer_gone"];
+    let truncated = ["violation truncated"];
+    for (dialect, input, expected) in [
+        (Dialect::ACP_V1, requests.join("\n"), [&both[..], &ended].concat()),
+        (Dialect::ACP_V1, format!("\n{}\r\n\n", requests.join("\n")), [&both[..], &ended].concat()),
+        (Dialect::LSP_3_17, blocks.concat(), [&both[..], &ended].concat()),
+        (Dialect::LSP_3_17, format!("{}\r\n", blocks.concat()), [&both[..], &ended].concat()),
+        (Dialect::LSP_3_17, blocks.concat() + "Content-", [&both[..], &truncated, &ended].concat()),
+        (
+            Dialect::LSP_3_17,
+            blocks.concat() + &blocks[0][..30],
+            [&both[..], &truncated, &ended].concat(),
+        ),
+    ] {
+        let mut stream = StreamConnection::new(Config::server(dialect));
+        assert_eq!(finish(&mut stream, input.as_bytes()), expected, "{input:?}");
+    }
+    let mut dialect = Dialect::JSON_RPC;
+    dialect.framing = Framing::Whole;
+    let mut stream = StreamConnection::new(Config::server(dialect));
+    let expected = ["request r1 1 a", "cancelled r1 peer_gone", "closed peer_gone"];
+    assert_eq!(finish(&mut stream, requests[0].as_bytes()), expected);
 }
 
 #[test]
@@ -151,14 +178,13 @@ fn g07_broken_framing_ends_the_connection() {
     conn.call("slow", Params::Absent, "slow".into(), CallOptions::default(), Timestamp::ZERO)
         .unwrap();
     let input = b"Content-Length: x\r\n\r\n{}";
-    let (used, events) = stream.receive(input, Timestamp::ZERO);
-    let events: Vec<_> = events.map(|event| line(&event)).collect();
+    let (used, events) = support::take(&mut stream, input, Timestamp::ZERO);
     let expected = [
         "violation invalid_header",
         "settled slow connection_lost peer_gone",
         "closed broken_framing",
     ];
     assert_eq!((used, events), (input.len(), expected.map(String::from).to_vec()));
-    assert_eq!(stream.receive(b"anything", Timestamp::ZERO).0, 8, "it is used up unread");
+    assert_eq!(stream.receive(b"anything", Timestamp::ZERO).used, 8, "it is used up unread");
     assert_eq!(finish(&mut stream, b"more"), [""; 0]);
 }

@@ -12,7 +12,7 @@ fn every_limit_is_finite_by_default() {
     let limits = Limits::default();
     let expected = "Limits { message_bytes: 16777216, header_bytes: 8192, depth: 128, \
         id_bytes: 1024, batch_members: 1000, calls: 65536, requests: 65536, \
-        unsent_bytes: 67108864, abandoned_ids: 4096, early_cancels: 1024 }";
+        unsent_bytes: 67108864, unsent_messages: 262144, abandoned_ids: 4096, early_cancels: 1024 }";
     assert_eq!(format!("{limits:?}"), expected);
 }
 
@@ -37,8 +37,8 @@ fn feed(config: Config, pieces: impl IntoIterator<Item = Vec<u8>>, bound: usize)
     for piece in pieces {
         input.extend_from_slice(&piece);
         loop {
-            let (used, events) = stream.receive(input.unread(), Timestamp::ZERO);
-            lines.extend(events.map(|event| line(&event)));
+            let (used, events) = support::take(&mut stream, input.unread(), Timestamp::ZERO);
+            lines.extend(events);
             if used == 0 {
                 break;
             }
@@ -319,20 +319,20 @@ fn g08_sixty_thousand_in_flight_both_ways_are_no_slower_than_a_few() {
     for number in 0..60_000 {
         let params = format!(r#"{{"workDoneToken":{number}}}"#);
         host.try_call_with("m", Params::Raw(raw(&params)), options).unwrap();
-        host.conn.receive(request(&number.to_string(), "m").as_bytes(), host.now).for_each(drop);
+        support::all(&mut host.conn, request(&number.to_string(), "m").as_bytes(), host.now);
     }
     host.sent();
     for number in 0..60_000 {
         let params = format!(r#"{{"token":{number}}}"#);
         let progress = format!(r#"{{"jsonrpc":"2.0","method":"$/progress","params":{params}}}"#);
-        host.conn.receive(progress.as_bytes(), host.now).for_each(drop);
+        support::all(&mut host.conn, progress.as_bytes(), host.now);
         let cancel =
             format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{number}}}}}"#);
-        let cancelled = host.conn.receive(cancel.as_bytes(), host.now);
-        assert_eq!(cancelled.filter(|event| matches!(event, Event::Cancelled { .. })).count(), 1);
+        let events = support::all(&mut host.conn, cancel.as_bytes(), host.now);
+        assert!(matches!(events[..], [Event::Cancelled { .. }]), "{events:?}");
     }
     for number in 1..=60_000 {
-        host.conn.receive(result(&number.to_string(), "1").as_bytes(), host.now).for_each(drop);
+        support::all(&mut host.conn, result(&number.to_string(), "1").as_bytes(), host.now);
     }
     assert_eq!(host.in_flight(), (0, 60_000));
 }

@@ -74,11 +74,9 @@ fn b04_what_is_not_utf8_is_answered_with_a_parse_error() {
 fn g09_the_offset_of_a_bad_byte_is_told() {
     let violation = |message: &[u8]| {
         let mut host = acp();
-        let found = host.conn.receive(message, host.now).find_map(|event| match event {
-            Event::Violation { violation, .. } => Some(violation),
-            _ => None,
-        });
-        found.unwrap()
+        let event = host.conn.receive(message, host.now);
+        let Some(Event::Violation { violation, .. }) = event else { panic!("{event:?}") };
+        violation
     };
     assert_eq!(violation(b"{\"a\": x}"), Violation::Parse { offset: 6 });
     assert_eq!(violation(b"{\n\"a\":\n x}"), Violation::Parse { offset: 8 });
@@ -114,6 +112,18 @@ fn b02_a_bad_envelope_is_answered_with_its_id() {
         r#"{"id":5}"#,
     ] {
         let expected = answered("violation invalid_request 5", -32600, "5");
+        assert_eq!(refused(message.as_bytes()), expected, "{message}");
+    }
+}
+
+#[test]
+fn f05_what_has_params_is_a_broken_request_though_a_call_of_ours_has_its_id() {
+    for message in [
+        r#"{"jsonrpc":"2.0","id":1,"params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"params":null}"#,
+        r#"{"params":[],"id":1}"#,
+    ] {
+        let expected = answered("violation invalid_request 1", -32600, "1");
         assert_eq!(refused(message.as_bytes()), expected, "{message}");
     }
 }

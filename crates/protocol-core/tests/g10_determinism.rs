@@ -10,7 +10,7 @@ use support::world::{self, Random, limited};
 fn presets(random: &mut Random) -> [Config; 2] {
     // Bytes can be split anywhere only where the dialect frames them.
     let framed: Vec<_> =
-        Dialect::PRESETS.into_iter().filter(|dialect| dialect.framing != Framing::Whole).collect();
+        Dialect::PRESETS.iter().filter(|dialect| dialect.framing != Framing::Whole).collect();
     let mut config = Config::client(random.pick(&framed).expect("there are some").clone());
     config.dialect.answer = random.pick(&[AnswerRule::Answered, AnswerRule::Silent]).expect("two");
     config.over_limit = match random.below(4) {

@@ -20,15 +20,15 @@ fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
     for piece in pieces {
         input.extend_from_slice(piece);
         loop {
-            let (used, events) = stream.receive(input.unread(), now);
-            lines.extend(events.map(|event| line(&event)));
+            let (used, events) = support::take(&mut stream, input.unread(), now);
+            lines.extend(events);
             if used == 0 {
                 break;
             }
             input.consume(used);
         }
     }
-    lines.extend(stream.finish(input.unread(), now).map(|event| line(&event)));
+    stream.finish(input.unread(), now);
     lines.extend(std::iter::from_fn(|| stream.connection_mut().poll_event()).map(|e| line(&e)));
     while stream.poll_transmit(&mut out).is_some() {}
     (lines, out)
@@ -159,9 +159,9 @@ fn g11_whole_messages_need_no_framing() {
     config.limits.message_bytes = 50;
     let mut stream: StreamConnection<String> = StreamConnection::new(config);
     let mut receive = |message: &str| {
-        let (used, events) = stream.receive(message.as_bytes(), Timestamp::ZERO);
+        let (used, events) = support::take(&mut stream, message.as_bytes(), Timestamp::ZERO);
         assert_eq!(used, message.len());
-        events.map(|event| line(&event)).collect::<Vec<_>>()
+        events
     };
     assert_eq!(receive(&request("7", "m")), ["request r1 7 m"]);
     assert_eq!(receive(""), [""; 0]);

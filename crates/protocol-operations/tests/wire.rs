@@ -22,14 +22,8 @@ fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
     let mut conn: Connection<(), ()> = Connection::new(Config::server(Dialect::ERLMCP));
     for (number, cause) in Cause::ALL.into_iter().enumerate() {
         let message = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"tool/call"}}"#);
-        // The one before was told of as cancelled first.
-        let first = conn.receive(message.as_bytes(), NOW);
-        let rest = std::iter::from_fn(|| conn.poll_event());
-        let arrived = first.into_iter().chain(rest).find_map(|event| match event {
-            Event::Request { request, method, .. } => Some((request, method)),
-            _ => None,
-        });
-        let (request, method) = arrived.unwrap();
+        let event = conn.receive(message.as_bytes(), NOW);
+        let Some(Event::Request { request, method, .. }) = event else { panic!("{event:?}") };
         let entropy = [number as u8; 16];
         let operation = operations.register(&method, entropy, (), NOW).unwrap();
         let token = conn.begin_operation(request, entropy).unwrap();
@@ -37,6 +31,7 @@ fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
         assert!(sent(&mut conn)[0].contains(&format!("\"{token}\"")));
 
         conn.cancel_request(request, cause, NOW);
+        assert!(matches!(conn.poll_event(), Some(Event::Cancelled { .. })));
         let step = operations.cancel(operation, cause.into(), Urgency::Forced, NOW);
         assert_eq!(step, Ok(Step::TellAndStop));
         let reason = CancelReason::from(cause);

@@ -159,7 +159,7 @@ impl World {
             Operation::Arrive { at, place, piece } => self.arrive(at, place, piece),
             Operation::Hostile { to, message, id } => {
                 let dialect = &self.host(to).stream().connection().config().dialect;
-                let message = message.message(crate::Hostile::id(id), &dialect);
+                let message = message.message(crate::Hostile::id(id), dialect);
                 self.links[to as usize].send(framed(&message, dialect.framing), now);
                 Ok(())
             }

@@ -32,7 +32,7 @@ struct Server {
 
 impl Server {
     fn new(dialect: Dialect, bug: Bug) -> Self {
-        let mut config = Config::server(dialect);
+        let config = Config::server(dialect);
         Self { connection: Connection::new(config), running: Vec::new(), bug }
     }
 

@@ -30,7 +30,7 @@
 //!     stream.set_nodelay(true)?;
 //!     let origins = Origins::local();
 //!     let socket = accept_hdr_async_with_config(stream, &origins, settings).await?;
-//!     let (_peer, incoming, driver) = connect(socket, TokioTimer::start(), config);
+//!     let (_peer, incoming, driver) = connect(socket, TokioTimer::start(), Config::server(Dialect::ACP_V1));
 //!     tokio::spawn(driver);
 //!     let router = Router::new().request("slow", async |(): (), cx| {
 //!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;

@@ -59,17 +59,19 @@ impl Caller {
     /// Reads, and hands every outcome to `settled`.
     pub fn read(&mut self, mut input: &[u8], mut settled: impl FnMut(Outcome<'_>)) {
         loop {
-            let (used, events) = self.stream.receive(input, self.now);
-            for event in events {
+            let taken = self.stream.receive(input, self.now);
+            let mut next = taken.event;
+            while let Some(event) = next {
                 match event {
                     Event::Settled { outcome, .. } => settled(outcome),
                     other => panic!("nothing else is sent: {other:?}"),
                 }
+                next = self.stream.connection_mut().poll_event();
             }
-            if used == 0 {
+            if taken.used == 0 {
                 break;
             }
-            input = &input[used..];
+            input = &input[taken.used..];
         }
     }
 }
@@ -94,9 +96,10 @@ impl Callee {
     /// Reads, echoes, confirms cancels, and hands every request that hangs to `hangs`.
     pub fn serve(&mut self, mut input: &[u8], mut hangs: impl FnMut(RequestHandle)) {
         loop {
-            let (used, events) = self.stream.receive(input, Timestamp::ZERO);
+            let taken = self.stream.receive(input, Timestamp::ZERO);
             let core = self.stream.connection_mut();
-            for event in events {
+            let mut next = taken.event;
+            while let Some(event) = next {
                 match event {
                     Event::Request { request, method, params: Some(params), .. }
                         if method == "bench/echo" =>
@@ -115,11 +118,12 @@ impl Callee {
                     }
                     other => panic!("nothing else is sent: {other:?}"),
                 }
+                next = core.poll_event();
             }
-            if used == 0 {
+            if taken.used == 0 {
                 break;
             }
-            input = &input[used..];
+            input = &input[taken.used..];
         }
     }
 
@@ -133,10 +137,7 @@ impl Callee {
 
 /// A payload as JSON, in a buffer that is used again.
 fn written<'b>(payload: &Payload, buffer: &'b mut Vec<u8>) -> &'b RawValue {
-    buffer.clear();
-    serde_json::to_writer(&mut *buffer, payload).expect("a payload");
-    let text = std::str::from_utf8(buffer).expect("JSON is UTF-8");
-    protocol_core::trusted_raw_value(text)
+    protocol_core::write_value(payload, buffer).expect("a payload")
 }
 
 /// One relay between two ends.

@@ -22,7 +22,7 @@ pub(super) struct Batches {
 }
 
 #[derive(Clone, Debug)]
-struct Batch {
+pub(super) struct Batch {
     /// Members that are not settled, and one more while the batch is still being taken in.
     pending: usize,
     /// The answers so far, as the beginning of a JSON array; empty before the first.

@@ -195,7 +195,8 @@ impl<O, I: Default> Connection<O, I> {
         if origin.is_none() && self.machine.owes_answer(&id) {
             return self.refuse(Some(id), None, DUPLICATE_ID, Violation::DuplicateId, batch);
         }
-        let CancelRule::Request { target, reason: place, .. } = &self.config().dialect.cancel else {
+        let CancelRule::Request { target, reason: place, .. } = &self.config().dialect.cancel
+        else {
             return;
         };
         let named = decode::param(params, target.member());

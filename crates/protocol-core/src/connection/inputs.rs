@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::Connection;
 use super::batches::BatchKey;
 use super::requests::Delivery;
+use super::{Connection, End};
 use crate::cause::CloseReason;
 use crate::config::{Config, RawCancels};
 use crate::dialect::{BatchRule, CancelRule, Envelope, code};
@@ -121,8 +121,10 @@ impl<O, I: Default> Connection<O, I> {
             let batch = self.batches.open();
             self.machine.begin_batch();
             for member in members {
-                let waiting = self.events.len();
-                if let Some(event) = self.take_message(decode::member(member, depth), Some(batch), now) {
+                let (waiting, end) = (self.events.len(), self.end);
+                let event = self.take_message(decode::member(member, depth), Some(batch), now);
+                // What follows behind a member that closed the connection is answered, but not told.
+                if let Some(event) = event.filter(|_| end == End::NotTold) {
                     self.events.insert(waiting, event.into_owned());
                 }
             }
@@ -214,7 +216,7 @@ impl<O, I: Default> Connection<O, I> {
         if token.len() > self.config().limits.id_bytes {
             return None;
         }
-        WireId::from_token(token)
+        WireId::scanned(token)
     }
 
     fn refuse_too_large(&mut self) {

@@ -4,6 +4,7 @@ mod batches;
 mod cancels;
 mod commands;
 mod inputs;
+mod memory;
 mod negotiation;
 mod operations;
 mod requests;
@@ -249,7 +250,12 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Tells the host that a request is cancelled, and the client if an operation goes on for it.
-    fn mark_cancelled(&mut self, request: RequestHandle, cause: Cause, reason: Option<Cow<'_, str>>) {
+    fn mark_cancelled(
+        &mut self,
+        request: RequestHandle,
+        cause: Cause,
+        reason: Option<Cow<'_, str>>,
+    ) {
         let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
         self.tell(Event::Cancelled { request, cause, reason });
         self.tell_of_cancel(request, cause);

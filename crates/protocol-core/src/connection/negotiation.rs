@@ -77,10 +77,10 @@ impl<O, I: Default> Connection<O, I> {
             self.machine.open_session();
         }
         let conclusion = self.conclusion(opening, asker, result);
-        if opening.revision() {
-            if let Some(dialect) = self.config().dialect.settled_by(result) {
-                self.machine.speak(dialect);
-            }
+        let dialect = &self.config().dialect;
+        let exchange = opening.exchange().and_then(|at| dialect.exchanges().get(at));
+        if let Some(dialect) = exchange.and_then(|it| dialect.settled_by(&it.method, result)) {
+            self.machine.speak(dialect);
         }
         conclusion
     }

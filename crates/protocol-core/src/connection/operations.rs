@@ -29,13 +29,13 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         entropy: [u8; 16],
     ) -> Result<OperationToken, Refusal> {
-        let (_, id, incoming) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        let (_, id, incoming) =
+            self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
         let rare = incoming.rare.as_ref().filter(|rare| rare.starts_operation);
         let rare = rare.ok_or(Refusal::NoOperation)?;
         let batch = rare.batch;
-        let CancelRule::Request {
-            target: CancelTarget::Operation { token: member, .. }, ..
-        } = &self.config().dialect.cancel
+        let CancelRule::Request { target: CancelTarget::Operation { token: member, .. }, .. } =
+            &self.config().dialect.cancel
         else {
             return Err(Refusal::NoOperation);
         };

@@ -100,10 +100,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// The usable token of an operation that an answer brings.
-    fn token_in<'m>(
-        &self,
-        answer: &Result<Response<'m>, EnvelopeProblem>,
-    ) -> Option<&'m RawValue> {
+    fn token_in<'m>(&self, answer: &Result<Response<'m>, EnvelopeProblem>) -> Option<&'m RawValue> {
         let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
             &self.config().dialect.cancel
         else {

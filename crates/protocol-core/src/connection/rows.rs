@@ -51,17 +51,16 @@ pub(super) struct Rare {
 pub(super) struct Opening {
     /// What the client declares with it, if it is the exchange of capabilities.
     pub(super) declares: Option<Declared>,
-    pub(super) opens: Opens,
+    opens: Opens,
 }
 
-/// Whether a request opens the session, settles the revision, or both.
+/// What else it opens, in the one byte that a row has left: the highest bit is there if it is the
+/// session, and the others count from 1 which exchange of the dialect's revision it is, if it is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Opens {
-    #[default]
-    Nothing,
-    Session,
-    Revision,
-    SessionAndRevision,
+struct Opens(u8);
+
+impl Opens {
+    const SESSION: u8 = 1 << 7;
 }
 
 /// Whether a client's request may be ended by the server.
@@ -103,21 +102,21 @@ impl Opening {
             _ => None,
         };
         let session = matches!(&dialect.session, SessionRule::Opened { by } if by == method);
-        let opens = match (session, dialect.settles_revision(method)) {
-            (false, false) => Opens::Nothing,
-            (true, false) => Opens::Session,
-            (false, true) => Opens::Revision,
-            (true, true) => Opens::SessionAndRevision,
-        };
-        Self { declares, opens }
+        let session = if session { Opens::SESSION } else { 0 };
+        // No dialect has so many that they would not fit.
+        let exchange = dialect.exchanges().iter().take(100).position(|it| it.method == method);
+        let exchange = exchange.map_or(0, |at| at as u8 + 1);
+        Self { declares, opens: Opens(session | exchange) }
     }
 
+    /// Whether it opens the session.
     pub(super) const fn session(self) -> bool {
-        matches!(self.opens, Opens::Session | Opens::SessionAndRevision)
+        self.opens.0 & Opens::SESSION != 0
     }
 
-    pub(super) const fn revision(self) -> bool {
-        matches!(self.opens, Opens::Revision | Opens::SessionAndRevision)
+    /// Which of the dialect's exchanges it is.
+    pub(super) fn exchange(self) -> Option<usize> {
+        usize::from(self.opens.0 & !Opens::SESSION).checked_sub(1)
     }
 }
 

@@ -9,8 +9,8 @@ use super::steps::Ended;
 use super::timers::Idle;
 use super::{
     CANCEL_INPUTS, CallId, CallInput, CallPhase, CallStep, CancelOutcome, CancelRefusal, Cancelled,
-    Consent, Fate, LifeInput, LifeStep, Machine, Patience, RequestHandle, RequestInput, RequestPhase,
-    RequestStep, Session, Settlement,
+    Consent, Fate, LifeInput, LifeStep, Machine, Patience, RequestHandle, RequestInput,
+    RequestPhase, RequestStep, Session, Settlement,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
@@ -164,7 +164,10 @@ impl<C, R: Default> Machine<C, R> {
     /// operation has no id any more.
     #[inline]
     #[must_use]
-    pub fn answer_step(&self, request: RequestHandle) -> Option<(RequestStep, Option<&WireId>, &R)> {
+    pub fn answer_step(
+        &self,
+        request: RequestHandle,
+    ) -> Option<(RequestStep, Option<&WireId>, &R)> {
         let row = self.requests.get(request).filter(|row| row.phase.is_unanswered())?;
         let step = row.phase.on(self.respond_input(row.cause)).step;
         Some((step, row.id.as_ref(), &row.data))
@@ -197,7 +200,11 @@ impl<C, R: Default> Machine<C, R> {
         self.end(request, RequestInput::End).map(|(_, data)| data)
     }
 
-    fn end(&mut self, request: RequestHandle, input: RequestInput) -> Result<(RequestStep, R), Refusal> {
+    fn end(
+        &mut self,
+        request: RequestHandle,
+        input: RequestInput,
+    ) -> Result<(RequestStep, R), Refusal> {
         let row = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
         let step = row.phase.on(input).step;
         let ended = match step {
@@ -216,7 +223,11 @@ impl<C, R: Default> Machine<C, R> {
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`], also if it is an operation already; [`Refusal::TokenInUse`].
-    pub fn begin_operation(&mut self, request: RequestHandle, token: WireId) -> Result<(), Refusal> {
+    pub fn begin_operation(
+        &mut self,
+        request: RequestHandle,
+        token: WireId,
+    ) -> Result<(), Refusal> {
         self.admit_operation(request, &token)?;
         if let Some(row) = self.requests.get_mut(request) {
             row.phase = row.phase.on(RequestInput::BeginOperation).next.unwrap_or(row.phase);
@@ -242,7 +253,8 @@ impl<C, R: Default> Machine<C, R> {
     /// Marks a request cancelled and cancels the calls made on its behalf (G6). Says whether it is
     /// marked now: it is not if it was, or if it is answered.
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) -> bool {
-        let is_marked = self.mark(request, RequestInput::Cancel, cause) == RequestStep::MarkCancelled;
+        let is_marked =
+            self.mark(request, RequestInput::Cancel, cause) == RequestStep::MarkCancelled;
         if is_marked {
             self.cancel_children(request, now);
         }

@@ -115,6 +115,13 @@ enum Fate {
 }
 
 impl<C, R: Default> Machine<C, R> {
+    /// The bytes of a call's row.
+    pub(crate) const CALL_ROW: usize = size_of::<calls::Call<C>>();
+    /// The bytes of what few calls have.
+    pub(crate) const CALL_RARE: usize = size_of::<calls::Rare>();
+    /// The bytes of a request's row.
+    pub(crate) const REQUEST_ROW: usize = size_of::<requests::Request<R>>();
+
     /// A machine with nothing in flight.
     #[must_use]
     pub fn new(config: Config) -> Self {

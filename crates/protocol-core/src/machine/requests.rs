@@ -150,7 +150,8 @@ impl<R> Requests<R> {
 
     /// The request is answered: its id is free again, and given back.
     pub(super) fn release_id(&mut self, request: RequestHandle) -> Option<WireId> {
-        let row = self.rows.get(request.slot as usize).filter(|row| row.serial == request.serial)?;
+        let row =
+            self.rows.get(request.slot as usize).filter(|row| row.serial == request.serial)?;
         self.by_id.remove(row.id.as_ref()?, request.slot, ids(&self.rows));
         self.get_mut(request)?.id.take()
     }

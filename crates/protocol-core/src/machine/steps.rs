@@ -60,9 +60,7 @@ impl<C, R: Default> Machine<C, R> {
                 let fate = if awaits { Fate::TokenAwaited } else { Fate::Left };
                 Some(Action::Complete(self.settle_here(call, before, fate)))
             }
-            CallStep::Complete => {
-                Some(Action::Complete(self.settle_answered(call, before, input)))
-            }
+            CallStep::Complete => Some(Action::Complete(self.settle_answered(call, before, input))),
             CallStep::WithdrawAndComplete => {
                 Some(Action::Withdraw(self.settle_answered(call, before, input)))
             }
@@ -233,10 +231,8 @@ impl<C, R: Default> Machine<C, R> {
     /// Which input the host's answer to this request is.
     pub(super) fn respond_input(&self, cause: Option<Cause>) -> RequestInput {
         let dialect = &self.config.dialect;
-        let is_acknowledged = matches!(
-            dialect.cancel,
-            CancelRule::Request { target: CancelTarget::Id { .. }, .. }
-        );
+        let is_acknowledged =
+            matches!(dialect.cancel, CancelRule::Request { target: CancelTarget::Id { .. }, .. });
         match dialect.answer {
             _ if self.life == super::Life::Abandoned => RequestInput::RespondUnlessCancelled,
             // It asked for no silence, and may still be reading.

@@ -63,7 +63,7 @@ pub type RelayConnection = Connection<RequestHandle, Option<CallId>>;
 /// use protocol_core::{Config, Dialect, Relay, Side, Timestamp};
 ///
 /// let now = Timestamp::ZERO;
-/// let mut relay = Relay::new(Config::new(Dialect::ACP_V1), Config::new(Dialect::LSP_3_17));
+/// let mut relay = Relay::new(Config::server(Dialect::ACP_V1), Config::client(Dialect::LSP_3_17));
 /// let request = b"{\"jsonrpc\":\"2.0\",\"id\":\"abc\",\"method\":\"hover\"}\n";
 /// let cancel = b"{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel_request\",\"params\":{\"requestId\":\"abc\"}}\n";
 ///

@@ -157,7 +157,11 @@ impl Relay {
             (Envelope::Abp, Envelope::Abp) if error.code != code::REQUEST_CANCELLED => {
                 Reply::ErrorRaw(&error.raw)
             }
-            _ => Reply::Error { code: error.code, message: &error.message, data: error.data.as_deref() },
+            _ => Reply::Error {
+                code: error.code,
+                message: &error.message,
+                data: error.data.as_deref(),
+            },
         }
     }
 

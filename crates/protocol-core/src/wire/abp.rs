@@ -10,7 +10,8 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::decode::{Message, Response, string, text};
-use super::{raw, scan};
+use super::raw;
+use super::scan::{self, Members};
 use crate::config::Limits;
 use crate::dialect::code;
 use crate::event::ErrorObject;
@@ -88,8 +89,9 @@ fn is_type(method: &str) -> bool {
 /// Reads an object of this envelope; `None` if the text is no object. What is longer than an id may be
 /// can't be echoed.
 pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>> {
-    let Found { members, repeated, depth } = members(text, ["type", "id", "payload"])?;
-    let too_deep = (depth > limits.depth).then_some(EnvelopeProblem::TooDeep);
+    let found = scan::members(text, ["type", "id", "payload"])?;
+    let too_deep = (found.depth > limits.depth).then_some(EnvelopeProblem::TooDeep);
+    let (members, repeated) = once(found);
     Some(read(members, repeated.or(too_deep), limits.id_bytes))
 }
 
@@ -113,7 +115,7 @@ fn read<'m>(
             None => Message::Notification { method: kind, params: payload },
         };
     };
-    let message = Some(id.get()).filter(|id| id.len() <= longest).and_then(WireId::from_token);
+    let message = Some(id.get()).filter(|id| id.len() <= longest).and_then(WireId::scanned);
     if kind != CALL {
         let origin = Box::new(Origin { kind: Kind::Other(kind.as_ref().into()), message });
         return match problem {
@@ -197,7 +199,8 @@ fn failure(raw: &RawValue) -> Option<ErrorObject<'_>> {
     let code = Origin::CODES.iter().find(|(_, known)| *known == name);
     let code = code.map_or(code::REQUEST_FAILED, |&(code, _)| code);
     let message = message.and_then(string).unwrap_or(name);
-    Some(ErrorObject { raw: Cow::Borrowed(raw), code, message, data: data.map(Cow::Borrowed) })
+    let (raw, data) = (Cow::Borrowed(raw), data.map(Cow::Borrowed));
+    Some(ErrorObject { raw, code, message, data })
 }
 
 /// The id that a notification has: only progress has one, as the protocol wants it, that of its token.
@@ -214,42 +217,24 @@ pub(super) fn error_name(code: i64) -> &'static str {
 
 /// The token under which a call of ours asks for progress: its id, a number written as a string.
 pub(crate) fn token(number: u32) -> WireId {
-    WireId::from_token(&alloc::format!("\"{number}\"")).expect("a string is an id")
+    WireId::scanned(&alloc::format!("\"{number}\"")).expect("a string is an id")
 }
 
-/// Members of an object.
-struct Found<'m, const N: usize> {
-    /// Those looked for. One that stands twice is not there.
-    members: [Option<&'m RawValue>; N],
-    /// Says so if one stands twice.
-    repeated: Option<EnvelopeProblem>,
-    /// The nesting of the object, itself counted.
-    depth: usize,
-}
-
-/// Finds members of a text in one pass; `None` if it is no object.
-fn members<'m, const N: usize>(text: &'m str, names: [&str; N]) -> Option<Found<'m, N>> {
-    let (mut members, mut times) = ([None; N], [0; N]);
-    let depth = scan::object(text, |name, value| {
-        if let Some(at) = names.iter().position(|wanted| name.is(wanted)) {
-            members[at] = Some(value);
-            times[at] += 1;
-        }
-    })?;
-    let is_repeated = times.iter().any(|&times| times > 1);
-    let once = |at: usize| members[at].filter(|_| times[at] == 1).map(raw::of);
-    Some(Found {
-        members: core::array::from_fn(once),
-        repeated: is_repeated.then_some(EnvelopeProblem::DuplicateMember),
-        depth,
-    })
-}
-
-/// As [`members`], of a value that may be missing or no object.
+/// Members of a value that may be missing or no object, and whether one stands twice. One that does is
+/// not there.
 fn optional<'m, const N: usize>(
     value: Option<&'m RawValue>,
     names: [&str; N],
 ) -> ([Option<&'m RawValue>; N], Option<EnvelopeProblem>) {
-    let found = value.and_then(|value| members(value.get(), names));
-    found.map_or(([None; N], None), |found| (found.members, found.repeated))
+    let found = value.and_then(|value| scan::members(value.get(), names));
+    found.map_or(([None; N], None), once)
+}
+
+/// The members that stand once, and whether others stand twice.
+fn once<const N: usize>(
+    members: Members<'_, N>,
+) -> ([Option<&RawValue>; N], Option<EnvelopeProblem>) {
+    let value = |at: usize| members.get(at).filter(|_| !members.is_repeated(at)).map(raw::of);
+    let problem = members.has_repeated().then_some(EnvelopeProblem::DuplicateMember);
+    (core::array::from_fn(value), problem)
 }

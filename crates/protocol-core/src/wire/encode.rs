@@ -17,8 +17,8 @@ use crate::config::Config;
 use crate::dialect::{Envelope, code};
 use crate::event::{Params, Reply};
 use crate::machine::CancelReceipt;
-use crate::token::OperationToken;
 use crate::time::Timestamp;
+use crate::token::OperationToken;
 
 /// One message to be sent.
 #[derive(Clone, Copy, Debug)]

@@ -20,16 +20,33 @@ use super::scan;
 /// ```
 #[must_use]
 pub fn raw_value(text: &str) -> Option<&RawValue> {
-    let space = |c| matches!(c, ' ' | '\n' | '\t' | '\r');
-    scan::is_value(text).then(|| of(text.trim_matches(space)))
+    scan::value(text).map(of)
 }
 
-/// As [`raw_value`], for text that is known to be one JSON value with no space around it, since
-/// `serde_json` wrote it: checked in debug builds only.
-#[must_use]
-pub fn trusted_raw_value(text: &str) -> &RawValue {
-    debug_assert!(raw_value(text).is_some_and(|value| value.get() == text), "no JSON: {text}");
-    of(text)
+/// Writes a value as JSON into a buffer, which it clears first, and borrows it from there: what
+/// `serde_json::value::to_raw_value` does, without an allocation for each value. Needs the feature
+/// `std`, for that is what `serde_json` writes into a buffer with.
+///
+/// ```
+/// let mut buffer = Vec::new();
+/// let value = protocol_core::write_value(&[1, 2], &mut buffer)?;
+/// assert_eq!(value.get(), "[1,2]");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// What serde says about the value.
+#[cfg(feature = "std")]
+pub fn write_value<'b>(
+    value: &(impl serde::Serialize + ?Sized),
+    buffer: &'b mut alloc::vec::Vec<u8>,
+) -> serde_json::Result<&'b RawValue> {
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, value)?;
+    let text = core::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
+    debug_assert_eq!(scan::value(text), Some(text), "serde_json writes JSON");
+    Ok(of(text))
 }
 
 /// A token of a scanned text as a `RawValue`, which is only checked text, without a second check.

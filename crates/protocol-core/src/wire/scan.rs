@@ -9,50 +9,117 @@ use alloc::vec::Vec;
 
 use memchr::memchr2;
 
-/// The name of a member, as the peer wrote it.
-#[derive(Clone, Copy)]
-pub(super) struct Name<'m> {
-    /// The string token, quotes and all.
-    token: &'m str,
+/// Members of an object that are looked for, each by the place of its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Members<'m, const N: usize> {
+    text: &'m str,
+    /// Of a member that stands twice, the last.
+    values: [Value; N],
+    /// A bit for each member that stands twice, the lowest for the first.
+    repeated: u8,
+    /// The nesting of the object, itself counted.
+    pub(super) depth: usize,
+}
+
+/// Where a value begins and ends. None begins where the object does: that is how one is missing.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    begin: usize,
+    end: usize,
+    /// Whether it is a string with escapes.
     is_escaped: bool,
 }
 
-impl<'m> Name<'m> {
-    /// What it says. A lone surrogate can't be decoded.
+/// Reads a text that is one object, and finds the members of these names. `None` if it is no object.
+#[inline]
+pub(super) fn members<'m, const N: usize>(
+    text: &'m str,
+    names: [&str; N],
+) -> Option<Members<'m, N>> {
+    let mut members = Members::of(text);
+    members.read(names)?;
+    Some(members)
+}
+
+impl<'m, const N: usize> Members<'m, N> {
     #[inline]
-    pub(super) fn decoded(self) -> Option<Cow<'m, str>> {
-        if self.is_escaped {
-            return serde_json::from_str::<String>(self.token).ok().map(Cow::Owned);
-        }
-        Some(Cow::Borrowed(&self.token[1..self.token.len() - 1]))
+    pub(super) const fn of(text: &'m str) -> Self {
+        let missing = Value { begin: 0, end: 0, is_escaped: false };
+        Self { text, values: [missing; N], repeated: 0, depth: 0 }
     }
 
-    pub(super) fn is(self, name: &str) -> bool {
-        self.decoded().as_deref() == Some(name)
+    /// Reads the whole object. `None` if it is none.
+    pub(super) fn read(&mut self, names: [&str; N]) -> Option<()> {
+        let json = Json::of(self.text);
+        let (byte, at) = json.token(json.is(b'{', json.space(0))?)?;
+        if byte != b'}' {
+            return self.read_from(at, names);
+        }
+        self.depth = 1;
+        json.end(at + 1)
+    }
+
+    /// Reads what is left of the object from the member on that begins at `at`.
+    #[inline(always)]
+    pub(super) fn read_from(&mut self, mut at: usize, names: [&str; N]) -> Option<()> {
+        let json = Json::of(self.text);
+        loop {
+            let (member, begin) = json.member(at, &names)?;
+            let (end, is_escaped) = json.value(begin, &mut self.depth)?;
+            if let Some(member) = member {
+                if self.values[member].begin != 0 {
+                    self.repeated |= 1 << member;
+                }
+                self.values[member] = Value { begin, end, is_escaped };
+            }
+            match json.token(end)? {
+                (b',', comma) => at = json.space(comma + 1),
+                (b'}', brace) => {
+                    self.depth += 1;
+                    return json.end(brace + 1);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// A value as the token that the peer wrote.
+    #[inline(always)]
+    pub(super) fn get(&self, member: usize) -> Option<&'m str> {
+        let Value { begin, end, .. } = self.values[member];
+        if begin == 0 { None } else { Some(&self.text[begin..end]) }
+    }
+
+    /// What a value says if it is a string, borrowed where it has no escapes. A lone surrogate can't
+    /// be decoded.
+    #[inline(always)]
+    pub(super) fn string(&self, member: usize) -> Option<Cow<'m, str>> {
+        let Value { begin, end, is_escaped } = self.values[member];
+        if begin == 0 || self.text.as_bytes()[begin] != b'"' {
+            return None;
+        }
+        if is_escaped {
+            return unescaped(&self.text[begin..end]);
+        }
+        Some(Cow::Borrowed(&self.text[begin + 1..end - 1]))
+    }
+
+    /// Whether any member stands twice.
+    #[inline]
+    pub(super) const fn has_repeated(&self) -> bool {
+        self.repeated != 0
+    }
+
+    /// Whether this member stands twice.
+    #[inline]
+    pub(super) const fn is_repeated(&self, member: usize) -> bool {
+        self.repeated & 1 << member != 0
     }
 }
 
-/// Hands every member of a text that is one object to `take`, its value as the token it is; gives
-/// the nesting of the text, itself counted. `None` if it is no object.
-pub(super) fn object<'m>(text: &'m str, mut take: impl FnMut(Name<'m>, &'m str)) -> Option<usize> {
-    let json = Json::of(text);
-    let mut deepest = 0;
-    let (byte, mut at) = json.token(json.is(b'{', json.space(0))?)?;
-    if byte == b'}' {
-        return json.end(at + 1).map(|()| 1);
-    }
-    loop {
-        let (end, is_escaped) = json.string(at)?;
-        let name = Name { token: &text[at..end], is_escaped };
-        let begin = json.colon(end)?;
-        let end = json.value(begin, &mut deepest)?;
-        take(name, &text[begin..end]);
-        match json.token(end)? {
-            (b',', comma) => at = json.space(comma + 1),
-            (b'}', brace) => return json.end(brace + 1).map(|()| deepest + 1),
-            _ => return None,
-        }
-    }
+#[cold]
+fn unescaped(token: &str) -> Option<Cow<'static, str>> {
+    serde_json::from_str(token).ok().map(Cow::Owned)
 }
 
 /// Hands every element of a text that is one array to `take`. `None` if it is no array.
@@ -65,7 +132,7 @@ pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<
     } else {
         loop {
             let begin = at;
-            at = json.value(at, &mut 0)?;
+            at = json.value(at, &mut 0)?.0;
             take(&text[begin..at]);
             at = json.space(at);
             match json.0.get(at)? {
@@ -78,10 +145,12 @@ pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<
     json.end(at)
 }
 
-/// Whether a text is one value.
-pub(super) fn is_value(text: &str) -> bool {
+/// The value that a text is, without the space around it. `None` if it is not exactly one.
+pub(crate) fn value(text: &str) -> Option<&str> {
     let json = Json::of(text);
-    json.value(json.space(0), &mut 0).and_then(|at| json.end(at)).is_some()
+    let begin = json.space(0);
+    let (end, _) = json.value(begin, &mut 0)?;
+    json.end(end).map(|()| &text[begin..end])
 }
 
 /// Whether a text can stand in a string as it is.
@@ -110,17 +179,17 @@ const fn is_special(byte: &u8) -> bool {
 /// The bytes of a text. Each method takes where what it is named for should begin, and gives where
 /// that ends.
 #[derive(Clone, Copy)]
-pub(super) struct Json<'m>(&'m [u8]);
+struct Json<'m>(&'m [u8]);
 
 impl<'m> Json<'m> {
     #[inline]
-    pub(super) const fn of(text: &'m str) -> Self {
+    const fn of(text: &'m str) -> Self {
         Self(text.as_bytes())
     }
 
     /// Exactly these bytes.
     #[inline]
-    pub(super) fn literal(self, bytes: &[u8], at: usize) -> Option<usize> {
+    fn literal(self, bytes: &[u8], at: usize) -> Option<usize> {
         self.0.get(at..)?.starts_with(bytes).then_some(at + bytes.len())
     }
 
@@ -160,23 +229,48 @@ impl<'m> Json<'m> {
         (self.space(at) == self.0.len()).then_some(())
     }
 
-    /// A colon and the space around it.
-    #[inline]
-    fn colon(self, at: usize) -> Option<usize> {
-        Some(self.space(self.is(b':', self.space(at))?))
+    /// The name of a member and its colon: which of these names it is, if it is one.
+    #[inline(always)]
+    fn member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
+        // Nearly every peer writes names without escapes, and no space behind them.
+        let name = self.0.get(at..)?.strip_prefix(b"\"")?;
+        let is_next = |wanted: &&str| {
+            name.starts_with(wanted.as_bytes()) && name[wanted.len()..].starts_with(b"\":")
+        };
+        match names.iter().position(is_next) {
+            Some(member) => Some((Some(member), self.space(at + names[member].len() + 3))),
+            None => self.other_member(at, names),
+        }
     }
 
-    /// A value, with no space before it; counts its nesting, if it is the deepest.
+    /// As [`member`](Self::member), of a name that is another or is written in another way.
+    #[inline(never)]
+    fn other_member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
+        let (end, is_escaped) = self.string(at)?;
+        let token = &self.0[at..end];
+        let member = if is_escaped {
+            // One that can't be decoded is only one more that nobody reads.
+            let name = serde_json::from_slice::<String>(token).ok();
+            names.iter().position(|wanted| name.as_deref() == Some(*wanted))
+        } else {
+            names.iter().position(|wanted| &token[1..token.len() - 1] == wanted.as_bytes())
+        };
+        Some((member, self.space(self.is(b':', self.space(end))?)))
+    }
+
+    /// A value, with no space before it, and whether it is a string with escapes; counts its nesting,
+    /// if it is the deepest.
     #[inline]
-    pub(super) fn value(self, at: usize, deepest: &mut usize) -> Option<usize> {
+    fn value(self, at: usize, deepest: &mut usize) -> Option<(usize, bool)> {
         match self.0.get(at)? {
-            b'{' | b'[' => self.nested(at, deepest),
-            _ => self.scalar(at),
+            b'"' => self.string(at),
+            b'{' | b'[' => self.nested(at, deepest).map(|end| (end, false)),
+            _ => self.scalar(at).map(|end| (end, false)),
         }
     }
 
     #[inline]
-    pub(super) fn scalar(self, at: usize) -> Option<usize> {
+    fn scalar(self, at: usize) -> Option<usize> {
         match self.0.get(at)? {
             b'"' => self.string(at).map(|(at, _)| at),
             b'-' => self.number(at + 1),
@@ -189,19 +283,27 @@ impl<'m> Json<'m> {
     }
 
     /// An array or an object, without recursion: its nesting is the peer's choice.
-    pub(super) fn nested(self, at: usize, deepest: &mut usize) -> Option<usize> {
-        let mut open = Open::default();
-        let (mut byte, mut at) = (*self.0.get(at)?, at);
+    fn nested(self, at: usize, deepest: &mut usize) -> Option<usize> {
+        let mut around = Open::default();
+        let mut bracket = *self.0.get(at)?;
+        let (mut byte, mut at) = self.token(at + 1)?;
+        *deepest = (*deepest).max(1);
+        if byte == closing(bracket) {
+            return Some(at + 1);
+        }
         loop {
             // A value begins here, or its name.
-            if open.last() == Some(b'{') {
+            if bracket == b'{' {
                 (byte, at) = self.name(at)?;
             }
-            if let bracket @ (b'{' | b'[') = byte {
+            if byte == b'"' {
+                at = self.string(at)?.0;
+            } else if let inner @ (b'{' | b'[') = byte {
                 (byte, at) = self.token(at + 1)?;
-                *deepest = (*deepest).max(open.depth + 1);
-                if byte != closing(bracket) {
-                    open.push(bracket);
+                *deepest = (*deepest).max(around.depth + 2);
+                if byte != closing(inner) {
+                    around.push(bracket);
+                    bracket = inner;
                     continue;
                 }
                 at += 1;
@@ -210,7 +312,6 @@ impl<'m> Json<'m> {
             }
             // A value ended here.
             loop {
-                let Some(bracket) = open.last() else { return Some(at) };
                 (byte, at) = self.token(at)?;
                 if byte == b',' {
                     (byte, at) = self.token(at + 1)?;
@@ -220,7 +321,10 @@ impl<'m> Json<'m> {
                     return None;
                 }
                 at += 1;
-                open.pop();
+                match around.pop() {
+                    Some(outer) => bracket = outer,
+                    None => return Some(at),
+                }
             }
         }
     }
@@ -237,7 +341,7 @@ impl<'m> Json<'m> {
 
     /// A string, and whether it holds escapes.
     #[inline]
-    pub(super) fn string(self, at: usize) -> Option<(usize, bool)> {
+    fn string(self, at: usize) -> Option<(usize, bool)> {
         let begin = self.is(b'"', at)?;
         // Most strings are short: first by eight bytes, and only then by all the machine can.
         let at = match self.special_in_eight(begin) {
@@ -360,7 +464,7 @@ const fn special(chunk: u64) -> u64 {
     (control | quote | backslash) & (ONES << 7)
 }
 
-/// The brackets that are open, a bit for each.
+/// The open brackets around the innermost one, a bit for each.
 struct Open {
     depth: usize,
     /// The innermost ones, the lowest bit last: 1 for an object. Above them stands a 1.
@@ -385,17 +489,14 @@ impl Open {
         self.last = self.last << 1 | u64::from(bracket == b'{');
     }
 
-    fn pop(&mut self) {
-        self.depth -= 1;
+    fn pop(&mut self) -> Option<u8> {
+        self.depth = self.depth.checked_sub(1)?;
+        let bracket = if self.last & 1 == 1 { b'{' } else { b'[' };
         self.last >>= 1;
         if self.last == 1 {
             self.last = self.others.pop().unwrap_or(1);
         }
-    }
-
-    fn last(&self) -> Option<u8> {
-        let bracket = if self.last & 1 == 1 { b'{' } else { b'[' };
-        (self.depth > 0).then_some(bracket)
+        Some(bracket)
     }
 }
 

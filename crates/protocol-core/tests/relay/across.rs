@@ -7,7 +7,7 @@ use crate::bench::{Bench, cancel, error, request, result};
 
 /// A relay between a client that speaks `front` and a server that speaks `back`.
 fn between(front: Dialect, back: Dialect) -> Bench {
-    Bench::new(Side::Up, [front, back].map(Config::new))
+    Bench::new(Side::Up, [front, back].map(Config::client))
 }
 
 const ACP: [Dialect; 2] = [Dialect::ACP_V1, Dialect::ACP_V2];
@@ -27,8 +27,8 @@ fn b25_an_acp_client_cancels_a_request_of_an_mcp_server() {
             let mut bench = between(acp.clone(), mcp.clone());
             bench.receive(Side::Up, &request("\"a\"", "tools/call"));
             assert_eq!(bench.sent(Side::Down), [request("1", "tools/call")]);
-            bench.receive(Side::Up, &cancel(acp.clone(), "\"a\""));
-            assert_eq!(bench.sent(Side::Down), [cancel(mcp, "1")]);
+            bench.receive(Side::Up, &cancel(&acp, "\"a\""));
+            assert_eq!(bench.sent(Side::Down), [cancel(&mcp, "1")]);
             // The server keeps silent, so the client, which must be answered, is answered here (B12).
             assert_eq!(bench.sent(Side::Up), [error("\"a\"", -32800, "Request cancelled")]);
             assert_eq!(bench.in_flight(), [0; 4]);
@@ -47,7 +47,7 @@ fn b25_an_mcp_client_cancels_a_request_of_an_acp_agent() {
                 Side::Up,
                 r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"enough"}}"#,
             );
-            assert_eq!(bench.sent(Side::Down), [cancel(acp.clone(), "1")]);
+            assert_eq!(bench.sent(Side::Down), [cancel(&acp, "1")]);
             // The agent answers, and the client gets nothing further (B11).
             bench.receive(Side::Down, &error("1", -32800, "Request cancelled"));
             assert_eq!((bench.sent(Side::Up), bench.in_flight()), (vec![], [0; 4]));
@@ -62,7 +62,7 @@ fn b23_a_result_that_crosses_the_cancel_reaches_who_may_have_it() {
         bench.receive(Side::Up, &request("1", "tools/call"));
         bench.sent(Side::Down);
         bench.receive(Side::Down, &result("1", "\"done\""));
-        bench.receive(Side::Up, &cancel(acp, "1"));
+        bench.receive(Side::Up, &cancel(&acp, "1"));
         assert_eq!(bench.sent(Side::Up), [result("1", "\"done\"")]);
         assert_eq!((bench.sent(Side::Down), bench.in_flight()), (vec![], [0; 4]));
     }
@@ -73,8 +73,8 @@ fn g06_what_a_server_asks_of_an_acp_client_is_cancelled_by_its_own_form() {
     let mut bench = between(Dialect::ACP_V1, Dialect::MCP_2025_11_25);
     bench.receive(Side::Down, &request("5", "sampling/createMessage"));
     assert_eq!(bench.sent(Side::Up), [request("1", "sampling/createMessage")]);
-    bench.receive(Side::Down, &cancel(Dialect::MCP_2025_11_25, "5"));
-    assert_eq!(bench.sent(Side::Up), [cancel(Dialect::ACP_V1, "1")]);
+    bench.receive(Side::Down, &cancel(&Dialect::MCP_2025_11_25, "5"));
+    assert_eq!(bench.sent(Side::Up), [cancel(&Dialect::ACP_V1, "1")]);
     bench.receive(Side::Up, &result("1", "{}"));
     assert_eq!((bench.sent(Side::Down), bench.in_flight()), (vec![], [0; 4]));
 }
@@ -156,10 +156,11 @@ fn abp_failure(message: &str, call: &str, failure: &str) -> String {
 
 /// An ABP agent in front has called a capability, which is call 2 behind.
 fn called_by_an_abp_agent(back: Dialect) -> Bench {
+    let envelope = back.envelope;
     let mut bench = between(Dialect::ABP, back);
     bench.receive(Side::Up, r#"{"type":"initialize","id":"m1","timestamp":0,"payload":{}}"#);
     bench.sent(Side::Down);
-    let initialized = match back.envelope {
+    let initialized = match envelope {
         Envelope::JsonRpc => result("1", "{}"),
         Envelope::Abp => {
             r#"{"type":"initialize-result","id":"1","timestamp":0,"payload":{}}"#.into()
@@ -216,7 +217,7 @@ fn b12_an_abp_agent_in_front_is_acknowledged_and_answered() {
     );
     assert_eq!(bench.sent(Side::Down), [request("2", "export.pdf")]);
     bench.receive(Side::Up, &abp("capabilities/cancel", 3, r#"{"callId":"c"}"#));
-    assert_eq!(bench.sent(Side::Down), [cancel(Dialect::MCP_2025_06_18, "2")]);
+    assert_eq!(bench.sent(Side::Down), [cancel(&Dialect::MCP_2025_06_18, "2")]);
     let mut said = bench.sent(Side::Up);
     said.sort();
     assert_eq!(

@@ -19,8 +19,8 @@ impl Bench {
         Self { relay, now: Timestamp::ZERO }
     }
 
-    pub(crate) fn dialect(&self, side: Side) -> Dialect {
-        self.relay.connection(side).config().dialect.clone()
+    pub(crate) fn dialect(&self, side: Side) -> &Dialect {
+        &self.relay.connection(side).config().dialect
     }
 
     // Inputs
@@ -149,8 +149,8 @@ pub(crate) fn error(id: &str, code: i64, message: &str) -> String {
 }
 
 /// The dialect's cancel of the request with this id; it must have one.
-pub(crate) fn cancel(dialect: Dialect, id: &str) -> String {
-    let CancelRule::Notification { method, id: member, .. } = dialect.cancel else {
+pub(crate) fn cancel(dialect: &Dialect, id: &str) -> String {
+    let CancelRule::Notification { method, id: member, .. } = &dialect.cancel else {
         panic!("{} has no cancel", dialect.name)
     };
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"{member}":{id}}}}}"#)

@@ -96,10 +96,10 @@ fn b12_a_side_that_cancels_in_silence_is_answered_for() {
                     [near_dialect.clone(), far_dialect.clone()].map(Config::client),
                 );
                 under_way(&mut bench, near, far, r#""a""#);
-                bench.receive(near, &cancel(near_dialect.clone(), r#""a""#));
+                bench.receive(near, &cancel(&near_dialect, r#""a""#));
                 assert_eq!(bench.sent(near), [error(r#""a""#, -32800, "Request cancelled")]);
                 let expected: Vec<String> = match far_dialect.cancel {
-                    CancelRule::Notification { .. } => vec![cancel(far_dialect.clone(), "1")],
+                    CancelRule::Notification { .. } => vec![cancel(&far_dialect, "1")],
                     _ => vec![],
                 };
                 assert_eq!(bench.sent(far), expected);
@@ -118,8 +118,8 @@ fn b11_silence_is_kept_where_the_near_dialect_wants_it() {
         let far = near.other();
         let mut bench = Bench::new(near, [silent(), Dialect::ACP_V1].map(Config::client));
         under_way(&mut bench, near, far, "5");
-        bench.receive(near, &cancel(silent(), "5"));
-        assert_eq!(bench.sent(far), [cancel(Dialect::ACP_V1, "1")]);
+        bench.receive(near, &cancel(&silent(), "5"));
+        assert_eq!(bench.sent(far), [cancel(&Dialect::ACP_V1, "1")]);
         bench.receive(far, &error("1", -32800, "Request cancelled"));
         assert_eq!((bench.sent(near), bench.in_flight()), (vec![], [0; 4]));
     }
@@ -139,7 +139,7 @@ fn b25_no_cancel_of_any_dialect_is_ever_passed_on() {
         let shown = |config: &mut Config| config.raw_cancels = raw_cancels;
         between(shown, |bench, near, far| {
             under_way(bench, near, far, "5");
-            let own = bench.dialect(near).cancel;
+            let own = bench.dialect(near).cancel.clone();
             for method in ["$/cancel_request", "$/cancelRequest"] {
                 // Two of these name nothing, one the far side's id, one is no cancel at all.
                 for params in

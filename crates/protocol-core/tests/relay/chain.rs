@@ -204,7 +204,7 @@ impl Chain {
         let Link { dialect, ways } = &mut self.links[link];
         let way = &mut ways[way];
         if let Some(transmit) = transmit {
-            way.check(dialect.clone(), transmit, &out);
+            way.check(dialect, transmit, &out);
             way.written.extend_from_slice(&out);
             way.log.extend_from_slice(&out);
             return true;
@@ -416,7 +416,7 @@ impl Link {
 
 impl Way {
     /// A cancel names a request that went the same way before, and names it once (G4, B25).
-    fn check(&mut self, dialect: Dialect, transmit: Transmit, out: &[u8]) {
+    fn check(&mut self, dialect: &Dialect, transmit: Transmit, out: &[u8]) {
         let message: serde_json::Value =
             serde_json::from_slice(transmit.message(out)).expect("it is JSON");
         match transmit.kind {
@@ -424,11 +424,11 @@ impl Way {
                 assert!(self.requested.insert(message["id"].to_string()));
             }
             TransmitKind::Cancel => {
-                let CancelRule::Notification { method, id, .. } = dialect.cancel else {
+                let CancelRule::Notification { method, id, .. } = &dialect.cancel else {
                     panic!("{} has no cancel", dialect.name)
                 };
-                assert_eq!(message["method"], *method);
-                let id = message["params"][&*id].to_string();
+                assert_eq!(message["method"], **method);
+                let id = message["params"][&**id].to_string();
                 assert!(self.requested.contains(&id), "{message} cancels nothing of this link");
                 assert!(self.cancelled.insert(id), "{message} was sent twice");
             }
@@ -460,12 +460,12 @@ impl End {
     }
 
     fn receive(&mut self, unread: &[u8], now: Timestamp) -> usize {
-        let (used, events) = self.stream.receive(unread, now);
-        for event in events {
+        let taken = self.stream.receive(unread, now);
+        if let Some(event) = taken.event {
             self.take(event);
         }
         self.drain();
-        used
+        taken.used
     }
 
     fn finish(&mut self, now: Timestamp) {
@@ -482,12 +482,12 @@ impl End {
     fn take(&mut self, event: Event<'_, u64>) {
         match event {
             Event::Request { request, params, .. } => {
-                let token = token(params);
+                let token = token(params.as_deref());
                 self.received.push(Sent::Request(token));
                 self.pending.push((request, token));
             }
             Event::Notification { params, .. } => {
-                self.received.push(Sent::Notification(token(params)));
+                self.received.push(Sent::Notification(token(params.as_deref())));
             }
             Event::Cancelled { request, cause: Cause::Peer, .. } => {
                 let pending = self.pending.iter().find(|(handle, _)| *handle == request);

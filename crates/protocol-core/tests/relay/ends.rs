@@ -150,7 +150,7 @@ fn g07_the_end_of_a_side_cancels_nothing_that_its_dialect_lets_go_on() {
     for near in Side::BOTH {
         let far = near.other();
         let dialects = [Dialect::MCP_2025_06_18_HTTP, Dialect::ACP_V1];
-        let mut bench = Bench::new(near, dialects.map(Config::new));
+        let mut bench = Bench::new(near, dialects.map(Config::client));
         both_ways(&mut bench, near, far);
         bench.hang_up(near);
         let gone = error(r#""f""#, -32603, "the next hop is gone");
@@ -166,7 +166,7 @@ fn g07_the_end_of_a_side_cancels_nothing_that_its_dialect_lets_go_on() {
 #[test]
 fn g12_what_goes_on_after_the_end_of_its_side_is_given_up_after_a_grace() {
     let dialects = [Dialect::MCP_2025_06_18_HTTP, Dialect::ACP_V1];
-    let mut bench = Bench::new(Side::Up, dialects.map(Config::new));
+    let mut bench = Bench::new(Side::Up, dialects.map(Config::client));
     both_ways(&mut bench, Side::Up, Side::Down);
     bench.hang_up(Side::Up);
     bench.advance(Duration::from_secs(29));
@@ -183,7 +183,7 @@ fn g12_what_goes_on_after_the_end_of_its_side_is_given_up_after_a_grace() {
 fn g07_the_end_of_one_side_does_not_cancel_what_the_other_side_asked() {
     for near in Side::BOTH {
         let far = near.other();
-        let mut configs = [Dialect::MCP_2025_11_25; 2].map(Config::new);
+        let mut configs = [Dialect::MCP_2025_11_25; 2].map(Config::client);
         configs[1].limits.unsent_bytes = 300;
         let mut bench = Bench::new(near, configs);
         bench.receive(far, &request("9", "ask"));
@@ -202,7 +202,7 @@ fn g07_the_end_of_one_side_does_not_cancel_what_the_other_side_asked() {
 fn g12_the_relay_wakes_for_the_earlier_timer_of_its_sides() {
     for near in Side::BOTH {
         let far = near.other();
-        let mut configs = [Dialect::ACP_V1; 2].map(Config::new);
+        let mut configs = [Dialect::ACP_V1; 2].map(Config::client);
         configs[0].abandoned_grace = Duration::from_secs(10);
         configs[1].abandoned_grace = Duration::from_secs(20);
         let mut bench = Bench::new(near, configs);
@@ -228,13 +228,13 @@ fn g12_what_an_input_does_to_the_other_side_happens_at_its_time() {
         let far = near.other();
         let mut patient = Dialect::ACP_V1;
         patient.grace = protocol_core::Grace::Settle(Duration::from_secs(5));
-        let mut bench = Bench::new(near, [Dialect::ACP_V1, patient].map(Config::new));
+        let mut bench = Bench::new(near, [Dialect::ACP_V1, patient].map(Config::client));
         bench.receive(near, &request("1", "work"));
         bench.receive(near, &request("2", "work"));
         bench.sent(far);
         let wakes = |millis| Some((Timestamp::from_millis(millis), TimerReason::Grace));
         bench.wait(Duration::from_secs(100));
-        bench.receive(near, &cancel(Dialect::ACP_V1, "1"));
+        bench.receive(near, &cancel(&Dialect::ACP_V1, "1"));
         assert_eq!(bench.relay.poll_timeout(), wakes(105_000));
         bench.advance(Duration::from_secs(5));
         bench.wait(Duration::from_secs(95));

@@ -58,7 +58,7 @@ fn g08_a_notification_that_does_not_fit_is_an_event() {
         }
         let (passed, events) = (bench.sent(far).len(), bench.events());
         assert_eq!(passed + events.len(), 20, "none is dropped in silence");
-        let reason = "the outbox is full (limits.unsent_bytes)";
+        let reason = "the outbox is full (limits.unsent_bytes, limits.unsent_messages)";
         assert_eq!(events[0], format!("{near}: notification log was not passed on: {reason}"));
     });
 }
@@ -171,7 +171,7 @@ fn g03_a_peer_that_does_not_read_is_read_all_the_same() {
     for unsent_bytes in [64 << 20, 1_000] {
         let limits = |config: &mut Config| config.limits.unsent_bytes = unsent_bytes;
         between(limits, |bench, near, far| {
-            let dialect = bench.dialect(near);
+            let dialect = bench.dialect(near).clone();
             if dialect.cancel == CancelRule::Local {
                 return;
             }
@@ -179,7 +179,7 @@ fn g03_a_peer_that_does_not_read_is_read_all_the_same() {
                 bench.receive(near, &request(&number.to_string(), "work"));
             }
             for number in 0..200 {
-                bench.receive(near, &cancel(dialect.clone(), &number.to_string()));
+                bench.receive(near, &cancel(&dialect, &number.to_string()));
             }
             let calls = bench.relay.connection(far).machine().calls_in_flight();
             assert_eq!(calls, 0, "all of them are withdrawn");

@@ -25,7 +25,7 @@ fn told() -> String {
 }
 
 fn between(up: Dialect, down: Dialect) -> Bench {
-    Bench::new(Side::Up, [up, down].map(Config::new))
+    Bench::new(Side::Up, [up, down].map(Config::client))
 }
 
 /// Relays in a row, and what reaches the client in front and the server behind them.
@@ -37,7 +37,7 @@ struct Row {
 
 impl Row {
     fn new(hops: usize) -> Self {
-        let config = || Config::new(Dialect::ERLMCP);
+        let config = || Config::client(Dialect::ERLMCP);
         let relays = (0..hops).map(|_| Relay::new(config(), config())).collect();
         Self { relays, at_client: Vec::new(), at_server: Vec::new() }
     }
@@ -181,7 +181,7 @@ fn f02_between_dialects_that_cancel_operations_otherwise_the_token_is_unknown() 
     if let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
         &mut other.cancel
     {
-        *token = "operation";
+        *token = "operation".into();
     }
     for down in [other, Dialect::ACP_V1, Dialect::LSP_3_17, Dialect::MCP_2025_06_18, Dialect::ABP] {
         let mut bench = between(Dialect::ERLMCP, down);

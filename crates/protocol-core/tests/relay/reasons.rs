@@ -6,12 +6,12 @@ use protocol_core::{Config, Dialect, Side};
 
 use crate::bench::{Bench, cancel, request, result};
 
-fn between(near: Side, dialects: [Dialect; 2]) -> Bench {
-    Bench::new(near, dialects.map(Config::new))
+fn between(near: Side, dialects: [&Dialect; 2]) -> Bench {
+    Bench::new(near, dialects.map(|dialect| Config::client(dialect.clone())))
 }
 
 /// A cancel of a dialect whose cancels have a reason, with one.
-fn cancel_because(dialect: Dialect, id: &str, reason: &str) -> String {
+fn cancel_because(dialect: &Dialect, id: &str, reason: &str) -> String {
     cancel(dialect, id).replace("}}", &format!(r#","reason":"{reason}"}}}}"#))
 }
 
@@ -31,11 +31,11 @@ const MCP: [Dialect; 4] = [
 fn f17_f74_a_reason_passes_between_equal_dialects_both_ways() {
     for near in Side::BOTH {
         for mcp in MCP {
-            let mut bench = between(near, [mcp, mcp]);
+            let mut bench = between(near, [&mcp, &mcp]);
             bench.receive(near, &request(r#""a""#, "work"));
             bench.sent(near.other());
-            bench.receive(near, &cancel_because(mcp, r#""a""#, "user pressed \\u0073top"));
-            let passed = cancel_because(mcp, "1", "user pressed stop");
+            bench.receive(near, &cancel_because(&mcp, r#""a""#, "user pressed \\u0073top"));
+            let passed = cancel_because(&mcp, "1", "user pressed stop");
             assert_eq!(bench.sent(near.other()), [passed]);
         }
     }
@@ -44,23 +44,23 @@ fn f17_f74_a_reason_passes_between_equal_dialects_both_ways() {
 #[test]
 fn f17_a_cancel_without_a_reason_is_passed_on_without_one() {
     let mcp = Dialect::MCP_2025_11_25;
-    let mut bench = between(Side::Up, [mcp, mcp]);
+    let mut bench = between(Side::Up, [&mcp, &mcp]);
     bench.receive(Side::Up, &request("7", "work"));
     bench.sent(Side::Down);
-    bench.receive(Side::Up, &cancel(mcp, "7"));
-    assert_eq!(bench.sent(Side::Down), [cancel(mcp, "1")]);
+    bench.receive(Side::Up, &cancel(&mcp, "7"));
+    assert_eq!(bench.sent(Side::Down), [cancel(&mcp, "1")]);
 }
 
 #[test]
 fn f17_a_reason_that_does_not_fit_is_left_out_and_the_cancel_is_not() {
     let mcp = Dialect::MCP_2025_11_25;
-    let mut config = Config::new(mcp);
+    let mut config = Config::client(mcp.clone());
     config.limits.unsent_bytes = 200;
-    let mut bench = Bench::new(Side::Up, [Config::new(mcp), config]);
+    let mut bench = Bench::new(Side::Up, [Config::client(mcp.clone()), config]);
     bench.receive(Side::Up, &request("7", "work"));
     bench.sent(Side::Down);
-    bench.receive(Side::Up, &cancel_because(mcp, "7", &"x".repeat(200)));
-    assert_eq!(bench.sent(Side::Down), [cancel(mcp, "1")]);
+    bench.receive(Side::Up, &cancel_because(&mcp, "7", &"x".repeat(200)));
+    assert_eq!(bench.sent(Side::Down), [cancel(&mcp, "1")]);
 }
 
 #[test]
@@ -68,30 +68,30 @@ fn f17_a_side_without_a_place_for_a_reason_gets_the_cancel_alone() {
     for near in Side::BOTH {
         for silent in [Dialect::LSP_3_17, Dialect::ACP_V1] {
             let mcp = Dialect::MCP_2025_11_25;
-            let mut bench = between(near, [mcp, silent]);
+            let mut bench = between(near, [&mcp, &silent]);
             bench.receive(near, &request("7", "work"));
             bench.sent(near.other());
-            bench.receive(near, &cancel_because(mcp, "7", "enough"));
-            assert_eq!(bench.sent(near.other()), [cancel(silent, "1")]);
+            bench.receive(near, &cancel_because(&mcp, "7", "enough"));
+            assert_eq!(bench.sent(near.other()), [cancel(&silent, "1")]);
             assert_eq!(bench.events(), [""; 0]);
 
             // The member means nothing to a dialect that has no place for a reason.
-            let mut bench = between(near, [silent, mcp]);
+            let mut bench = between(near, [&silent, &mcp]);
             bench.receive(near, &request("7", "work"));
             bench.sent(near.other());
-            bench.receive(near, &cancel_because(silent, "7", "enough"));
-            assert_eq!(bench.sent(near.other()), [cancel(mcp, "1")]);
+            bench.receive(near, &cancel_because(&silent, "7", "enough"));
+            assert_eq!(bench.sent(near.other()), [cancel(&mcp, "1")]);
         }
     }
 }
 
 #[test]
 fn g12_a_cancel_with_a_reason_waits_for_its_answer_like_any_other() {
-    let mut bench = between(Side::Up, [Dialect::MCP_2025_11_25, Dialect::ACP_V1]);
+    let mut bench = between(Side::Up, [&Dialect::MCP_2025_11_25, &Dialect::ACP_V1]);
     bench.receive(Side::Up, &request("7", "work"));
     bench.sent(Side::Down);
-    bench.receive(Side::Up, &cancel_because(Dialect::MCP_2025_11_25, "7", "enough"));
-    assert_eq!(bench.sent(Side::Down), [cancel(Dialect::ACP_V1, "1")]);
+    bench.receive(Side::Up, &cancel_because(&Dialect::MCP_2025_11_25, "7", "enough"));
+    assert_eq!(bench.sent(Side::Down), [cancel(&Dialect::ACP_V1, "1")]);
     assert_eq!((bench.relay.poll_timeout(), bench.in_flight()), (None, [0, 1, 1, 0]));
 }
 
@@ -106,24 +106,24 @@ fn abp_session(bench: &mut Bench) {
 #[test]
 fn f17_f74_a_reason_passes_from_an_abp_agent_to_an_mcp_server() {
     for mcp in [Dialect::MCP_2025_11_25, Dialect::MCP_2026_07_28] {
-        let mut bench = between(Side::Up, [Dialect::ABP, mcp]);
+        let mut bench = between(Side::Up, [&Dialect::ABP, &mcp]);
         abp_session(&mut bench);
         let call = r#"{"capability":"export.pdf","options":{"callId":"c"}}"#;
         bench.receive(Side::Up, &abp("capabilities/call", "m2", call));
         assert_eq!(bench.sent(Side::Down), [request("2", "export.pdf")]);
         let why = r#"{"callId":"c","reason":"the page was closed"}"#;
         bench.receive(Side::Up, &abp("capabilities/cancel", "m3", why));
-        assert_eq!(bench.sent(Side::Down), [cancel_because(mcp, "2", "the page was closed")]);
+        assert_eq!(bench.sent(Side::Down), [cancel_because(&mcp, "2", "the page was closed")]);
     }
 }
 
 #[test]
 fn f17_f74_a_reason_passes_from_an_mcp_client_to_an_abp_app() {
     let mcp = Dialect::MCP_2026_07_28;
-    let mut bench = between(Side::Up, [mcp, Dialect::ABP]);
+    let mut bench = between(Side::Up, [&mcp, &Dialect::ABP]);
     bench.receive(Side::Up, &request("7", "export.pdf"));
     bench.sent(Side::Down);
-    bench.receive(Side::Up, &cancel_because(mcp, "7", "enough"));
+    bench.receive(Side::Up, &cancel_because(&mcp, "7", "enough"));
     let payload = r#"{"callId":"1","reason":"enough"}"#;
     assert_eq!(bench.sent(Side::Down), [abp("capabilities/cancel", "2", payload)]);
 }
@@ -131,10 +131,10 @@ fn f17_f74_a_reason_passes_from_an_mcp_client_to_an_abp_app() {
 #[test]
 fn f17_a_cancel_of_the_relays_own_has_no_reason() {
     let mcp = Dialect::MCP_2025_11_25;
-    let mut bench = between(Side::Up, [mcp, mcp]);
+    let mut bench = between(Side::Up, [&mcp, &mcp]);
     bench.receive(Side::Up, &request("7", "work"));
     bench.sent(Side::Down);
     bench.advance(Duration::from_secs(1));
     bench.hang_up(Side::Up);
-    assert_eq!(bench.sent(Side::Down), [cancel(mcp, "1")]);
+    assert_eq!(bench.sent(Side::Down), [cancel(&mcp, "1")]);
 }

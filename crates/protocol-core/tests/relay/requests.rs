@@ -209,7 +209,7 @@ fn g11_how_bytes_are_split_changes_nothing() {
         let configs = [Dialect::LSP_3_17, Dialect::ACP_V1].map(Config::client);
         let mut bench = Bench::new(near, configs);
         let mut bytes = Vec::new();
-        for message in [request("7", "work"), cancel(Dialect::LSP_3_17, "8"), notification("n")] {
+        for message in [request("7", "work"), cancel(&Dialect::LSP_3_17, "8"), notification("n")] {
             let framed = format!("Content-Length: {}\r\n\r\n{message}", message.len());
             bytes.extend_from_slice(framed.as_bytes());
         }

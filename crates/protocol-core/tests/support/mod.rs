@@ -8,12 +8,12 @@
 mod hostile;
 pub(crate) mod world;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use protocol_core::machine::Machine;
 use protocol_core::{
     CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Params, Refusal,
-    Reply, RequestHandle, Shutdown, Timestamp, TransmitKind,
+    Reply, RequestHandle, Shutdown, StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::value::RawValue;
 
@@ -130,13 +130,14 @@ impl Host {
 
     pub(crate) fn receive_bytes(&mut self, message: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
-        for event in self.conn.receive(message, self.now) {
+        let mut next = self.conn.receive(message, self.now);
+        while let Some(event) = next {
             if let Event::Request { request, .. } = &event {
                 self.requests.push(*request);
             }
             lines.push(line(&event));
+            next = self.conn.poll_event();
         }
-        lines.extend(self.events());
         lines
     }
 
@@ -186,14 +187,15 @@ impl Host {
             protocol_core::TimerReason::IdleTimeout => "idle_timeout",
             protocol_core::TimerReason::HardCap => "hard_cap",
             protocol_core::TimerReason::Grace => "grace",
+            _ => "another",
         };
         Some((due.as_millis(), reason))
     }
 
     /// All that a refused command must leave as it was (G10).
-    pub(crate) fn state(&self) -> (Machine, usize, Option<usize>) {
+    pub(crate) fn state(&self) -> (u64, usize, Option<usize>) {
         let conn = &self.conn;
-        (conn.machine().clone(), conn.unsent_bytes(), conn.next_transmit_len())
+        (fingerprint(conn.machine()), conn.unsent_bytes(), conn.next_transmit_len())
     }
 
     pub(crate) fn in_flight(&self) -> (usize, usize) {
@@ -201,15 +203,44 @@ impl Host {
     }
 }
 
+/// What decides a machine's future.
+pub(crate) fn fingerprint(machine: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    machine.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// All that a message makes happen.
+pub(crate) fn all<O, I: Default>(
+    conn: &mut Connection<O, I>,
+    message: &[u8],
+    now: Timestamp,
+) -> Vec<Event<'static, O>> {
+    let first = conn.receive(message, now).map(Event::into_owned);
+    first.into_iter().chain(std::iter::from_fn(|| conn.poll_event())).collect()
+}
+
+/// All that the beginning of these bytes makes happen, as lines, and how many were used.
+pub(crate) fn take(
+    stream: &mut StreamConnection<String>,
+    unread: &[u8],
+    now: Timestamp,
+) -> (usize, Vec<String>) {
+    let taken = stream.receive(unread, now);
+    let mut lines: Vec<String> = taken.event.iter().map(line).collect();
+    lines.extend(std::iter::from_fn(|| stream.connection_mut().poll_event()).map(|e| line(&e)));
+    (taken.used, lines)
+}
+
 /// One event as a line.
 pub(crate) fn line(event: &Event<'_, String>) -> String {
     match event {
         Event::Request { request, id, method, params, .. } => {
-            let params = params.map_or(String::new(), |params| format!(" {params}"));
+            let params = params.as_ref().map_or(String::new(), |params| format!(" {params}"));
             format!("request r{} {id} {method}{params}", request.number())
         }
         Event::Notification { method, params } => {
-            let params = params.map_or(String::new(), |params| format!(" {params}"));
+            let params = params.as_ref().map_or(String::new(), |params| format!(" {params}"));
             format!("notification {method}{params}")
         }
         Event::Cancelled { request, cause, .. } => {

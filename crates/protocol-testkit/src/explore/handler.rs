@@ -134,7 +134,7 @@ impl<H: Handler> Handling<H> {
             },
             Operation::Hostile { message, id, .. } => {
                 let dialect = &self.config().dialect;
-                let message = message.message(Hostile::id(id), &dialect);
+                let message = message.message(Hostile::id(id), dialect);
                 self.to_handler.send(framed(&message, dialect.framing), NOW);
                 Ok(())
             }

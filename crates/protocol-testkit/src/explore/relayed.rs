@@ -199,7 +199,7 @@ impl Relayed {
             }
             Operation::Hostile { message, id, .. } => {
                 let dialect = &self.hosts[place_of_host].stream().connection().config().dialect;
-                let message = message.message(Hostile::id(id), &dialect);
+                let message = message.message(Hostile::id(id), dialect);
                 self.to_relay[place_of_host].send(framed(&message, dialect.framing), NOW);
                 Ok(())
             }

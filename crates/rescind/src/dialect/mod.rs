@@ -72,10 +72,7 @@ impl Spoken {
 
     /// What is spoken once a request of this method was answered so; `None` if nothing changes.
     pub(crate) fn settled_by(&self, method: &str, result: &RawValue) -> Option<Self> {
-        if !self.dialect.settles_revision(method) {
-            return None;
-        }
-        let dialect = self.dialect.settled_by(result)?;
+        let dialect = self.dialect.settled_by(method, result)?;
         let base = match Dialect::named(&dialect.name) {
             Some(preset) => preset.name,
             None => self.base.clone(),

@@ -27,9 +27,9 @@ fn raw(json: &str) -> &RawValue {
 }
 
 fn config(envelope: Envelope) -> Config {
-    let mut config = Config::new(Dialect::ABP);
+    let mut config = Config::client(Dialect::ABP);
     config.dialect.envelope = envelope;
-    config.dialect.cancelled_message = "Request \"cancelled\"";
+    config.dialect.cancelled_message = "Request \"cancelled\"".into();
     config
 }
 
@@ -109,7 +109,7 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
                 take(&Draft::CancelRequest { number, method: text, names });
             }
         }
-        take(&Draft::Told { method: text, token, reason: text });
+        take(&Draft::Told { method: text, token: "\"AB\"", reason: text });
     }
 }
 

@@ -89,6 +89,9 @@ pub(in crate::wire) const PIECES: [&str; 38] = [
     ",\"id\":2",
 ];
 
+/// The members that are looked for.
+const NAMES: [&str; 6] = ["a", "b", "id", "jsonrpc", "method", ""];
+
 struct Random(u32);
 
 impl Random {
@@ -114,20 +117,20 @@ impl Random {
     }
 }
 
-type Members<'m> = Vec<(&'m str, &'m str)>;
+type Each<'m> = Vec<(&'m str, &'m str)>;
 
 /// The members of an object, and whether `serde_json` takes the text for one.
-fn members_by_serde(text: &str) -> Option<Members<'_>> {
-    struct Each;
+fn members_by_serde(text: &str) -> Option<Each<'_>> {
+    struct Collect;
 
-    impl<'m> Visitor<'m> for Each {
-        type Value = Members<'m>;
+    impl<'m> Visitor<'m> for Collect {
+        type Value = Each<'m>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object")
         }
 
-        fn visit_map<A: MapAccess<'m>>(self, mut map: A) -> Result<Members<'m>, A::Error> {
+        fn visit_map<A: MapAccess<'m>>(self, mut map: A) -> Result<Each<'m>, A::Error> {
             let mut members = Vec::new();
             while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
                 members.push((name.get(), value.get()));
@@ -137,7 +140,7 @@ fn members_by_serde(text: &str) -> Option<Members<'_>> {
     }
 
     let mut json = serde_json::Deserializer::from_str(text);
-    let members = json.deserialize_map(Each).ok()?;
+    let members = json.deserialize_map(Collect).ok()?;
     json.end().ok().map(|()| members)
 }
 
@@ -164,16 +167,26 @@ fn depth_of(json: &str) -> usize {
 
 fn agrees(text: &str) {
     let oracle = serde_json::from_str::<&RawValue>(text);
-    assert_eq!(is_value(text), oracle.is_ok(), "{text:?}: {oracle:?}");
+    assert_eq!(value(text), oracle.as_ref().ok().map(|value| value.get()), "{text:?}: {oracle:?}");
 
-    let mut members = Vec::new();
-    let depth = object(text, |name, value| {
-        let decoded = serde_json::from_str::<String>(name.token).ok();
-        assert_eq!(name.decoded().as_deref(), decoded.as_deref(), "{text:?}");
-        assert_eq!(raw::of(value).get(), value);
-        members.push((name.token, value));
-    });
-    assert_eq!(depth.map(|_| members), members_by_serde(text), "{text:?}");
+    let found = members(text, NAMES);
+    let oracle = members_by_serde(text);
+    assert_eq!(found.is_some(), oracle.is_some(), "{text:?}");
+    for (at, wanted) in NAMES.into_iter().enumerate() {
+        let (Some(found), Some(oracle)) = (&found, &oracle) else { break };
+        let is_wanted = |name| serde_json::from_str::<String>(name).is_ok_and(|it| it == wanted);
+        let values = oracle.iter().filter(|(name, _)| is_wanted(name)).map(|(_, value)| *value);
+        let values: Vec<&str> = values.collect();
+        let value = found.get(at);
+        assert_eq!(value, values.last().copied(), "{text:?}");
+        assert_eq!(found.is_repeated(at), values.len() > 1, "{text:?}");
+        let decoded = value.and_then(|value| serde_json::from_str::<String>(value).ok());
+        assert_eq!(found.string(at).as_deref(), decoded.as_deref(), "{text:?}");
+        if let Some(value) = value {
+            assert_eq!(raw::of(value).get(), value);
+        }
+    }
+    let depth = found.map(|found| found.depth);
     assert!(depth.is_none_or(|depth| depth == depth_of(text)), "{text:?}: {depth:?}");
 
     let mut elements = Vec::new();

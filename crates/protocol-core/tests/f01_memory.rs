@@ -1,0 +1,430 @@
+//! F1 and G8: what a connection holds, at rest and at its worst moment, stays under the formula. A
+//! counting allocator drives each limit to its worst.
+#![allow(unsafe_code, reason = "the counting allocator")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fmt::Write;
+
+use protocol_core::{
+    CallOptions, Cause, CloseReason, Config, Connection, Dialect, Event, Limits, Params, Refusal,
+    Reply, RequestHandle, Shutdown, Timestamp,
+};
+use support::{millis, raw};
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    // Nothing is counted while the thread ends.
+    let _ = LIVE.try_with(|live| {
+        live.set(live.get() + bytes);
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));
+    });
+}
+
+struct Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const NOW: Timestamp = Timestamp::ZERO;
+
+/// A connection whose heap is watched.
+struct Watched {
+    conn: Connection<u64, u64>,
+    before: isize,
+    formula: usize,
+    out: Vec<u8>,
+}
+
+/// Small limits: each test raises the one that it is about.
+fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
+    let mut limits = Limits::default();
+    limits.message_bytes = 1 << 10;
+    limits.id_bytes = 64;
+    limits.calls = 4;
+    limits.requests = 4;
+    limits.abandoned_ids = 4;
+    limits.early_cancels = 4;
+    limits.batch_members = 4;
+    limits.unsent_bytes = 4 << 10;
+    limits.unsent_messages = 64;
+    change(&mut limits);
+    limits
+}
+
+impl Watched {
+    fn new(mut config: Config, limits: Limits) -> Self {
+        config.limits = limits;
+        let out = Vec::with_capacity(1 << 22);
+        let before = LIVE.get();
+        PEAK.set(before);
+        let formula = Connection::<u64, u64>::memory(&limits);
+        Self { conn: Connection::new(config), before, formula, out }
+    }
+
+    fn server(dialect: Dialect, change: impl FnOnce(&mut Limits)) -> Self {
+        Self::new(Config::server(dialect), limits(change))
+    }
+
+    fn client(dialect: Dialect, change: impl FnOnce(&mut Limits)) -> Self {
+        Self::new(Config::client(dialect), limits(change))
+    }
+
+    /// Takes a message; gives the requests that it makes.
+    fn receive(&mut self, message: &str) -> Vec<RequestHandle> {
+        let mut requests = Vec::new();
+        let mut next = self.conn.receive(message.as_bytes(), NOW);
+        while let Some(event) = next {
+            if let Event::Request { request, .. } = event {
+                requests.push(request);
+            }
+            next = self.conn.poll_event();
+        }
+        requests
+    }
+
+    /// The one request that a message makes.
+    fn request(&mut self, message: &str) -> RequestHandle {
+        self.receive(message)[0]
+    }
+
+    fn drain(&mut self) {
+        self.out.clear();
+        while self.conn.poll_transmit(&mut self.out).is_some() {
+            self.out.clear();
+        }
+        while self.conn.poll_event().is_some() {}
+    }
+
+    /// What is held now; `garbage` is the test's own.
+    fn held(&self) -> usize {
+        usize::try_from(LIVE.get() - self.before).unwrap_or(0)
+    }
+
+    /// Checks that all was under the formula, and that the test came near enough to prove anything.
+    #[track_caller]
+    fn check(self, own: usize, at_least: f64) {
+        let peak = usize::try_from(PEAK.get() - self.before).unwrap() - own.min(self.held());
+        let part = peak as f64 / self.formula as f64;
+        println!("peak {peak}, formula {}: {part:.2}", self.formula);
+        assert!(
+            peak <= self.formula,
+            "{peak} bytes at the worst, and the formula says {}",
+            self.formula
+        );
+        assert!(part >= at_least, "only {part:.3} of the formula: this proves nothing");
+    }
+
+    /// Gives everything up; says what is still held.
+    fn empty(&mut self) -> usize {
+        self.drain();
+        self.held()
+    }
+}
+
+fn request(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#)
+}
+
+/// An id of this many bytes that is written with escapes.
+fn long_id(number: usize, bytes: usize) -> String {
+    format!("\"\\n{number:08}{}\"", "x".repeat(bytes - 12))
+}
+
+#[test]
+fn f01_a_refused_message_gives_back_what_it_needed() {
+    let big = format!("[\"{}\"]", "x".repeat(16 << 20));
+    let mut it = Watched::client(Dialect::ACP_V1, |_| {});
+    let refused = it.conn.notify("m", Params::Raw(raw(&big)));
+    assert_eq!(refused, Err(Refusal::TooLarge));
+    let call = it.conn.call("m", Params::Raw(raw(&big)), 7, CallOptions::default(), NOW);
+    assert_eq!(call.map_err(|error| error.data), Err(7));
+    assert!(it.held() < 1 << 10, "{} bytes", it.held());
+    it.check(0, 0.0);
+}
+
+#[test]
+fn f01_answered_requests_whose_calls_live_keep_no_ids() {
+    let mut it = Watched::server(Dialect::ACP_V1, |limits| {
+        limits.calls = 2_000;
+        limits.requests = 1;
+        limits.message_bytes = 64 << 10;
+        limits.id_bytes = 60_000;
+        limits.unsent_bytes = 128 << 10;
+    });
+    for number in 0..2_000 {
+        let message = request(&long_id(number, 60_000));
+        let request = it.request(&message);
+        let options = CallOptions::default().parent(request);
+        it.conn.call("c", Params::Absent, 0, options, NOW).unwrap();
+        it.conn.respond(request, Reply::Result(raw("0"))).unwrap();
+        it.drain();
+    }
+    it.check(0, 0.02);
+}
+
+#[test]
+fn f01_many_small_messages_count_their_rows() {
+    let mut it = Watched::client(Dialect::ACP_V1, |limits| {
+        limits.unsent_bytes = 1 << 20;
+        limits.unsent_messages = 20_000;
+    });
+    let mut sent = 0;
+    while it.conn.notify("m", Params::Absent).is_ok() {
+        sent += 1;
+    }
+    assert_eq!(sent, 20_000, "the number of messages is what ends it");
+    it.drain();
+    assert_eq!(it.conn.notify("m", Params::Absent), Ok(()));
+    it.drain();
+    assert!(it.held() < 128 << 10, "an emptied outbox gives its memory back: {}", it.held());
+    it.check(0, 0.2);
+}
+
+#[test]
+fn f01_long_messages_that_come_and_go_leave_no_holes() {
+    let big = format!("[\"{}\"]", "x".repeat(10_000));
+    let mut it = Watched::client(Dialect::ACP_V1, |limits| {
+        limits.unsent_bytes = 1 << 20;
+        limits.unsent_messages = 200;
+    });
+    for _ in 0..500 {
+        while it.conn.notify("m", Params::Raw(raw(&big))).is_ok() {}
+        it.out.clear();
+        it.conn.poll_transmit(&mut it.out);
+    }
+    let peak = PEAK.get() - it.before;
+    assert!(peak < (1 << 20) + (64 << 10), "{peak} bytes for 1 MiB that may wait");
+    it.check(0, 0.2);
+}
+
+#[test]
+fn g08_calls_with_all_that_a_call_can_have() {
+    let mut it = Watched::client(Dialect::MCP_2025_11_25, |limits| {
+        limits.calls = 3_000;
+        limits.unsent_bytes = 1 << 20;
+        limits.unsent_messages = 6_000;
+    });
+    let options = CallOptions::default()
+        .timeout(millis(50))
+        .hard_cap(millis(60))
+        .grace(protocol_core::Grace::Await);
+    for round in 0..3 {
+        let calls: Vec<_> = (0..3_000)
+            .map(|_| it.conn.call("c", Params::Absent, round, options, NOW).unwrap())
+            .collect();
+        it.drain();
+        for call in calls {
+            it.conn.cancel(call, Cause::Caller, NOW);
+        }
+        if round == 1 {
+            it.conn.shutdown(Shutdown::Drain, NOW);
+        }
+        it.conn.handle_timeout(Timestamp::from_millis(60));
+        it.drain();
+        if round == 1 {
+            break;
+        }
+    }
+    it.check(3_000 * 8, 0.1);
+}
+
+#[test]
+fn g08_calls_that_are_lost_together() {
+    let mut it = Watched::client(Dialect::ACP_V1, |limits| {
+        limits.calls = 3_000;
+        limits.unsent_bytes = 1 << 20;
+        limits.unsent_messages = 6_000;
+    });
+    for number in 0..3_000 {
+        it.conn.call("c", Params::Absent, number, CallOptions::default(), NOW).unwrap();
+    }
+    it.conn.handle_eof(NOW);
+    let lost = std::iter::from_fn(|| it.conn.poll_event()).count();
+    assert_eq!(lost, 3_001);
+    it.check(0, 0.1);
+}
+
+#[test]
+fn g08_requests_with_the_longest_ids_that_collide() {
+    // All of one hash, as far as the index looks: a hostile peer's choice.
+    let mut it = Watched::server(Dialect::ACP_V1, |limits| {
+        limits.requests = 1_000;
+        limits.id_bytes = 500;
+    });
+    let ids: Vec<String> = (0..1_000).map(|number| long_id(number, 500)).collect();
+    let own = LIVE.get();
+    it.before = own;
+    PEAK.set(own);
+    let requests: Vec<_> = ids.iter().map(|id| it.request(&request(id))).collect();
+    it.conn.handle_eof(NOW);
+    it.drain();
+    for request in requests {
+        it.conn.respond(request, Reply::Cancelled).unwrap();
+        it.drain();
+    }
+    it.check(0, 0.05);
+}
+
+#[test]
+fn g08_requests_in_the_envelope_that_says_more_than_an_id() {
+    let mut it = Watched::server(Dialect::ABP, |limits| {
+        limits.requests = 500;
+        limits.abandoned_ids = 500;
+        limits.id_bytes = 400;
+        limits.message_bytes = 8 << 10;
+    });
+    it.request(r#"{"type":"initialize","id":"0","timestamp":0,"payload":{}}"#);
+    let opened = it.conn.requests().map(|(request, _)| request).next().unwrap();
+    it.conn.respond(opened, Reply::Result(raw("{}"))).unwrap();
+    it.drain();
+    for round in 0..2 {
+        let mut requests = Vec::with_capacity(500);
+        for number in 0..500 {
+            let id = long_id(round * 1_000 + number, 400);
+            let options = format!(r#"{{"callId":{id}}}"#);
+            let payload = format!(r#"{{"capability":"a","options":{options}}}"#);
+            let message = format!(
+                r#"{{"type":"capabilities/call","id":{id},"timestamp":0,"payload":{payload}}}"#
+            );
+            requests.extend(it.receive(&message));
+        }
+        for request in requests {
+            it.conn.respond(request, Reply::Result(raw("1"))).unwrap();
+            it.drain();
+        }
+    }
+    it.check(8_000, 0.05);
+}
+
+#[test]
+fn g08_cancels_that_come_before_their_requests() {
+    let mut it = Watched::server(Dialect::MCP_2025_11_25_HTTP, |limits| {
+        limits.early_cancels = 300;
+        limits.id_bytes = 400;
+        limits.message_bytes = 8 << 10;
+    });
+    for number in 0..1_000 {
+        let id = long_id(number, 400);
+        it.receive(&format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+        ));
+    }
+    it.check(2_000, 0.2);
+}
+
+#[test]
+fn g08_progress_tokens_of_requests_that_ended_in_silence() {
+    let mut silent = Watched::server(Dialect::MCP_2026_07_28, |limits| {
+        limits.abandoned_ids = 300;
+        limits.requests = 100;
+        limits.id_bytes = 400;
+        limits.message_bytes = 8 << 10;
+    });
+    for number in 0..1_000 {
+        let token = long_id(number, 400);
+        let meta = format!(r#"{{"_meta":{{"progressToken":{token}}}}}"#);
+        let message = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"m","params":{meta}}}"#);
+        let request = silent.request(&message);
+        silent.conn.cancel_request(request, Cause::Peer, NOW);
+        silent.conn.respond(request, Reply::Cancelled).unwrap();
+        silent.drain();
+    }
+    silent.check(2_000, 0.2);
+}
+
+#[test]
+fn g08_a_batch_is_copied_once_and_its_answers_are_bounded() {
+    let mut it = Watched::server(Dialect::JSON_RPC, |limits| {
+        limits.requests = 1_000;
+        limits.batch_members = 1_000;
+        limits.message_bytes = 1 << 20;
+        limits.unsent_bytes = 256 << 10;
+        limits.unsent_messages = 1_000;
+    });
+    let mut batch = String::from("[");
+    for number in 0..1_000 {
+        let comma = if number == 0 { "" } else { "," };
+        let text = "x".repeat(900);
+        write!(
+            batch,
+            r#"{comma}{{"jsonrpc":"2.0","id":{number},"method":"m","params":["{text}"]}}"#
+        )
+        .unwrap();
+    }
+    batch.push(']');
+    it.before = LIVE.get();
+    PEAK.set(it.before);
+    let requests = it.receive(&batch);
+    assert_eq!(requests.len(), 1_000);
+    let answer = format!("\"{}\"", "y".repeat(400));
+    for request in requests {
+        while it.conn.respond(request, Reply::Result(raw(&answer))).is_err() {
+            it.drain();
+        }
+    }
+    it.check(0, 0.1);
+}
+
+#[test]
+fn g08_operations_that_are_all_cancelled() {
+    let mut it = Watched::server(Dialect::ERLMCP, |limits| {
+        limits.requests = 1_000;
+        limits.unsent_bytes = 1 << 20;
+        limits.unsent_messages = 2_000;
+    });
+    for number in 0..1_000_u32 {
+        let message = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"tool/call"}}"#);
+        let request = it.request(&message);
+        let mut entropy = [0; 16];
+        entropy[..4].copy_from_slice(&number.to_be_bytes());
+        it.conn.begin_operation(request, entropy).unwrap();
+    }
+    it.conn.shutdown(Shutdown::CancelAll, NOW);
+    it.check(0, 0.05);
+}
+
+#[test]
+fn g08_everything_is_given_back() {
+    let mut it = Watched::server(Dialect::JSON_RPC, |limits| {
+        limits.calls = 100;
+        limits.requests = 100;
+        limits.unsent_bytes = 1 << 20;
+        limits.unsent_messages = 1_000;
+    });
+    for number in 0..100 {
+        it.conn.call("c", Params::Absent, 0, CallOptions::default(), NOW).unwrap();
+        it.receive(&request(&long_id(number, 64)));
+    }
+    it.conn.handle_eof(NOW);
+    let reason = std::iter::from_fn(|| it.conn.poll_event()).last();
+    assert!(matches!(reason, Some(Event::Closed { reason: CloseReason::PeerGone })));
+    let requests: Vec<_> = it.conn.requests().map(|(request, _)| request).collect();
+    for request in requests {
+        it.conn.respond(request, Reply::Cancelled).unwrap();
+    }
+    // The tables stay for the next ones; nothing that grew with the load's content does.
+    assert!(it.empty() < 64 << 10, "{} bytes", it.held());
+}
