@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
 use protocol_blocking::threaded::{Options, Way};
 use protocol_blocking::{Answer, Request, Responder};
-use protocol_core::{CallError, CallOptions, Cause, CloseReason};
+use protocol_core::{CallError, CallOptions, Cause, CloseReason, Config, Dialect, Framing};
 use serde_json::{Value, json};
 use support::streams::pipe;
 use support::{Runtime, Server, Wire, acp, cancel, cancelled, raw, request, result};
@@ -258,6 +258,7 @@ fn a_trace_sees_every_message() {
 }
 
 /// A transport whose waiting fails after some turns.
+#[derive(Debug)]
 struct Failing {
     input: Vec<u8>,
     turns: u32,
@@ -281,6 +282,22 @@ impl Transport for Failing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(bytes.len())
     }
+}
+
+/// Nothing that was to be written is, so it is all there still.
+#[test]
+fn f10_the_token_of_an_operation_is_never_shown() {
+    let mut config = Config::server(Dialect::ERLMCP);
+    config.dialect.framing = Framing::Newline;
+    let mut options = Options::new(config);
+    options.entropy = || Some([0xA5; 16]);
+    let input = (request(1, "tool/call", &json!({})) + "\n").into_bytes();
+    let mut host = Host::new(Failing { input, turns: 1 }, options);
+    host.run(&echo).unwrap_err();
+    let shown = format!("{host:?}");
+    // As text, and as the numbers that bytes are printed as.
+    let secrets = ["A5".repeat(16), "65, 53, ".repeat(16)];
+    assert!(secrets.iter().all(|secret| !shown.contains(secret)), "{shown}");
 }
 
 #[test]
