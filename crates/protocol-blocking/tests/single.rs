@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
 use protocol_blocking::threaded::{Options, Way};
-use protocol_blocking::{Answer, Request, Responder};
+use protocol_blocking::{Answer, BeforeStart, Handler, Request, Responder};
 use protocol_core::{CallError, CallOptions, Cause, CloseReason, Config, Dialect, Framing};
 use serde_json::{Value, json};
 use support::streams::pipe;
@@ -235,6 +235,32 @@ fn g08_requests_above_the_inbox_limit_are_refused() {
     assert_eq!(answers[0]["result"], json!([text]));
     let code = acp().dialect.overload_code;
     assert!(answers[1..].iter().all(|answer| answer["error"]["code"] == code), "{answers:?}");
+}
+
+#[test]
+fn f03_answers_wait_for_room_after_the_end_of_input_too() {
+    /// Works on though its peer is gone.
+    struct Stubborn;
+
+    impl Handler for Stubborn {
+        fn request(&self, _: &Request, _: &mut dyn Responder) -> Answer {
+            Ok(raw(&json!("x".repeat(90_000))))
+        }
+
+        fn cancelled_before_start(&self, _: &Request) -> BeforeStart {
+            BeforeStart::Delivered
+        }
+    }
+
+    let (mut wire, stream) = Wire::pair();
+    let mut config = acp();
+    config.limits.unsent_bytes = 100_000;
+    wire.send((1..=10).map(|id| request(id, "big", &json!([]))));
+    wire.hang_up();
+    let peer = thread::spawn(move || wire.answers(10));
+    let mut host = Host::new(FdTransport::new(stream.try_clone().unwrap(), stream), config);
+    assert_eq!(host.run(&Stubborn).unwrap(), CloseReason::PeerGone);
+    assert!(peer.join().unwrap().iter().all(|answer| answer["result"].is_string()));
 }
 
 #[test]
