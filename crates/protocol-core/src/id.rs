@@ -45,7 +45,7 @@ struct Other {
     decoded: Option<Box<str>>,
 }
 
-/// An odd number with as many ones as zeros, in no order: the golden ratio.
+/// The golden ratio as a 64-bit fraction: an odd number whose ones and zeros are well mixed.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl WireId {
@@ -125,7 +125,7 @@ impl<const MOST: usize> Text<MOST> {
 }
 
 impl Key for WireId {
-    /// Numbers that count are in a row, for most peers count.
+    /// Most peers count their ids up, so numbers are spread in a row.
     fn spread(&self) -> u64 {
         match &self.0 {
             Repr::Short(text) if text.bytes[0].is_ascii_digit() => text.number(),
@@ -135,7 +135,7 @@ impl Key for WireId {
 }
 
 impl WireId {
-    /// Apart, so that what numbers do is short enough to be inlined.
+    /// Kept out of `spread`, so that the path for numbers is short enough to be inlined.
     #[inline(never)]
     fn mixed(&self) -> u64 {
         let sum = self.key().chunks(8).fold(0_u64, |sum, chunk| {
@@ -149,16 +149,17 @@ impl WireId {
 }
 
 impl Text<14> {
-    /// As [`of`](Self::of), byte by byte: for so few that is quicker than to copy them to memory and
-    /// to read them there at once.
+    /// Does the same as [`of`](Self::of) byte by byte, which is faster for so few bytes than copying
+    /// them to memory and reading them back at once.
     fn short(token: &str) -> Option<Self> {
         let len = u8::try_from(token.len()).ok().filter(|len| *len <= 14)?;
         let all = token.bytes().rev().fold(0_u128, |all, byte| all << 8 | u128::from(byte));
         all.to_le_bytes().first_chunk().map(|bytes| Self { len, bytes: *bytes })
     }
 
-    /// The number that its digits say; whatever, if there is more in it than digits. The first eight
-    /// are read at once: a request's id is looked up three times or more.
+    /// The number that the digits spell. The result means nothing if there are other characters. The
+    /// first eight digits are read at once, because the id of a request is looked up three times or
+    /// more.
     fn number(&self) -> u64 {
         let (eight, rest) = self.bytes.split_first_chunk().expect("fourteen are more");
         let absent = 8_u32.saturating_sub(u32::from(self.len));

@@ -6,11 +6,11 @@ use core::fmt;
 /// Holds what a transport read until whole messages are there; see
 /// [`StreamConnection::receive`](crate::StreamConnection::receive).
 ///
-/// Its memory is bounded by twice the longest message that the limits allow plus one read.
+/// Its memory is at most twice the longest message that the limits allow, plus one read.
 #[derive(Clone, Default)]
 pub struct InputBuffer {
-    /// The bytes, and room for more that keeps what it held before: it is zeroed once, not at each
-    /// read.
+    /// The bytes, and behind them room for more. The room keeps its old content, so it is zeroed once
+    /// and not at each read.
     bytes: Vec<u8>,
     /// Invariant: at most `end`; everything before it is used up.
     start: usize,
@@ -45,8 +45,8 @@ impl InputBuffer {
         }
     }
 
-    /// Gives half of the room back if little of it was needed: long messages in a row find theirs
-    /// again, and after them it shrinks.
+    /// Gives half of the room back if little of it was needed. So a row of long messages reuses the same
+    /// room, and it shrinks step by step after them.
     fn give_back(&mut self) {
         let room = self.bytes.capacity();
         if room > Self::KEPT && self.end < room / 4 {

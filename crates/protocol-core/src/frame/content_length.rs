@@ -126,8 +126,8 @@ enum Header {
     Broken(Violation),
 }
 
-/// The one Content-Length among the header lines, whatever their case, order and spacing. Other
-/// lines are passed over; the charset they may name can only be UTF-8.
+/// Finds the one Content-Length among the header lines, whatever their case, order and spacing. Other
+/// lines are ignored, because the only charset they may name is UTF-8.
 fn content_length(block: &[u8]) -> Option<u64> {
     let mut found = None;
     for line in block.split(|&byte| byte == b'\n') {

@@ -71,8 +71,8 @@ impl Lines {
         }
     }
 
-    /// What a line is, given without its LF. White space counts towards the limit: while the line
-    /// is still coming, nobody can tell what will be trimmed (G11).
+    /// Decides what a line is, given without its LF. White space counts towards the limit, because it is
+    /// not known what will be trimmed while the line is still arriving (G11).
     #[inline]
     fn judge<'b>(&self, line: &'b [u8]) -> Frame<'b> {
         match line {

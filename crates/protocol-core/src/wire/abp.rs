@@ -86,8 +86,8 @@ fn is_type(method: &str) -> bool {
     method == "initialize" || method.contains('/')
 }
 
-/// Reads an object of this envelope; `None` if the text is no object. What is longer than an id may be
-/// can't be echoed.
+/// Reads an object of this envelope. Returns `None` if the text is no object. A type or an id that is
+/// longer than `limits.id_bytes` can't be echoed.
 pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>> {
     let found = scan::members(text, ["type", "id", "payload"])?;
     let too_deep = (found.depth > limits.depth).then_some(EnvelopeProblem::TooDeep);
@@ -203,7 +203,7 @@ fn failure(raw: &RawValue) -> Option<ErrorObject<'_>> {
     Some(ErrorObject { raw, code, message, data })
 }
 
-/// The id that a notification has: only progress has one, as the protocol wants it, that of its token.
+/// Returns the id of a notification. The protocol gives only progress notifications one: their token.
 pub(super) fn progress_id<'a>(method: &str, params: Option<&'a RawValue>) -> Option<&'a str> {
     let ([token], _) = optional(params.filter(|_| method == PROGRESS), ["progressToken"]);
     token.map(RawValue::get)
@@ -220,8 +220,8 @@ pub(crate) fn token(number: u32) -> WireId {
     WireId::scanned(&alloc::format!("\"{number}\"")).expect("a string is an id")
 }
 
-/// Members of a value that may be missing or no object, and whether one stands twice. One that does is
-/// not there.
+/// Reads members of a value that may be missing or no object. A member that stands twice counts as
+/// missing, and the second part says that there is one.
 fn optional<'m, const N: usize>(
     value: Option<&'m RawValue>,
     names: [&str; N],
@@ -230,7 +230,7 @@ fn optional<'m, const N: usize>(
     found.map_or(([None; N], None), once)
 }
 
-/// The members that stand once, and whether others stand twice.
+/// Returns the members that stand once, and a problem if any stands twice.
 fn once<const N: usize>(
     members: Members<'_, N>,
 ) -> ([Option<&RawValue>; N], Option<EnvelopeProblem>) {

@@ -1,4 +1,4 @@
-//! Envelopes, taken apart into borrowed parts; [`scan`] does the reading.
+//! Takes envelopes apart into borrowed parts; [`scan`] does the reading.
 //!
 //! Untagged, flattened and internally tagged serde types don't work with `RawValue`, and
 //! `Option<&RawValue>` loses `"result": null`; so each member is taken as the token it is.
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
 use super::raw;
-use super::scan;
+use super::scan::{self, Json, Members};
 use crate::config::Limits;
 use crate::dialect::{Envelope, ProgressRule, Text, code};
 use crate::event::ErrorObject;
@@ -25,7 +25,7 @@ use crate::violation::{EnvelopeProblem, Violation};
 #[derive(Debug)]
 pub(crate) enum Incoming<'m> {
     One(Message<'m>),
-    /// Holds at most one member more than the limit allows.
+    /// It holds at most one member more than the limit allows.
     Batch(Vec<&'m RawValue>),
     /// Can't be read at all.
     Unreadable(Violation),
@@ -106,9 +106,17 @@ pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits)
             return Incoming::Unreadable(Violation::InvalidUtf8 { offset: error.valid_up_to() });
         }
     };
-    let read = match text.trim_ascii_start().as_bytes().first() {
-        Some(b'{') if envelope == Envelope::Abp => abp::message(text, limits).map(Incoming::One),
-        Some(b'{') => message(text, limits.depth).map(Incoming::One),
+    let read = match text.as_bytes().get(Json::of(text).space(0)) {
+        Some(b'{') => {
+            let message = match envelope {
+                Envelope::JsonRpc => message(text, limits.depth),
+                Envelope::Abp => abp::message(text, limits),
+            };
+            match message {
+                Some(message) => return Incoming::One(message),
+                None => None,
+            }
+        }
         Some(b'[') => array(text, limits.batch_members).map(Incoming::Batch),
         _ => scan::value(text).map(|_| Incoming::One(NO_OBJECT)),
     };
@@ -136,25 +144,33 @@ pub(crate) fn path<'m>(value: Option<&'m RawValue>, path: &[Text]) -> Option<&'m
     path.iter().try_fold(value?, |value, name| param(Some(value), name))
 }
 
-/// The tokens under which progress of a request with these params is told.
+/// Returns the tokens under which progress of a request with these params is told.
 pub(crate) fn progress_tokens(rules: &[ProgressRule], params: Option<&RawValue>) -> Vec<WireId> {
     let paths = rules.iter().flat_map(|rule| rule.tokens_of_call.iter());
-    let token = |value: &RawValue| WireId::from_token(value.get());
+    let token = |value: &RawValue| WireId::scanned(value.get());
     paths.filter_map(|path_to| path(params, path_to).and_then(token)).collect()
 }
 
-/// The token of a notification, if it is progress.
+/// Returns the token of a notification, if it is progress.
 pub(crate) fn progress_token(
     rules: &[ProgressRule],
     method: &str,
     params: Option<&RawValue>,
 ) -> Option<WireId> {
     let rule = rules.iter().find(|rule| rule.method == method)?;
-    WireId::from_token(param(params, &rule.token)?.get())
+    WireId::scanned(param(params, &rule.token)?.get())
 }
 
-/// Reads the members of a batch, and of those over `limit` only the first: one tells that they are
-/// too many, and a hostile million costs nothing (G8).
+/// Hands on the text that a token is, or each text of the list that it is.
+pub(crate) fn strings<'m>(token: &'m RawValue, mut take: impl FnMut(Cow<'m, str>)) {
+    let mut take_text = |token| text(token).into_iter().for_each(&mut take);
+    if scan::array(token.get(), &mut take_text).is_none() {
+        take_text(token.get());
+    }
+}
+
+/// Reads the members of a batch. Only the first member over `limit` is kept: it shows that there are too
+/// many, and a hostile million costs no memory (G8).
 fn array(text: &str, limit: usize) -> Option<Vec<&RawValue>> {
     let mut members = Vec::new();
     scan::array(text, |member| {
@@ -165,86 +181,121 @@ fn array(text: &str, limit: usize) -> Option<Vec<&RawValue>> {
     Some(members)
 }
 
+/// How nearly every peer begins its messages.
+const OPENING: &str = r#"{"jsonrpc":"2.0","#;
+
+/// The members of an envelope, in the order in which peers write them; the version is mostly read with
+/// the opening.
+const NAMES: [&str; 6] = ["id", "method", "params", "result", "error", "jsonrpc"];
+const ID: usize = 0;
+const METHOD: usize = 1;
+const PARAMS: usize = 2;
+const RESULT: usize = 3;
+const ERROR: usize = 4;
+const VERSION: usize = 5;
+
 /// Reads a text that is one object.
+#[inline]
 fn message(text: &str, most: usize) -> Option<Message<'_>> {
-    /// How nearly every peer begins its messages.
-    const OPENING: &str = r#"{"jsonrpc":"2.0","#;
-    const NAMES: [&str; 6] = ["id", "method", "params", "result", "error", "jsonrpc"];
-    const ID: usize = 0;
-    const METHOD: usize = 1;
-    const PARAMS: usize = 2;
-    const RESULT: usize = 3;
-    const ERROR: usize = 4;
-    const VERSION: usize = 5;
+    let (json, mut members, mut error) = (Json::of(text), Members::of(text), None);
     let is_opened = text.starts_with(OPENING);
-    let mut members = scan::Members::of(text);
-    if is_opened {
-        members.read_from(OPENING.len(), NAMES)?;
+    let first = if is_opened {
+        OPENING.len()
     } else {
-        members.read(NAMES)?;
-    }
+        match json.open(json.space(0))? {
+            (b'}', at) => {
+                json.end(at + 1)?;
+                return Some(Message::Neither { id: None, problem: EnvelopeProblem::Version });
+            }
+            (_, at) => at,
+        }
+    };
+    // An error object is read in the same pass.
+    let end = members.object_from(first, NAMES, |member, begin| {
+        if member != ERROR {
+            return None;
+        }
+        error.insert(Members::of(text)).object(begin, ERROR_NAMES)
+    })?;
+    json.end(end)?;
+    let depth = members.depth.max(error.map_or(0, |error| error.depth + 1));
     let problem = if members.has_repeated() || (is_opened && members.get(VERSION).is_some()) {
         Some(EnvelopeProblem::DuplicateMember)
-    } else if members.depth > most {
+    } else if depth > most {
         Some(EnvelopeProblem::TooDeep)
     } else if !is_opened && members.string(VERSION).as_deref() != Some("2.0") {
         Some(EnvelopeProblem::Version)
     } else {
         None
     };
-    // An id that stands twice can't be trusted; any other bad message is answered with it (B2).
-    let id = members.get(ID);
-    let answered = id.filter(|_| !members.is_repeated(ID));
-    let params = members.get(PARAMS);
-    if members.get(METHOD).is_none() {
-        return Some(match (members.get(RESULT), members.get(ERROR)) {
-            (None, None) => {
-                let problem = problem.unwrap_or(EnvelopeProblem::Empty);
-                // What has params can only be a broken request.
-                match params {
-                    Some(_) => Message::Invalid { id: answered, problem },
-                    None => Message::Neither { id: answered, problem },
-                }
-            }
-            answer => {
-                let answer = problem.map_or_else(|| response(answer), Err);
-                Message::Response { id: answered, asked: None, answer }
-            }
-        });
-    }
-    let Some(method) = members.string(METHOD) else {
-        let problem = problem.unwrap_or(EnvelopeProblem::Method);
-        return Some(Message::Invalid { id: answered, problem });
-    };
-    let params = params.filter(|&params| params != "null");
-    let bad_params = params.is_some_and(|params| !params.starts_with(['{', '[']));
-    let problem = problem.or(bad_params.then_some(EnvelopeProblem::Params));
-    let params = params.map(raw::of);
-    Some(match (problem, id) {
-        (None, Some(id)) => Message::Request { id, method, params },
-        (None, None) => Message::Notification { method, params },
-        (Some(problem), Some(_)) => Message::Invalid { id: answered, problem },
-        (Some(problem), None) => Message::InvalidNotification { problem },
+    Some(if members.get(METHOD).is_some() {
+        asking(&members, problem)
+    } else {
+        answering(&members, error, problem)
     })
 }
 
-/// What a result or an error say.
-fn response<'m>(
-    answer: (Option<&'m str>, Option<&'m str>),
-) -> Result<Response<'m>, EnvelopeProblem> {
-    match answer {
-        (Some(result), None) => Ok(Response::Result(raw::of(result))),
-        (None, Some(error)) => {
-            error_object(error).map(Response::Error).ok_or(EnvelopeProblem::Error)
-        }
-        (Some(_), Some(_)) => Err(EnvelopeProblem::ResultAndError),
-        (None, None) => Err(EnvelopeProblem::Empty),
+/// The id to answer a bad message with (B2). One that stands twice can't be trusted.
+#[inline]
+fn trusted_id<'m>(members: &Members<'m, 6>) -> Option<&'m str> {
+    members.get(ID).filter(|_| !members.is_repeated(ID))
+}
+
+/// A message that has a method.
+#[inline(always)]
+fn asking<'m>(members: &Members<'m, 6>, problem: Option<EnvelopeProblem>) -> Message<'m> {
+    let Some(method) = members.string(METHOD) else {
+        let problem = problem.unwrap_or(EnvelopeProblem::Method);
+        return Message::Invalid { id: trusted_id(members), problem };
+    };
+    let params = members.get(PARAMS).filter(|&params| params != "null");
+    let bad_params = params.is_some_and(|params| !params.starts_with(['{', '[']));
+    let params = params.map(raw::of);
+    match (problem.or(bad_params.then_some(EnvelopeProblem::Params)), members.get(ID)) {
+        (None, Some(id)) => Message::Request { id, method, params },
+        (None, None) => Message::Notification { method, params },
+        (Some(problem), Some(_)) => Message::Invalid { id: trusted_id(members), problem },
+        (Some(problem), None) => Message::InvalidNotification { problem },
     }
+}
+
+/// A message that has no method.
+#[inline(always)]
+fn answering<'m>(
+    members: &Members<'m, 6>,
+    error_members: Option<Members<'m, 3>>,
+    problem: Option<EnvelopeProblem>,
+) -> Message<'m> {
+    let id = trusted_id(members);
+    let answer = match (members.get(RESULT), members.get(ERROR), problem) {
+        (None, None, problem) => {
+            let problem = problem.unwrap_or(EnvelopeProblem::Empty);
+            // What has params can only be a broken request.
+            return match members.get(PARAMS) {
+                Some(_) => Message::Invalid { id, problem },
+                None => Message::Neither { id, problem },
+            };
+        }
+        (_, _, Some(problem)) => Err(problem),
+        (Some(_), Some(_), None) => Err(EnvelopeProblem::ResultAndError),
+        (Some(result), None, None) => Ok(Response::Result(raw::of(result))),
+        (None, Some(error), None) => {
+            let error = error_members.and_then(|members| error_of(error, &members));
+            error.map(Response::Error).ok_or(EnvelopeProblem::Error)
+        }
+    };
+    Message::Response { id, asked: None, answer }
 }
 
 /// The error object that a token is, if it is one.
 pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
-    let members = scan::members(token, ["code", "message", "data"])?;
+    error_of(token, &scan::members(token, ERROR_NAMES)?)
+}
+
+/// The members of an error object.
+const ERROR_NAMES: [&str; 3] = ["code", "message", "data"];
+
+fn error_of<'m>(token: &'m str, members: &Members<'m, 3>) -> Option<ErrorObject<'m>> {
     Some(ErrorObject {
         raw: Cow::Borrowed(raw::of(token)),
         code: members.get(0)?.parse().ok()?,
@@ -270,14 +321,6 @@ pub(super) fn text(token: &str) -> Option<Cow<'_, str>> {
     match memchr(b'\\', text.as_bytes()) {
         None => Some(Cow::Borrowed(text)),
         Some(_) => serde_json::from_str::<String>(token).ok().map(Cow::Owned),
-    }
-}
-
-/// Hands on the text that a token is, or each text of the list that it is.
-pub(crate) fn strings<'m>(token: &'m RawValue, mut take: impl FnMut(Cow<'m, str>)) {
-    let mut take_text = |token| text(token).into_iter().for_each(&mut take);
-    if scan::array(token.get(), &mut take_text).is_none() {
-        take_text(token.get());
     }
 }
 

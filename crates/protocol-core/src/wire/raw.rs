@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::scan;
 
-/// The JSON value that a text is, checked in one pass and borrowed; `None` if it is no JSON. What
-/// `serde_json::from_str::<&RawValue>` does, faster.
+/// Checks in one pass that a text is one JSON value, and borrows it. Returns `None` if it is not. This
+/// does what `serde_json::from_str::<&RawValue>` does, but faster.
 ///
 /// ```
 /// let mut buffer = String::new();
@@ -23,9 +23,10 @@ pub fn raw_value(text: &str) -> Option<&RawValue> {
     scan::value(text).map(of)
 }
 
-/// Writes a value as JSON into a buffer, which it clears first, and borrows it from there: what
-/// `serde_json::value::to_raw_value` does, without an allocation for each value. Needs the feature
-/// `std`, for that is what `serde_json` writes into a buffer with.
+/// Clears the buffer, writes a value into it as JSON and borrows it from there. This does what
+/// `serde_json::value::to_raw_value` does, without an allocation for each value.
+///
+/// It needs the feature `std`, because `serde_json` writes into a buffer only with `std`.
 ///
 /// ```
 /// let mut buffer = Vec::new();
@@ -49,12 +50,12 @@ pub fn write_value<'b>(
     Ok(of(text))
 }
 
-/// A token of a scanned text as a `RawValue`, which is only checked text, without a second check.
+/// Makes a `RawValue` of a token that was scanned already, without checking it again.
 pub(super) fn of(token: &str) -> &RawValue {
     <&RawValue>::deserialize(Checked { token }).unwrap_or_else(|_| reparsed(token))
 }
 
-/// For a `serde_json` that one day hands its `RawValue`s over in another way.
+/// Used if a later `serde_json` builds its `RawValue`s in another way.
 #[cold]
 fn reparsed(token: &str) -> &RawValue {
     serde_json::from_str(token).expect("the scan accepts only JSON")
@@ -108,7 +109,7 @@ impl<'de> MapAccess<'de> for Entry<'de> {
     }
 }
 
-/// `RawValue` asked for something else.
+/// `RawValue` asked the deserializer for something else.
 #[derive(Debug)]
 struct Mismatch;
 

@@ -1,7 +1,7 @@
 //! JSON, checked in one pass and taken apart at its outermost level.
 //!
-//! Accepts exactly the text that `serde_json` accepts as a `RawValue`. It says no more than that a
-//! text is no JSON: where it broke is `serde_json`'s to tell, since nobody is in a hurry then.
+//! The scanner accepts exactly the text that `serde_json` accepts as a `RawValue`. It does not say where
+//! a text stops being JSON; `serde_json` is asked for that, because errors need not be fast.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 
 use memchr::memchr2;
 
-/// Members of an object that are looked for, each by the place of its name.
+/// The members that were looked for in an object, by their index in the list of names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Members<'m, const N: usize> {
     text: &'m str,
-    /// Of a member that stands twice, the last.
+    /// If a member stands twice, this holds the last value.
     values: [Value; N],
     /// A bit for each member that stands twice, the lowest for the first.
     repeated: u8,
@@ -21,7 +21,8 @@ pub(super) struct Members<'m, const N: usize> {
     pub(super) depth: usize,
 }
 
-/// Where a value begins and ends. None begins where the object does: that is how one is missing.
+/// Where a value begins and ends. `begin` is 0 if the member is missing, because a value never begins
+/// at the start of the text.
 #[derive(Clone, Copy, Debug)]
 struct Value {
     begin: usize,
@@ -36,9 +37,9 @@ pub(super) fn members<'m, const N: usize>(
     text: &'m str,
     names: [&str; N],
 ) -> Option<Members<'m, N>> {
-    let mut members = Members::of(text);
-    members.read(names)?;
-    Some(members)
+    let (json, mut members) = (Json::of(text), Members::of(text));
+    let end = members.object(json.space(0), names)?;
+    json.end(end).map(|()| members)
 }
 
 impl<'m, const N: usize> Members<'m, N> {
@@ -48,24 +49,33 @@ impl<'m, const N: usize> Members<'m, N> {
         Self { text, values: [missing; N], repeated: 0, depth: 0 }
     }
 
-    /// Reads the whole object. `None` if it is none.
-    pub(super) fn read(&mut self, names: [&str; N]) -> Option<()> {
-        let json = Json::of(self.text);
-        let (byte, at) = json.token(json.is(b'{', json.space(0))?)?;
-        if byte != b'}' {
-            return self.read_from(at, names);
+    /// Reads the object that begins at `at`; gives its end.
+    #[inline(never)]
+    pub(super) fn object(&mut self, at: usize, names: [&str; N]) -> Option<usize> {
+        match Json::of(self.text).open(at)? {
+            (b'}', at) => {
+                self.depth = 1;
+                Some(at + 1)
+            }
+            (_, at) => self.object_from(at, names, |_, _| None),
         }
-        self.depth = 1;
-        json.end(at + 1)
     }
 
-    /// Reads what is left of the object from the member on that begins at `at`.
+    /// Reads the rest of an object, from the member that begins at `at`; gives its end. `inner` is called
+    /// with each member that was looked for and where its value begins. If it reads the value and
+    /// returns the end, the value is not read again.
     #[inline(always)]
-    pub(super) fn read_from(&mut self, mut at: usize, names: [&str; N]) -> Option<()> {
+    pub(super) fn object_from(
+        &mut self,
+        mut at: usize,
+        names: [&str; N],
+        mut inner: impl FnMut(usize, usize) -> Option<usize>,
+    ) -> Option<usize> {
         let json = Json::of(self.text);
         loop {
             let (member, begin) = json.member(at, &names)?;
-            let (end, is_escaped) = json.value(begin, &mut self.depth)?;
+            let read = member.and_then(|member| inner(member, begin)).map(|end| (end, false));
+            let (end, is_escaped) = read.or_else(|| json.value(begin, &mut self.depth))?;
             if let Some(member) = member {
                 if self.values[member].begin != 0 {
                     self.repeated |= 1 << member;
@@ -76,7 +86,7 @@ impl<'m, const N: usize> Members<'m, N> {
                 (b',', comma) => at = json.space(comma + 1),
                 (b'}', brace) => {
                     self.depth += 1;
-                    return json.end(brace + 1);
+                    return Some(brace + 1);
                 }
                 _ => return None,
             }
@@ -122,7 +132,7 @@ fn unescaped(token: &str) -> Option<Cow<'static, str>> {
     serde_json::from_str(token).ok().map(Cow::Owned)
 }
 
-/// Hands every element of a text that is one array to `take`. `None` if it is no array.
+/// Calls `take` with every element of a text that is one array. Returns `None` if it is no array.
 pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<()> {
     let json = Json::of(text);
     let mut at = json.is(b'[', json.space(0))?;
@@ -176,14 +186,14 @@ const fn is_special(byte: &u8) -> bool {
     *byte < 0x20 || *byte == b'"' || *byte == b'\\'
 }
 
-/// The bytes of a text. Each method takes where what it is named for should begin, and gives where
-/// that ends.
+/// The bytes of a text. Each method takes the position where the thing it is named for should begin,
+/// and returns the position where it ends.
 #[derive(Clone, Copy)]
-struct Json<'m>(&'m [u8]);
+pub(super) struct Json<'m>(&'m [u8]);
 
 impl<'m> Json<'m> {
     #[inline]
-    const fn of(text: &'m str) -> Self {
+    pub(super) const fn of(text: &'m str) -> Self {
         Self(text.as_bytes())
     }
 
@@ -198,9 +208,9 @@ impl<'m> Json<'m> {
         (*self.0.get(at)? == byte).then_some(at + 1)
     }
 
-    /// Most peers write none.
+    /// Skips white space, which most peers do not write.
     #[inline]
-    fn space(self, at: usize) -> usize {
+    pub(super) fn space(self, at: usize) -> usize {
         if self.0.get(at).is_some_and(|&byte| byte <= b' ') { self.some_space(at) } else { at }
     }
 
@@ -225,7 +235,7 @@ impl<'m> Json<'m> {
     }
 
     /// The end of the text.
-    fn end(self, at: usize) -> Option<()> {
+    pub(super) fn end(self, at: usize) -> Option<()> {
         (self.space(at) == self.0.len()).then_some(())
     }
 
@@ -243,19 +253,27 @@ impl<'m> Json<'m> {
         }
     }
 
-    /// As [`member`](Self::member), of a name that is another or is written in another way.
+    /// Does the same as [`member`](Self::member) for any other name, and for names with escapes or with
+    /// space behind them.
     #[inline(never)]
     fn other_member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
         let (end, is_escaped) = self.string(at)?;
         let token = &self.0[at..end];
         let member = if is_escaped {
-            // One that can't be decoded is only one more that nobody reads.
+            // A name that can't be decoded is not one of ours.
             let name = serde_json::from_slice::<String>(token).ok();
             names.iter().position(|wanted| name.as_deref() == Some(*wanted))
         } else {
             names.iter().position(|wanted| &token[1..token.len() - 1] == wanted.as_bytes())
         };
         Some((member, self.space(self.is(b':', self.space(end))?)))
+    }
+
+    /// An opening brace. Returns the first byte behind it, which begins a member or closes the object,
+    /// and its position.
+    #[inline]
+    pub(super) fn open(self, at: usize) -> Option<(u8, usize)> {
+        self.token(self.is(b'{', at)?)
     }
 
     /// A value, with no space before it, and whether it is a string with escapes; counts its nesting,
