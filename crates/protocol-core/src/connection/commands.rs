@@ -252,6 +252,7 @@ impl<O, I: Default> Connection<O, I> {
         if how == Shutdown::Abandon {
             self.outbox.clear();
             self.batches.forget_answers();
+            self.offer_room();
         }
     }
 }

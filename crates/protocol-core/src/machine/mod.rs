@@ -220,11 +220,18 @@ impl<C, R: Default, X> Machine<C, R, X> {
         }
     }
 
-    /// Whether a response with this wire number could settle a call.
+    /// Whether a response with this wire number could be one to a call in flight, or to the cancel of
+    /// one: that message has left.
     #[must_use]
     pub fn expects_response(&self, number: u32) -> bool {
-        let named = self.calls.named(number).map(Named::call);
-        named.is_some_and(|place| self.calls.row(place).phase != CallPhase::Queued)
+        match self.calls.named(number) {
+            Some(Named::Call(call)) => self.calls.row(call).phase != CallPhase::Queued,
+            Some(Named::CancelOf(call)) => matches!(
+                self.calls.row(call).phase,
+                CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement
+            ),
+            None => false,
+        }
     }
 
     /// The phase of a call; `None` once it has settled.
@@ -369,11 +376,13 @@ impl<C, R: Default, X> Machine<C, R, X> {
 }
 
 /// Hashes what decides the machine's future, for searches through its states. Two machines that hash
-/// alike do the same from now on, but for the slots that handles of later requests hold; the host's
-/// data and the configuration tell no two states apart. There is no equality, for the tables can be
-/// equal while their free places are not.
+/// alike do the same from now on, but for the slots that handles of later requests hold. The host's
+/// data tells no two states apart, and neither does the configuration, but for the dialect: peers can
+/// agree on another one while they speak. There is no equality, for the tables can be equal while
+/// their free places are not.
 impl<C, R, X> Hash for Machine<C, R, X> {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        self.config.dialect.name.hash(state);
         (self.life, self.batch, self.session, self.undeclared, self.cancels).hash(state);
         (&self.calls, &self.requests, &self.past, &self.early, &self.finished).hash(state);
         (&self.awaited, &self.withheld, &self.retired).hash(state);

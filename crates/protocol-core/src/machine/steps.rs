@@ -55,11 +55,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             CallStep::AwaitTokenAndSettle => {
                 Some(Action::Complete(self.settle_here(place, before, Fate::TokenAwaited)))
             }
-            CallStep::Settle => {
-                let awaits = before == CallPhase::AwaitingToken;
-                let fate = if awaits { Fate::TokenAwaited } else { Fate::Left };
-                Some(Action::Complete(self.settle_here(place, before, fate)))
-            }
+            CallStep::Settle => Some(Action::Complete(self.settle_here(place, before, Fate::Left))),
             CallStep::Complete => {
                 Some(Action::Complete(self.settle_answered(place, before, input)))
             }
@@ -122,7 +118,10 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// Settles a call without an answer; a late one will be recognised.
     fn settle_here(&mut self, place: Place, before: CallPhase, fate: Fate) -> Completion<C> {
         self.remember_cancel(place, before, Answered::No);
-        self.remember(self.calls.row(place).id.number(), fate);
+        // An answer behind the token of its operation is a duplicate, as all that nothing is known of.
+        if !matches!(before, CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement) {
+            self.remember(self.calls.row(place).id.number(), fate);
+        }
         self.settle(place, |row| {
             let (settlement, cause) =
                 row.ending.expect("whoever settles here records an ending first");
@@ -148,7 +147,8 @@ impl<C, R: Default, X> Machine<C, R, X> {
         let fate = match (before, answered) {
             (CallPhase::CancelQueued, Answered::Yes) => Fate::Withdrawn,
             (CallPhase::CancelQueued | CallPhase::TokenCancelQueued, _) => Fate::CancelQueued,
-            (CallPhase::AwaitingAcknowledgement, Answered::Yes) => Fate::Answered,
+            // It was acknowledged: all that nothing is known of is a duplicate.
+            (CallPhase::AwaitingAcknowledgement, Answered::Yes) => return,
             _ => Fate::CancelSent,
         };
         self.remember(cancel, fate);
