@@ -10,13 +10,14 @@ use protocol_core::{BeforeStart, CloseReason, RpcError, Violation, WireId, code}
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::failure::{Failure, InvalidParams};
 use crate::hub::State;
 use crate::inbox::Arrived;
 use crate::json;
 use crate::lease::{Lease, Taker};
 use crate::method::Method;
 use crate::peer::Peer;
-use crate::responder::{Failure, Responder};
+use crate::responder::Responder;
 use crate::sync::{Arc, MutexGuard};
 use crate::waiters::{Line, Place, WaitFor};
 
@@ -70,8 +71,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// An error with code -32602 that says what does not fit, to answer the request with.
-    pub fn params<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    /// [`InvalidParams`]: what does not fit, and what to answer the request with.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, InvalidParams> {
         read(&self.method, self.params.as_deref())
     }
 
@@ -87,19 +88,18 @@ impl Notification {
     ///
     /// # Errors
     ///
-    /// What does not fit.
-    pub fn params<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    /// [`InvalidParams`]: what does not fit.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, InvalidParams> {
         read(&self.method, self.params.as_deref())
     }
 }
 
-/// Nothing of the params is in the error: it goes to the peer (B3).
-fn read<T: DeserializeOwned>(method: &str, params: Option<&RawValue>) -> Result<T, Failure> {
-    json::read(params.map_or("null", RawValue::get)).map_err(|error| {
-        let (method, line, column) = (clip(method), error.line(), error.column());
-        let message = format!("invalid params of {method}, at line {line} column {column}");
-        Failure::Error(RpcError::new(code::INVALID_PARAMS, message))
-    })
+fn read<T: DeserializeOwned>(
+    method: &Method,
+    params: Option<&RawValue>,
+) -> Result<T, InvalidParams> {
+    let params = params.map_or("null", RawValue::get);
+    json::read(params).map_err(|reason| InvalidParams::new(method, reason))
 }
 
 /// A method's name for a message: the peer chose how long it is.

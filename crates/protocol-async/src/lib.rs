@@ -32,6 +32,7 @@
 mod afterwards;
 mod cancellation;
 mod driver;
+mod failure;
 pub mod hub;
 mod in_flight;
 mod inbox;
@@ -55,6 +56,7 @@ mod waiters;
 
 pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCanceller};
 pub use driver::{Driver, Timer, connect};
+pub use failure::{Answer, Failure, InvalidParams};
 pub use in_flight::{Direction, InFlight, Phase};
 pub use incoming::{Arrival, Incoming, Notification, Request};
 pub use messages::{MessageDriver, connect_messages};
@@ -62,6 +64,6 @@ pub use method::Method;
 pub use operations::SharedOperations;
 pub use peer::{Cork, Peer, PreparedRequest};
 pub use relay::{RelayDriver, relay};
-pub use responder::{Answer, Failure, Responder};
+pub use responder::Responder;
 pub use router::{Claim, Context, Router};
 pub use sent::{CancellationHandle, SentRequest};

@@ -25,7 +25,7 @@ use crate::sync::{Arc, Mutex, lock};
 /// ```
 /// use protocol_async::SharedOperations;
 /// use protocol_async::hub::Options;
-/// use protocol_core::{Config, Dialect, Role, Timestamp};
+/// use protocol_core::{Config, Dialect, Timestamp};
 /// use std::time::Instant;
 ///
 /// let start = Instant::now();
@@ -34,9 +34,7 @@ use crate::sync::{Arc, Mutex, lock};
 ///     println!("cleaning up after {:?}, which left {:?}", ended.token, ended.partial);
 /// });
 ///
-/// let mut config = Config::new(Dialect::ERLMCP);
-/// config.role = Role::Server;
-/// let mut options = Options::new(config); // of each connection
+/// let mut options = Options::new(Config::server(Dialect::ERLMCP)); // of each connection
 /// options.operations = Some(operations.clone());
 ///
 /// println!("{}", operations.metrics().prometheus());

@@ -3,76 +3,17 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use protocol_core::{CallError, Cause, Refusal, Reply, RequestHandle, RpcError, code};
+use protocol_core::{Cause, Refusal, RequestHandle, RpcError, code};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::cancellation::{Cancellation, Cancelled};
+use crate::cancellation::Cancellation;
+use crate::failure::{Answer, Failure};
 use crate::incoming::clip;
 use crate::json::written;
 use crate::lease::Lease;
 use crate::peer::Peer;
 use crate::sync::Arc;
-
-/// The answer to a request: a result, or why there is none.
-pub type Answer = Result<Box<RawValue>, Failure>;
-
-/// Why a handler has no result.
-#[derive(Clone, Debug)]
-pub enum Failure {
-    /// Its request was cancelled, and it stopped: answers as the dialect answers those.
-    Cancelled,
-    /// It failed.
-    Error(RpcError),
-}
-
-impl Failure {
-    /// As the answer to a request.
-    #[must_use]
-    pub fn as_reply(&self) -> Reply<'_> {
-        match self {
-            Self::Cancelled => Reply::Cancelled,
-            Self::Error(error) => error.as_reply(),
-        }
-    }
-}
-
-impl From<Cancelled> for Failure {
-    fn from(_: Cancelled) -> Self {
-        Self::Cancelled
-    }
-}
-
-impl From<RpcError> for Failure {
-    fn from(error: RpcError) -> Self {
-        Self::Error(error)
-    }
-}
-
-/// A call that failed is answered on as what it is: its error as that error, its cancel as a
-/// cancel, anything that went wrong on our side as an internal error.
-impl From<CallError> for Failure {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::Cancelled { error: Some(error), .. } | CallError::Error(error) => {
-                Self::Error(error)
-            }
-            CallError::Cancelled { error: None, .. } => Self::Cancelled,
-            // Its details hold some of the answer, which whoever asked us may not see (B3).
-            CallError::InvalidResult { .. } => Self::Error(RpcError::new(
-                code::INTERNAL_ERROR,
-                "the result of a call made for this request does not fit",
-            )),
-            other => Self::Error(RpcError::new(code::INTERNAL_ERROR, other.to_string())),
-        }
-    }
-}
-
-impl From<serde_json::Error> for Failure {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Error(RpcError::new(code::INTERNAL_ERROR, error.to_string()))
-    }
-}
 
 /// Owes one request its answer. Dropping it pays too: as cancelled if the request is, else with
 /// error -32603 that names the method.

@@ -1,9 +1,11 @@
 //! Handlers by method, on top of [`Incoming`].
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::FutureExt;
@@ -13,10 +15,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::to_raw_value;
 
+use crate::afterwards::contain;
 use crate::cancellation::Cancellation;
+use crate::failure::{Failure, InvalidParams};
 use crate::incoming::{Arrival, Incoming, Notification};
 use crate::peer::Peer;
-use crate::responder::Failure;
 use crate::sent::SentRequest;
 
 /// Serves what arrives by its method.
@@ -42,6 +45,7 @@ use crate::sent::SentRequest;
 #[derive(Clone, Debug, Default)]
 pub struct Router<R = NoRoute> {
     routes: R,
+    hooks: Hooks,
 }
 
 /// What a handler can do beside its answer.
@@ -50,6 +54,13 @@ pub struct Context {
     peer: Peer,
     request: Option<RequestHandle>,
     marker: Cancellation,
+    hooks: Hooks,
+}
+
+/// Who sees what the peer is not told.
+#[derive(Clone, Default)]
+struct Hooks {
+    invalid_params: Option<Arc<dyn Fn(&InvalidParams) + Send + Sync>>,
 }
 
 /// What an observer makes of a notification.
@@ -65,11 +76,22 @@ impl Router {
     /// One without routes.
     #[must_use]
     pub const fn new() -> Self {
-        Self { routes: NoRoute }
+        Self { routes: NoRoute, hooks: Hooks { invalid_params: None } }
     }
 }
 
 impl<R: Routes> Router<R> {
+    /// Sees the params that did not fit, of requests and of notifications, with the reason that the
+    /// peer is not told (B3). For logs; it should be quick.
+    #[must_use]
+    pub fn on_invalid_params(
+        mut self,
+        hook: impl Fn(&InvalidParams) + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.invalid_params = Some(Arc::new(hook));
+        self
+    }
+
     /// Serves requests of a method. Params that don't fit `P` are answered -32602; a panic of the
     /// handler answers this request -32603 and harms nothing else (B33).
     pub fn request<P, T, H, F>(
@@ -83,8 +105,7 @@ impl<R: Routes> Router<R> {
         H: Fn(P, Context) -> F,
         F: Future<Output = Result<T, Failure>>,
     {
-        let next = self.routes;
-        Router { routes: OnRequest { method, handler, next, types: PhantomData } }
+        self.with(|next| OnRequest { method, handler, next, types: PhantomData })
     }
 
     /// Serves notifications of a method. Those whose params don't fit `P` are ignored.
@@ -98,8 +119,7 @@ impl<R: Routes> Router<R> {
         H: Fn(P, Context) -> F,
         F: Future<Output = ()>,
     {
-        let next = self.routes;
-        Router { routes: OnNotification { method, handler, next, types: PhantomData } }
+        self.with(|next| OnNotification { method, handler, next, types: PhantomData })
     }
 
     /// Sees every notification before the routes that were added earlier, and may claim it: for
@@ -107,7 +127,7 @@ impl<R: Routes> Router<R> {
     /// [`Config::raw_cancels`](protocol_core::Config::raw_cancels) says so; the request's marker is
     /// set by then, claimed or not.
     pub fn observe<H: Fn(&Notification) -> Claim>(self, observer: H) -> Router<Observe<H, R>> {
-        Router { routes: Observe { observer, next: self.routes } }
+        self.with(|next| Observe { observer, next })
     }
 
     /// Takes every arrival that no route added earlier or later fits, in place of the answer
@@ -117,7 +137,11 @@ impl<R: Routes> Router<R> {
         H: Fn(Arrival, Context) -> F,
         F: Future<Output = ()>,
     {
-        Router { routes: Otherwise { handler, routes: self.routes } }
+        self.with(|routes| Otherwise { handler, routes })
+    }
+
+    fn with<S>(self, wrap: impl FnOnce(R) -> S) -> Router<S> {
+        Router { routes: wrap(self.routes), hooks: self.hooks }
     }
 
     /// Serves until the connection is closed and every handler is done.
@@ -145,14 +169,11 @@ impl<R: Routes> Router<R> {
 
     /// Handles one arrival: for hosts that spawn each on their own.
     pub async fn handle(&self, arrival: Arrival, peer: &Peer) {
-        let context = match &arrival {
-            Arrival::Request(_, responder) => Context {
-                peer: peer.clone(),
-                request: Some(responder.handle()),
-                marker: responder.cancellation(),
-            },
-            _ => Context { peer: peer.clone(), request: None, marker: Cancellation::new() },
+        let (request, marker) = match &arrival {
+            Arrival::Request(_, responder) => (Some(responder.handle()), responder.cancellation()),
+            _ => (None, Cancellation::new()),
         };
+        let context = Context { peer: peer.clone(), request, marker, hooks: self.hooks.clone() };
         // A panic harms nobody else (B33): the hook has reported it, and a responder that it drops
         // has answered.
         let route = AssertUnwindSafe(async { self.routes.route(arrival, context).await });
@@ -179,6 +200,21 @@ async fn while_running<F: Future<Output = ()>, U: Future>(
 fn refuse(arrival: Arrival) {
     if let Arrival::Request(request, responder) = arrival {
         responder.respond_with_failure(request.unknown_method());
+    }
+}
+
+impl Hooks {
+    fn tell(&self, invalid: &InvalidParams) {
+        if let Some(hook) = &self.invalid_params {
+            contain(|| hook(invalid));
+        }
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let invalid_params = self.invalid_params.is_some();
+        f.debug_struct("Hooks").field("invalid_params", &invalid_params).finish()
     }
 }
 
@@ -250,12 +286,16 @@ where
             }
             other => return self.next.route(other, context).await,
         };
+        let hooks = context.hooks.clone();
         // Reading params and writing results are the host's own code too.
         let work = async {
             let result = (self.handler)(request.params()?, context).await?;
             Ok(to_raw_value(&result)?)
         };
         let done = AssertUnwindSafe(work).catch_unwind().await;
+        if let Ok(Err(Failure::InvalidParams(invalid))) = &done {
+            hooks.tell(invalid);
+        }
         responder.answer(done.unwrap_or_else(|_| {
             // The text of the panic is for our own log, which the hook has written.
             let message = format!("the handler of {} panicked", self.method);
@@ -284,8 +324,9 @@ where
     async fn route(&self, arrival: Arrival, context: Context) -> Option<Arrival> {
         match arrival {
             Arrival::Notification(notification) if notification.method == self.method => {
-                if let Ok(params) = notification.params() {
-                    (self.handler)(params, context).await;
+                match notification.params() {
+                    Ok(params) => (self.handler)(params, context).await,
+                    Err(invalid) => context.hooks.tell(&invalid),
                 }
                 None
             }

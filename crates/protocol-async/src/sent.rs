@@ -13,12 +13,13 @@ use serde_json::value::RawValue;
 
 use crate::afterwards::contain;
 use crate::cancellation::Cancellation;
+use crate::failure::Failure;
 use crate::hub::{Core, Shared};
 use crate::json;
 use crate::lease::Lease;
 use crate::outcomes::{HandOver, RawOutcome, Slot};
 use crate::peer::Preparation;
-use crate::responder::{Failure, Responder};
+use crate::responder::Responder;
 use crate::sync::{Arc, Weak};
 
 /// A call in flight: a future of its outcome.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-pub use protocol_async::{Answer, Cancelled, Failure, Notification, Request};
+pub use protocol_async::{Answer, Cancelled, Failure, InvalidParams, Notification, Request};
 pub use protocol_core::BeforeStart;
 #[cfg(doc)]
 use protocol_core::Shutdown;
@@ -21,7 +21,7 @@ pub trait Handler {
     /// # Errors
     ///
     /// [`Failure::Cancelled`] answers as the dialect answers cancelled requests,
-    /// [`Failure::Error`] with that error.
+    /// [`Failure::Error`] with that error, [`Failure::InvalidParams`] as not understood.
     fn request(&self, request: &Request, responder: &mut dyn Responder) -> Answer;
 
     /// Takes a notification; `Break` ends serving, as if by [`Shutdown::CancelAll`]. Ignores it by
@@ -34,6 +34,12 @@ pub trait Handler {
     /// Sees what the peer did wrong, for logs; the core has answered it already.
     fn violation(&self, violation: Violation, id: Option<&WireId>) {
         let _ = (violation, id);
+    }
+
+    /// Sees the params for which a request was answered -32602, with the reason that the peer is not
+    /// told. For logs.
+    fn invalid_params(&self, invalid: &InvalidParams) {
+        let _ = invalid;
     }
 
     /// Says what to do with a request that was cancelled while it waited for its turn.
@@ -108,10 +114,14 @@ pub(crate) fn answer<H: Handler + ?Sized>(
         }
         handler.request(request, responder)
     };
-    unless_it_panics(answer).unwrap_or_else(|| {
+    let answer = unless_it_panics(answer).unwrap_or_else(|| {
         let message = format!("the handler of {} panicked", request.method);
         Err(Failure::Error(RpcError::new(code::INTERNAL_ERROR, message)))
-    })
+    });
+    if let Err(Failure::InvalidParams(invalid)) = &answer {
+        let _ = unless_it_panics(|| handler.invalid_params(invalid));
+    }
+    answer
 }
 
 /// What a request is answered with whose answer is refused as too large.

@@ -21,6 +21,19 @@ fn a_request_is_answered_and_the_end_of_input_ends_it() {
 }
 
 #[test]
+fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
+    for runtime in RUNTIMES {
+        let mut server = Server::start(runtime);
+        server.wire.request(7, "big", &json!(["hunter2"]));
+        let error = server.wire.receive()["error"].take();
+        let message = "invalid params of big, at line 1 column 10";
+        assert_eq!(error, json!({ "code": -32602, "message": message }), "{runtime:?}");
+        let reason = "invalid type: string \"hunter2\", expected usize at line 1 column 10";
+        assert_eq!(server.told(), format!("big: {reason}"), "{runtime:?}");
+    }
+}
+
+#[test]
 fn g03_a_running_handler_sees_its_cancel() {
     for method in ["steps", "sleep"] {
         for runtime in RUNTIMES {

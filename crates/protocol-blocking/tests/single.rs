@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
 use protocol_blocking::threaded::{Options, Way};
-use protocol_blocking::{Answer, Request, Responder};
-use protocol_core::{CallError, CallOptions, Cause, CloseReason};
+use protocol_blocking::{Answer, BeforeStart, Handler, Request, Responder};
+use protocol_core::{CallError, CallOptions, Cause, CloseReason, Config, Dialect, Framing};
 use serde_json::{Value, json};
 use support::streams::pipe;
 use support::{Runtime, Server, Wire, acp, cancel, cancelled, raw, request, result};
@@ -238,6 +238,32 @@ fn g08_requests_above_the_inbox_limit_are_refused() {
 }
 
 #[test]
+fn f03_answers_wait_for_room_after_the_end_of_input_too() {
+    /// Works on though its peer is gone.
+    struct Stubborn;
+
+    impl Handler for Stubborn {
+        fn request(&self, _: &Request, _: &mut dyn Responder) -> Answer {
+            Ok(raw(&json!("x".repeat(90_000))))
+        }
+
+        fn cancelled_before_start(&self, _: &Request) -> BeforeStart {
+            BeforeStart::Delivered
+        }
+    }
+
+    let (mut wire, stream) = Wire::pair();
+    let mut config = acp();
+    config.limits.unsent_bytes = 100_000;
+    wire.send((1..=10).map(|id| request(id, "big", &json!([]))));
+    wire.hang_up();
+    let peer = thread::spawn(move || wire.answers(10));
+    let mut host = Host::new(FdTransport::new(stream.try_clone().unwrap(), stream), config);
+    assert_eq!(host.run(&Stubborn).unwrap(), CloseReason::PeerGone);
+    assert!(peer.join().unwrap().iter().all(|answer| answer["result"].is_string()));
+}
+
+#[test]
 fn a_trace_sees_every_message() {
     use std::sync::{Arc, Mutex};
     let (mut wire, stream) = Wire::pair();
@@ -258,6 +284,7 @@ fn a_trace_sees_every_message() {
 }
 
 /// A transport whose waiting fails after some turns.
+#[derive(Debug)]
 struct Failing {
     input: Vec<u8>,
     turns: u32,
@@ -281,6 +308,22 @@ impl Transport for Failing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(bytes.len())
     }
+}
+
+/// Nothing that was to be written is, so it is all there still.
+#[test]
+fn f10_the_token_of_an_operation_is_never_shown() {
+    let mut config = Config::server(Dialect::ERLMCP);
+    config.dialect.framing = Framing::Newline;
+    let mut options = Options::new(config);
+    options.entropy = || Some([0xA5; 16]);
+    let input = (request(1, "tool/call", &json!({})) + "\n").into_bytes();
+    let mut host = Host::new(Failing { input, turns: 1 }, options);
+    host.run(&echo).unwrap_err();
+    let shown = format!("{host:?}");
+    // As text, and as the numbers that bytes are printed as.
+    let secrets = ["A5".repeat(16), "65, 53, ".repeat(16)];
+    assert!(secrets.iter().all(|secret| !shown.contains(secret)), "{shown}");
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! The caller's buffer of bytes that were read and not used yet.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 /// Holds what a transport read until whole messages are there; see
 /// [`StreamConnection::receive`](crate::StreamConnection::receive).
 ///
 /// Its memory is at most twice the longest message that the limits allow, plus one read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct InputBuffer {
     /// The bytes, and behind them room for more. The room keeps its old content, so it is zeroed once
     /// and not at each read.
@@ -98,6 +99,14 @@ impl InputBuffer {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
+    }
+}
+
+/// Without the bytes: what the peer says holds secrets.
+impl fmt::Debug for InputBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unread = self.unread().len();
+        f.debug_struct("InputBuffer").field("unread", &unread).finish_non_exhaustive()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::fmt;
 use core::mem;
 use core::num::NonZeroU32;
 
@@ -56,7 +57,7 @@ pub(crate) struct Full {
 }
 
 /// One message that waits.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Message {
     ticket: Ticket,
     kind: TransmitKind,
@@ -263,6 +264,18 @@ impl Queue {
             self.messages.retain(|message| !message.bytes.is_empty());
             self.withdrawn = 0;
         }
+    }
+}
+
+/// Without its bytes: they hold secrets, such as tokens of operations.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("ticket", &self.ticket)
+            .field("kind", &self.kind)
+            .field("number", &self.number)
+            .field("len", &self.bytes.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,8 +6,8 @@ mod support;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, OperationToken, Params, Refusal, Reply,
-    RequestHandle, UnknownOperations, WireId,
+    CallOptions, Cause, Config, Connection, Dialect, InputBuffer, OperationToken, Params, Refusal,
+    Reply, RequestHandle, UnknownOperations, WireId,
 };
 use support::{Host, millis, raw, request, result};
 
@@ -275,6 +275,19 @@ fn g07_nothing_leaves_after_the_connection_was_abandoned() {
     assert_eq!(server.sent(), [""; 0]);
     server.respond_ok(request);
     assert_eq!(server.sent(), [""; 0]);
+}
+
+#[test]
+fn f10_what_is_read_and_what_waits_to_be_sent_is_never_shown() {
+    let mut server = server(|_| {});
+    let request = operation(&mut server, 1);
+    server.conn.cancel_request(request, Cause::Internal, server.now);
+    let mut input = InputBuffer::new();
+    input.extend_from_slice(token(1).as_bytes());
+    let shown = format!("{:?} {input:?}", server.conn);
+    // As text, and as the numbers that bytes are printed as.
+    let secrets = ["01".repeat(16), "48, 49, ".repeat(16)];
+    assert!(secrets.iter().all(|secret| !shown.contains(secret)), "{shown}");
 }
 
 #[test]

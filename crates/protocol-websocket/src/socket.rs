@@ -1,5 +1,6 @@
 //! A WebSocket as a transport of whole messages.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,7 +11,6 @@ use tungstenite::error::ProtocolError;
 use tungstenite::{Bytes, Error, Message};
 
 /// A WebSocket that carries one JSON message in each of its own.
-#[derive(Debug)]
 pub struct Socket<S> {
     inner: S,
 }
@@ -18,6 +18,13 @@ pub struct Socket<S> {
 impl<S> Socket<S> {
     pub(crate) const fn new(inner: S) -> Self {
         Self { inner }
+    }
+}
+
+/// Without what it holds: messages on their way hold secrets.
+impl<S> fmt::Debug for Socket<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Socket").finish_non_exhaustive()
     }
 }
 

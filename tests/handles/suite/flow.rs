@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use protocol_async::hub::Options;
 use protocol_async::{Arrival, Direction, Phase};
-use protocol_core::{CancelOutcome, Cause, Refusal, Shutdown};
+use protocol_core::{CancelOutcome, Cause, CloseReason, Refusal, Shutdown};
+use serde_json::value::RawValue;
 
 use super::{
     DRIVER, Driver, TICK, acp, against_far, cancel_line, is_pending, notification,
@@ -147,6 +148,26 @@ fn g02_answers_wait_for_room() {
         second.cast::<&str>().respond("2");
         for expected in ["xxx", "yyy", "111", "\"2\""] {
             assert!(far.line().await.unwrap().contains(expected));
+        }
+    });
+}
+
+#[test]
+fn f03_answers_wait_for_room_after_the_end_of_input_too() {
+    run(async {
+        let mut config = acp();
+        config.limits.unsent_bytes = 60_000;
+        let (_peer, incoming, mut far) = against_far(config, 8);
+        let result = format!("\"{}\"", "x".repeat(50_000));
+        for id in 1..=6 {
+            far.send(&[&request_line(id, "big")]).await;
+            let (_, responder) = request(&incoming).await;
+            responder.answer(Ok(RawValue::from_string(result.clone()).unwrap()));
+        }
+        far.close();
+        assert!(matches!(incoming.receive().await, Err(CloseReason::PeerGone)));
+        for id in 1..=6 {
+            far.expect(&result_line(id, &result)).await;
         }
     });
 }

@@ -1,5 +1,7 @@
 //! Requests: handlers, their cancels, and every way not to answer.
 
+use std::error::Error;
+
 use protocol_async::{Claim, Failure, Router};
 use protocol_core::{Cause, RawCancels};
 
@@ -141,6 +143,50 @@ impl serde::Serialize for Hostile {
     fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
         panic!("on purpose")
     }
+}
+
+#[test]
+fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
+    run(async {
+        let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
+        let by_hand = incoming.clone();
+        let (told, reasons) = smol::channel::unbounded();
+        let log = |method: &str| {
+            format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":["hunter2"]}}"#)
+        };
+        far.send(&[&request_with(1, "taken", r#"["hunter2"]"#)]).await;
+        // Whoever serves by hand has the reason in hand.
+        let (taken, responder) = request(&by_hand).await;
+        let invalid = taken.params::<(u64,)>().unwrap_err();
+        assert!(invalid.source().unwrap().to_string().contains("hunter2"));
+        assert!(!format!("{invalid} {invalid:?}").contains("hunter2"), "it may be logged");
+        responder.respond_with_failure(invalid);
+        far.expect(&error_line(1, -32602, "invalid params of taken, at line 1 column 10")).await;
+
+        spawn(async move {
+            let router = Router::new()
+                .on_invalid_params(move |invalid| {
+                    let reason = invalid.reason().to_string();
+                    told.try_send(format!("{}: {reason}", invalid.method())).unwrap();
+                    panic!("on purpose");
+                })
+                .request("add", async |(a, b): (u64, u64), _| Ok(a + b))
+                .notification("log", async |(_,): (u64,), _| {});
+            router.serve(&incoming).await;
+        });
+        let expected = "add: invalid type: string \"hunter2\", expected u64 at line 1 column 10";
+        far.send(&[&request_with(2, "add", r#"["hunter2"]"#), &log("log"), &log("add")]).await;
+        far.expect(&error_line(2, -32602, "invalid params of add, at line 1 column 10")).await;
+        far.send(&[&request_with(3, "add", "[1,2]")]).await;
+        far.expect(&result_line(3, "3")).await;
+        // Neither of params that fit, nor of a notification that nobody serves.
+        let told: Vec<_> = std::iter::from_fn(|| reasons.try_recv().ok()).collect();
+        assert_eq!(told, [expected.to_owned(), expected.replace("add", "log")]);
+    });
+}
+
+fn request_with(id: u64, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
 }
 
 #[test]

@@ -13,7 +13,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::lifecycle::{CANCELLED, Client, Nested};
 
-const CONFIG: Config = Config::client(Dialect::ACP_V1);
+const AGENT: Config = Config::server(Dialect::ACP_V1);
+const CLIENT: Config = Config::client(Dialect::ACP_V1);
 
 /// Serves the methods of `rescind serve`, `inline` which awaits its own cancel where it was called
 /// (B6), and `panic` (B33), until the client hangs up.
@@ -26,7 +27,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let connection = protocol_tokio::spawn(reader, writer, CONFIG);
+    let connection = protocol_tokio::spawn(reader, writer, AGENT);
     let router = Router::new()
         .request("echo", async |params: Value, _: Context| Ok(params))
         .request("sleep", async |params: Value, cx: Context| {
@@ -70,7 +71,7 @@ impl OwnClient {
     pub fn spawn(command: &[String]) -> (Self, UnboundedReceiver<Nested>) {
         let mut spawned = Command::new(&command[0]);
         spawned.args(&command[1..]).stderr(Stdio::inherit());
-        let child = protocol_tokio::child(spawned, Duration::from_secs(5), CONFIG);
+        let child = protocol_tokio::child(spawned, Duration::from_secs(5), CLIENT);
         let child = child.expect("the agent starts");
         Self::on(child.peer, child.incoming)
     }
@@ -81,7 +82,7 @@ impl OwnClient {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let connection = protocol_tokio::spawn(reader, writer, CONFIG);
+        let connection = protocol_tokio::spawn(reader, writer, CLIENT);
         Self::on(connection.peer, connection.incoming)
     }
 

@@ -23,9 +23,10 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn abp(role: Role) -> Config {
-    let mut config = Config::client(Dialect::ABP);
-    config.role = role;
-    config
+    match role {
+        Role::Client => Config::client(Dialect::ABP),
+        Role::Server => Config::server(Dialect::ABP),
+    }
 }
 
 /// Listens for the WebSocket of a local page.

@@ -46,13 +46,13 @@ fn main() -> i32 {
 fn cancel_there_and_back() -> Result<(), Step> {
     let now = Timestamp::ZERO;
     let mut client: Connection<u32> = Connection::new(Config::client(Dialect::ACP_V1));
-    let mut server: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
+    let mut server: Connection<()> = Connection::new(Config::server(Dialect::ACP_V1));
 
     let call = client
         .call("slow", Params::Absent, DATA, CallOptions::default(), now)
         .map_err(|_| Step::Call)?;
     let request = deliver(&mut client, &mut server, TransmitKind::Request, |event| match event {
-        Event::Request { request, id: "1", .. } => Some(request),
+        Event::Request { request, id, .. } if id == "1" => Some(request),
         _ => None,
     });
     let request: RequestHandle = request.ok_or(Step::DeliverRequest)?;
@@ -92,12 +92,19 @@ fn deliver<O, P, T>(
     from: &mut Connection<O>,
     to: &mut Connection<P>,
     kind: TransmitKind,
-    look: impl FnMut(Event<'_, P>) -> Option<T>,
+    mut look: impl FnMut(Event<'_, P>) -> Option<T>,
 ) -> Option<T> {
     let mut message = Vec::new();
     let transmit = from.poll_transmit(&mut message)?;
     if transmit.kind != kind {
         return None;
     }
-    to.receive(&message, Timestamp::ZERO).find_map(look)
+    let mut event = to.receive(&message, Timestamp::ZERO);
+    while let Some(told) = event {
+        if let Some(found) = look(told) {
+            return Some(found);
+        }
+        event = to.poll_event();
+    }
+    None
 }

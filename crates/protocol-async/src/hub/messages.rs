@@ -1,6 +1,7 @@
 //! Whole messages, for transports that keep them apart.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::mem;
 use std::task::Waker;
 
@@ -8,7 +9,7 @@ use super::{Hub, Output, Way};
 use crate::afterwards::Afterwards;
 
 /// Messages to be sent, one behind the other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
     /// Where each message that was not taken yet ends in `bytes`, in their order.
@@ -66,6 +67,14 @@ impl Messages {
     }
 }
 
+/// Without the bytes: they hold secrets, such as tokens of operations.
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bytes, waiting) = (self.bytes.len(), self.ends.len());
+        f.debug_struct("Messages").field("bytes", &bytes).field("waiting", &waiting).finish()
+    }
+}
+
 impl Hub {
     /// Takes one whole message, without framing, and marks what it cancels (G3).
     pub fn receive_message(&self, message: &[u8]) {
@@ -107,6 +116,7 @@ mod tests {
         let Messages { bytes, ends, .. } = &mut out;
         bytes.push(b'7');
         ends.push_back(1);
+        assert_eq!(format!("{staged:?}"), "Messages { bytes: 5, waiting: 2 }", "F10");
         staged.append_to(bytes, |end| ends.push_back(end));
         assert!(staged.is_empty() && staged.all_taken());
         let taken: Vec<Vec<u8>> =

@@ -15,12 +15,12 @@ use serde_json::value::RawValue;
 use super::{Messages, OUTPUT_BYTES, Options, Trace, Way};
 use crate::afterwards::{Afterward, Afterwards, contain};
 use crate::cancellation::Cancellation;
+use crate::failure::Answer;
 use crate::inbox::Inbox;
 use crate::method::Method;
 use crate::operations::{self, SharedOperations};
 use crate::outcomes::{Outcomes, Slot};
 use crate::outside::Entropy;
-use crate::responder::Answer;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::waiters::Waiters;
 

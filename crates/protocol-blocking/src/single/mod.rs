@@ -51,7 +51,6 @@ pub use transport::{PlainTransport, Readiness, Ready, Transport};
 type Outcome = Result<Box<RawValue>, CallError>;
 
 /// A connection on one thread: everything happens inside the methods of this type.
-#[derive(Debug)]
 pub struct Host<T> {
     /// Where a call's outcome goes is the call's data; a request's data is why it was cancelled.
     stream: StreamConnection<Arc<OnceLock<Outcome>>, Option<Cause>>,
@@ -225,15 +224,12 @@ impl<T: Transport> Host<T> {
         }
     }
 
-    /// Writes until the core says that there is room for what it refused.
+    /// Writes until the core says that there is room for what it refused, which it does even after
+    /// the end.
     fn make_room(&mut self) {
         self.room = Room::Promised;
-        loop {
+        while self.room == Room::Promised {
             self.turn(Reading::WhatIsThere, None);
-            // Once it is closed it says nothing more.
-            if self.room == Room::There || self.closed.is_some() {
-                return;
-            }
         }
     }
 
@@ -408,6 +404,19 @@ impl<T: Transport> Host<T> {
     }
 }
 
+/// Without the messages on their way: they hold secrets, such as tokens of operations.
+impl<T: fmt::Debug> fmt::Debug for Host<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("stream", &self.stream)
+            .field("transport", &self.transport)
+            .field("inbox", &self.inbox)
+            .field("unwritten", &(self.output.len() - self.written))
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Shows every message to whoever asked for that.
 struct Tracer(Option<Trace>);
 
@@ -422,12 +431,6 @@ impl Tracer {
         if let Some(trace) = &mut self.0 {
             trace(Way::Sent, message);
         }
-    }
-}
-
-impl fmt::Debug for Tracer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Tracer(on)" } else { "Tracer(off)" })
     }
 }
 

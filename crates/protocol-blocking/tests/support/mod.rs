@@ -14,7 +14,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use protocol_blocking::single::{FdTransport, Host};
-use protocol_blocking::{Answer, Handler, Notification, Request, Responder, threaded};
+use protocol_blocking::{
+    Answer, Handler, InvalidParams, Notification, Request, Responder, threaded,
+};
 use protocol_core::{CallOptions, CloseReason, Config, Dialect};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -257,5 +259,9 @@ impl Handler for Methods {
                 ControlFlow::Continue(())
             }
         }
+    }
+
+    fn invalid_params(&self, invalid: &InvalidParams) {
+        self.tell(format_args!("{}: {}", invalid.method(), invalid.reason()));
     }
 }

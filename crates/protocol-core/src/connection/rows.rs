@@ -6,7 +6,10 @@ use serde_json::value::RawValue;
 
 use super::batches::BatchKey;
 use super::negotiation::Declared;
-use crate::dialect::{Cancellers, CapabilityRule, Dialect, Envelope, Role, SessionRule};
+use crate::dialect::{
+    CancelRule, CancelTarget, Cancellers, CapabilityRule, Dialect, Envelope, RevisionRule, Role,
+    SessionRule,
+};
 use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
 use crate::wire::abp::{Asked, Origin};
@@ -76,9 +79,18 @@ impl Rare {
 }
 
 impl Opening {
-    /// What a request of this method settles.
+    /// What a request of this method settles. In most dialects there is nothing to settle.
     #[inline]
     pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
+        match (&dialect.capability, &dialect.session, &dialect.revisions) {
+            (CapabilityRule::NotNeeded, SessionRule::NotNeeded, RevisionRule::Fixed) => {
+                Self::default()
+            }
+            _ => Self::of_some(dialect, method, params),
+        }
+    }
+
+    fn of_some(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
         let declares = match &dialect.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
                 Some(Declared::at(params, client))
@@ -129,10 +141,15 @@ pub(super) fn uncancellable(
     params: Option<&RawValue>,
 ) -> Option<CancelRefusal> {
     let rule = &dialect.uncancellable;
-    let is_no_operation = dialect.has_operations() && dialect.starts_operation(method).is_none();
-    // In the envelope that has call ids, only calls of capabilities have one.
-    let is_nameless = dialect.envelope == Envelope::Abp && asked == Asked::Other;
-    if is_no_operation || is_nameless || rule.methods.iter().any(|it| it == method) {
+    let has_no_name = match (&dialect.cancel, dialect.envelope) {
+        (CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. }, _) => {
+            !starts.iter().any(|start| start == method)
+        }
+        // In the envelope that has call ids, only calls of capabilities have one.
+        (_, Envelope::Abp) => asked == Asked::Other,
+        (_, Envelope::JsonRpc) => false,
+    };
+    if has_no_name || rule.methods.iter().any(|it| it == method) {
         return Some(CancelRefusal::Method);
     }
     let is_held =
