@@ -7,7 +7,7 @@ use core::mem;
 use core::num::NonZeroU32;
 
 use crate::event::{Transmit, TransmitKind};
-use crate::wire::encode::{Context, Draft};
+use crate::wire::encode::{Bounds, Context, Draft};
 
 /// Holds whole unframed messages, each in a buffer of its own.
 ///
@@ -109,7 +109,7 @@ impl Outbox {
 
     /// Writes a message and queues it, if it fits. `number` is that of the request or cancel of ours
     /// that it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(
         &mut self,
         room: Room,
@@ -119,14 +119,20 @@ impl Outbox {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, Full> {
-        let len = draft.len(context);
-        if !self.has_room(room, len) {
-            return Err(Full { len });
+        let Bounds { usual, most } = draft.bounds(context);
+        if !self.has_room(room, most) {
+            self.check(room, draft.len(context))?;
         }
-        let mut bytes = self.buffer(len);
+        let mut bytes = self.buffer(usual);
         draft.write(context, &mut bytes);
-        debug_assert_eq!(bytes.len(), len, "a draft knows its length");
+        debug_assert!(bytes.len() <= most, "a draft knows its length");
         Ok(self.queue(lane, kind, number, bytes))
+    }
+
+    /// Whether a message of exactly this length fits.
+    #[cold]
+    fn check(&self, room: Room, len: usize) -> Result<(), Full> {
+        if self.has_room(room, len) { Ok(()) } else { Err(Full { len }) }
     }
 
     /// Queues a message that is written already, behind all others.
