@@ -159,6 +159,7 @@ impl Outbox {
     }
 
     /// An empty buffer with room for so many bytes.
+    #[inline]
     fn buffer(&mut self, len: usize) -> Vec<u8> {
         match self.spare.pop() {
             Some(buffer) if buffer.capacity() >= len => buffer,
@@ -168,6 +169,7 @@ impl Outbox {
         }
     }
 
+    #[inline]
     fn recycle(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < Self::SPARE && buffer.capacity() <= Self::SPARE_BYTES {
             buffer.clear();
@@ -196,8 +198,9 @@ impl Outbox {
     /// Moves the next message to the end of `out`; says which it was, and its number.
     #[inline]
     pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Option<(Transmit, Ticket, Option<u32>)> {
-        let message = self.ahead.pop().or_else(|| self.bulk.pop())?;
-        let Message { ticket, kind, number, mut bytes } = message;
+        let queue = if self.ahead.is_empty() { &mut self.bulk } else { &mut self.ahead };
+        let Message { ticket, kind, number, mut bytes } = queue.messages.pop_front()?;
+        queue.tidy();
         let transmit = Transmit::new(kind, out.len(), bytes.len());
         self.bytes -= bytes.len();
         if out.is_empty() && bytes.len() >= Self::MOVED {
@@ -223,13 +226,6 @@ impl Queue {
 
     fn is_empty(&self) -> bool {
         self.messages.is_empty()
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Message> {
-        let message = self.messages.pop_front()?;
-        self.tidy();
-        Some(message)
     }
 
     /// Takes a message back; gives its bytes.
