@@ -52,8 +52,9 @@ impl Host {
             self.input.extend_from_slice(read);
             self.most_unread = self.most_unread.max(self.input.unread().len());
             loop {
-                let (used, events) = self.connection.receive(self.input.unread(), NOW);
-                for event in events {
+                let taken = self.connection.receive(self.input.unread(), NOW);
+                let (used, mut next) = (taken.used, taken.event);
+                while let Some(event) = next {
                     match event {
                         Event::Request { request, .. } => self.requests.push_back(request),
                         Event::Notification { .. } => self.alive += 1,
@@ -65,6 +66,7 @@ impl Host {
                         Event::Closed { reason } => self.closed = Some(reason),
                         _ => {}
                     }
+                    next = self.connection.connection_mut().poll_event();
                 }
                 if used == 0 {
                     break;

@@ -10,7 +10,7 @@ use protocol_core::{Dialect, SessionRule};
 use protocol_testkit::{Broken, Operation, Random, World, both_roles, operations, small};
 
 /// Does them from the very beginning, and in a session, where the dialect has sessions.
-fn run(dialect: Dialect, operations: &[Operation]) -> Result<(), Broken> {
+fn run(dialect: &Dialect, operations: &[Operation]) -> Result<(), Broken> {
     // Two messages fill the line: every host meets back-pressure.
     let world = || World::on_a_line_of(both_roles(small(dialect.clone())), 300);
     if dialect.session != SessionRule::NotNeeded {
@@ -27,11 +27,11 @@ fn run_in(mut world: World, operations: &[Operation]) -> Result<(), Broken> {
 #[test]
 fn connections_do_what_the_reference_model_does() {
     // Not `cases: …`, which would override PROPTEST_CASES.
-    for dialect in Dialect::PRESETS.iter().cloned() {
+    for dialect in Dialect::PRESETS {
         let mut runner =
             TestRunner::new(Proptest { failure_persistence: None, ..Proptest::default() });
         let outcome = runner.run(&vec(any::<u8>(), 0..400), |bytes| {
-            run(dialect.clone(), &operations(&bytes))
+            run(dialect, &operations(&bytes))
                 .map_err(|broken| TestCaseError::fail(broken.to_string()))
         });
         if let Err(TestError::Fail(reason, bytes)) = &outcome {
@@ -45,8 +45,8 @@ fn connections_do_what_the_reference_model_does() {
 #[test]
 fn g10_the_same_bytes_give_the_same_world() {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    let print = |dialect, seed| {
-        let mut world = World::new(both_roles(small(dialect)));
+    let print = |dialect: &Dialect, seed| {
+        let mut world = World::new(both_roles(small(dialect.clone())));
         for operation in operations(&Random::new(seed).bytes(300)) {
             world.apply(&operation).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
         }
@@ -55,8 +55,8 @@ fn g10_the_same_bytes_give_the_same_world() {
         state.finish()
     };
     for dialect in Dialect::PRESETS {
-        let prints: Vec<_> = (0..20).map(|seed| print(dialect.clone(), seed)).collect();
-        assert_eq!(prints, (0..20).map(|seed| print(dialect.clone(), seed)).collect::<Vec<_>>());
+        let prints: Vec<_> = (0..20).map(|seed| print(dialect, seed)).collect();
+        assert_eq!(prints, (0..20).map(|seed| print(dialect, seed)).collect::<Vec<_>>());
     }
 }
 

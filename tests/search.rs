@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     for dialect in Dialect::PRESETS {
         let (recorded, found) = (recorded.clone(), found.clone());
         trials.push(Trial::test(&*dialect.name, move || {
-            search_all(dialect.clone(), is_large, &recorded, blesses, &mut |name, count| {
+            search_all(dialect, is_large, &recorded, blesses, &mut |name, count| {
                 found.lock().expect("no test panics with it").insert(&dialect.name, name, count);
             })
         }));
@@ -52,20 +52,19 @@ fn main() -> ExitCode {
 }
 
 fn search_all(
-    dialect: Dialect,
+    dialect: &Dialect,
     is_large: bool,
     recorded: &Counts,
     blesses: bool,
     found: &mut dyn FnMut(&'static str, Count),
 ) -> Result<(), Failed> {
-    for (searches, scenario) in scenarios_of(&dialect, is_large) {
+    for (searches, scenario) in scenarios_of(dialect, is_large) {
         let name = scenario.name;
         let known = recorded.of(&dialect.name, name);
         if cfg!(debug_assertions) && known.is_none_or(|count| count.states > SMALL) {
             continue;
         }
-        let Report { states, transitions, exhausted, failure } =
-            searches(dialect.clone(), scenario);
+        let Report { states, transitions, exhausted, failure } = searches(dialect, scenario);
         if let Some(failure) = failure {
             return Err(format!("{name}\n{failure}").into());
         }
@@ -83,7 +82,7 @@ fn search_all(
     Ok(())
 }
 
-type Search = fn(Dialect, &Scenario) -> Report;
+type Search = fn(&Dialect, &Scenario) -> Report;
 
 /// What is searched in a dialect, and how.
 fn scenarios_of(
@@ -104,7 +103,7 @@ fn scenarios_of(
     chosen.flat_map(|(_, search, list)| list.iter().map(move |scenario| (search, scenario)))
 }
 
-fn direct(dialect: Dialect, scenario: &Scenario) -> Report {
+fn direct(dialect: &Dialect, scenario: &Scenario) -> Report {
     let config = Config::client(dialect.clone());
     // Where nothing tells the sides apart, a state and its mirror image are one.
     let are_alike =
@@ -113,7 +112,7 @@ fn direct(dialect: Dialect, scenario: &Scenario) -> Report {
     search(&Orderings::new(configs, *scenario), MOST)
 }
 
-fn relayed(dialect: Dialect, scenario: &Scenario) -> Report {
-    let config = Config::client(dialect);
+fn relayed(dialect: &Dialect, scenario: &Scenario) -> Report {
+    let config = Config::client(dialect.clone());
     search(&Relayed::new(config.clone(), config, *scenario), MOST)
 }

@@ -44,9 +44,10 @@ fn receive(dialect: Dialect, message: &[u8]) -> Seen {
     let mut conn: Connection<()> = Connection::new(Config::client(dialect));
     conn.call("work", Params::Absent, (), CallOptions::default(), NOW).unwrap();
     conn.poll_transmit(&mut Vec::new());
-    let mut events: Vec<_> = conn.receive(message, NOW).collect();
-    assert_eq!(events.len(), 1, "{events:?} from {:?}", String::from_utf8_lossy(message));
-    let what = match events.remove(0) {
+    let event = conn.receive(message, NOW).unwrap();
+    let more = conn.poll_event();
+    assert!(more.is_none(), "{event:?}, {more:?} from {:?}", String::from_utf8_lossy(message));
+    let what = match event {
         Event::Request { request, id, params, .. } => {
             let params = params.map(|params| params.get().into());
             conn.respond(request, Reply::Cancelled).unwrap();

@@ -5,7 +5,7 @@ mod support;
 
 use protocol_core::{CallOptions, Config, Dialect, Event, InputBuffer, Limits, OverLimit, Params};
 use protocol_core::{Refusal, Reply, StreamConnection, Timestamp};
-use support::{acp, cancel, limited, line, lsp, millis, raw, request, result};
+use support::{acp, cancel, limited, lsp, millis, raw, request, result};
 
 #[test]
 fn every_limit_is_finite_by_default() {

@@ -16,7 +16,7 @@ use protocol_core::{
 
 const NOW: Timestamp = Timestamp::ZERO;
 
-type Alone = Machine<&'static str, &'static str>;
+type Alone = Machine<&'static str, &'static str, &'static str>;
 
 fn machine() -> Alone {
     Machine::new(Config::server(Dialect::ACP_V1))
@@ -30,9 +30,10 @@ fn call(machine: &mut Alone, options: &CallOptions) -> Result<CallId, Refusal> {
 
 fn receive(machine: &mut Alone, id: &str) -> Result<RequestHandle, RequestRefusal> {
     let id = WireId::from_token(id).unwrap();
-    let received = machine.receive_request(id, PeerCancels::Obeyed, "request", NOW);
-    received.map_err(|(refusal, data)| {
-        assert_eq!(data, "request", "a refused request gives its data back");
+    let rare = Some(Box::new("rare"));
+    let received = machine.receive_request(id, PeerCancels::Obeyed, "request", rare, NOW);
+    received.map_err(|(refusal, rare)| {
+        assert_eq!(rare.as_deref(), Some(&"rare"), "a refused request gives it back");
         refusal
     })
 }
@@ -74,8 +75,10 @@ fn each_input_returns_its_decision() {
     let met = machine.receive_cancel(&WireId::from_token("7").unwrap(), NOW);
     assert_eq!(met.marked, Some(request));
     assert_eq!(machine.request_cause(request), Some(Cause::Peer));
-    assert_eq!(machine.respond(request), Ok((RequestStep::SendResponse, "request")));
-    assert_eq!(machine.respond(request), Err(Refusal::AlreadyAnswered));
+    let answered = machine.respond(request).unwrap();
+    assert_eq!((answered.step, answered.data), (RequestStep::SendResponse, "request"));
+    assert_eq!(answered.rare.as_deref(), Some(&"rare"));
+    assert_eq!(machine.respond(request).unwrap_err(), Refusal::AlreadyAnswered);
     assert!(actions(&mut machine).is_empty(), "nothing follows for others");
 }
 
@@ -155,7 +158,7 @@ fn g10_a_refused_command_leaves_the_machine_as_it_was() {
     let child = CallOptions::default().parent(request);
     assert_eq!(call(&mut machine, &CallOptions::default()), Err(Refusal::TooManyCalls));
     assert_eq!(call(&mut machine, &child), Err(Refusal::UnknownParent));
-    assert_eq!(machine.respond(request), Err(Refusal::AlreadyAnswered));
+    assert_eq!(machine.respond(request).unwrap_err(), Refusal::AlreadyAnswered);
     assert_eq!(fingerprint(&machine), before);
 }
 

@@ -53,8 +53,15 @@ fn operation(source: &mut Source<'_>) -> Option<Operation> {
         }
         15 => Operation::Detach { at, call: source.byte() },
         16..=24 => {
-            let answers = [Answering::Result, Answering::Error, Answering::Cancelled];
-            Operation::Respond { at, request: source.byte(), answer: source.pick(&answers) }
+            let request = source.byte();
+            let answer = match source.byte() {
+                place @ 0xc0.. => Answering::Revision(place % 8),
+                other => {
+                    let answers = [Answering::Result, Answering::Error, Answering::Cancelled];
+                    answers[usize::from(other % 3)]
+                }
+            };
+            Operation::Respond { at, request, answer }
         }
         25 => Operation::End { at, request: source.byte() },
         26 => Operation::GiveUp { at, request: source.byte() },
@@ -85,11 +92,11 @@ fn operation(source: &mut Source<'_>) -> Option<Operation> {
 }
 
 fn asked(source: &mut Source<'_>) -> Asked {
-    use Method::{Declare, Initialize, Listen, Task, Tool, Work};
+    use Method::{Declare, Discover, Initialize, Listen, Task, Tool, Work};
     // One byte for the usual call, more for one with timers.
     let first = source.byte();
     let method =
-        [Work, Work, Tool, Declare, Initialize, Task, Listen, Work][usize::from(first % 8)];
+        [Work, Work, Tool, Declare, Initialize, Task, Listen, Discover][usize::from(first % 8)];
     let mut asked = Asked { method, ..Asked::work(1 + (first >> 3) % 2) };
     if first & 0x10 != 0 {
         asked.deadline = source.pick(&[0, 5, 30]);

@@ -3,10 +3,10 @@
 mod commands;
 
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol_core::{
-    CallId, Config, Event, Outcome, Refusal, RequestHandle, StreamConnection, Timestamp,
+    CallId, Config, Event, Outcome, Refusal, RequestHandle, StreamConnection, Timestamp, Transmit,
     TransmitKind, WireId,
 };
 use serde_json::{Value, from_str};
@@ -14,6 +14,7 @@ use serde_json::{Value, from_str};
 use crate::guarantee::{Broken, Guarantee};
 use crate::hostile::unframed;
 use crate::model::{Model, Sent, Told, token_member};
+use crate::operation::Answering;
 
 /// A host with its end of the line. Whatever it does is done by the reference model too, and what
 /// they make of it is compared.
@@ -69,6 +70,28 @@ impl Host {
         &self.stream
     }
 
+    /// Whether something waits to leave.
+    #[must_use]
+    pub fn has_transmit(&self) -> bool {
+        // Where room is wanted that only kept-back answers take up, those leave.
+        self.model.waiting() > 0 || self.awaits_room && self.model.keeps_answers_back()
+    }
+
+    /// Those of these answers to the `request`-th request that differ: what is withheld is all the
+    /// same, and a revision is named only where that settles it.
+    pub(crate) fn answers<'a>(
+        &self,
+        request: usize,
+        answers: &'a [Answering],
+    ) -> impl Iterator<Item = Answering> + use<'a> {
+        let number = self.requests.get(request).map(|request| request.number());
+        let settles_revision = number.is_some_and(|number| self.model.settles_revision(number));
+        let most = if self.withholds(request) { 1 } else { answers.len() };
+        let is_of_use =
+            move |answer: &Answering| settles_revision || !matches!(answer, Answering::Revision(_));
+        answers.iter().copied().filter(is_of_use).take(most)
+    }
+
     /// What its connection must do.
     #[must_use]
     pub const fn model(&self) -> &Model {
@@ -119,7 +142,7 @@ impl Host {
     #[must_use]
     pub fn is_over(&self) -> bool {
         let model = &self.model;
-        model.is_closed() && model.unanswered() == 0 && !model.has_transmit()
+        model.is_closed() && model.unanswered() == 0 && !self.has_transmit()
     }
 
     // Inputs
@@ -140,15 +163,16 @@ impl Host {
             let mut used = 0;
             loop {
                 let cramped = self.is_cramped();
-                let (more, received) = self.stream.receive(&unread[used..], now);
+                let taken = self.stream.receive(&unread[used..], now);
+                let (more, message, mut next) = (taken.used, taken.message, taken.event);
                 used += more;
-                let message = received.message();
                 let batch = message.and_then(|message| self.model.receive(message, now));
-                for event in received {
+                while let Some(event) = next {
                     if self.model.next_told().is_none() && std::mem::take(&mut is_to_be_skipped) {
                         self.model.receive(whole, now);
                     }
                     self.hear(&event, cramped, batch)?;
+                    next = self.stream.connection_mut().poll_event();
                 }
                 self.judge()?;
                 if more == 0 || used == unread.len() {
@@ -169,9 +193,13 @@ impl Host {
             for piece in pieces {
                 unread.extend_from_slice(piece);
                 loop {
-                    let (used, received) = stream.receive(&unread, now);
-                    told.extend(received.map(|event| Told::of(&event)));
+                    let taken = stream.receive(&unread, now);
+                    told.extend(taken.event.map(|event| Told::of(&event)));
+                    let used = taken.used;
                     unread.drain(..used);
+                    while let Some(event) = stream.connection_mut().poll_event() {
+                        told.push(Told::of(&event));
+                    }
                     if used == 0 || unread.is_empty() {
                         break;
                     }
@@ -180,7 +208,7 @@ impl Host {
                     unread.clear();
                 }
             }
-            (told, stream.connection().machine().clone(), stream.connection().unsent_bytes())
+            (told, fingerprint(&stream))
         };
         let forgets = self.planted == Some(Guarantee::G11);
         let in_pieces = read(&mut framed.chunks(piece), forgets);
@@ -203,8 +231,8 @@ impl Host {
 
     pub(crate) fn finish(&mut self, now: Timestamp) -> Judged {
         let unread = std::mem::take(&mut self.unread);
-        for event in self.stream.finish(&unread, now) {
-            self.hear(&event, false, None)?;
+        if let Some(message) = self.stream.finish(&unread, now) {
+            self.model.receive(message, now);
         }
         self.model.finish(now);
         self.judge()
@@ -221,30 +249,38 @@ impl Host {
             _ => None,
         };
         let sent = self.stream.poll_transmit(&mut framed);
-        let sent = sent.filter(|transmit| Some(transmit.kind) != lost).map(|transmit| {
-            let message = transmit.message(&framed);
-            let dialect = &self.stream.connection().config().dialect;
-            (transmit.kind, Sent::of(transmit.kind, message, dialect), message.to_vec())
-        });
-        let must = self.model.transmit();
-        match (sent, must) {
-            (None, None) => return Ok(None),
-            (Some((_, Some(sent), _)), Some(must)) if sent == must => {}
-            (sent, must) => {
-                let kind = sent.as_ref().map(|(kind, ..)| *kind);
-                let guarantee = match (kind, &must) {
-                    (Some(TransmitKind::Response | TransmitKind::Acknowledgement), _) => {
-                        Guarantee::G2
-                    }
-                    (None, Some(must)) if must.is_answer() => Guarantee::G2,
-                    _ => Guarantee::G4,
-                };
-                let sent = sent.map(|(.., message)| String::from_utf8_lossy(&message).into_owned());
-                return Err(Broken::new(guarantee, format!("{sent:?} left, it must be {must:?}")));
+        let sent = sent.filter(|transmit| Some(transmit.kind) != lost);
+        self.judge_transmit(sent, &framed)?;
+        self.judge()?;
+        Ok(sent.map(|_| framed))
+    }
+
+    /// What left is what must leave next.
+    fn judge_transmit(&mut self, transmit: Option<Transmit>, framed: &[u8]) -> Judged {
+        let dialect = &self.stream.connection().config().dialect;
+        let message = transmit.map(|transmit| transmit.message(framed));
+        let sent = transmit.zip(message).map(|(it, message)| Sent::of(it.kind, message, dialect));
+        if let Some(Some(Sent::Answers(answers))) = &sent {
+            // How much room answers take is not known to the model.
+            let is_early = self.model.next_to_leave() != sent.as_ref().and_then(Option::as_ref);
+            if is_early && self.is_tight() && self.model.has_left_early(answers) {
+                return Ok(());
             }
         }
-        self.judge()?;
-        Ok(Some(framed))
+        if self.model.waiting() == 0 && self.awaits_room {
+            self.model.leave_early();
+        }
+        let must = self.model.transmit();
+        if sent == must.clone().map(Some) {
+            return Ok(());
+        }
+        let guarantee = match (transmit.map(|transmit| transmit.kind), &must) {
+            (Some(TransmitKind::Response | TransmitKind::Acknowledgement), _) => Guarantee::G2,
+            (None, Some(must)) if must.is_answer() => Guarantee::G2,
+            _ => Guarantee::G4,
+        };
+        let message = message.map(String::from_utf8_lossy);
+        Err(Broken::new(guarantee, format!("{message:?} left, it must be {must:?}")))
     }
 
     // Judging
@@ -252,7 +288,14 @@ impl Host {
     /// Whether a message might not fit.
     fn is_cramped(&self) -> bool {
         let connection = self.stream.connection();
-        connection.unsent_bytes() + LONGEST > connection.config().limits.unsent_bytes
+        let limits = &connection.config().limits;
+        connection.unsent_bytes() + LONGEST > limits.unsent_bytes
+            || self.model.waiting() >= limits.unsent_messages
+    }
+
+    /// Whether there is so little room that answers may be kept back in half of it.
+    fn is_tight(&self) -> bool {
+        self.stream.connection().config().limits.unsent_bytes < 2 * LONGEST
     }
 
     fn judge_refusal(
@@ -262,11 +305,14 @@ impl Host {
         refusals: &[Refusal],
         cramped: bool,
     ) -> Judged {
+        let limits = self.stream.connection().config().limits;
         let is_for_room = matches!(refusal, Some(Refusal::OutboxFull | Refusal::TooLarge));
         self.awaits_room |= refusal == Some(Refusal::OutboxFull);
         let is_due = match refusal {
             None => refusals.is_empty(),
-            Some(_) if is_for_room => cramped,
+            // Only what can never fit (F4).
+            Some(Refusal::TooLarge) => limits.unsent_bytes < LONGEST,
+            Some(Refusal::OutboxFull) => cramped,
             Some(reason) => refusals.contains(&reason),
         };
         let guarantee = if is_for_room || refusals.contains(&Refusal::TooManyCalls) {
@@ -361,8 +407,12 @@ impl Host {
             )
         })?;
         let waits = connection.next_transmit_len().is_some();
-        Broken::unless(waits == self.model.has_transmit(), Guarantee::G4, || {
+        Broken::unless(waits == self.has_transmit() || self.is_tight(), Guarantee::G4, || {
             format!("that something waits to leave is {waits}, it must be {}", !waits)
+        })?;
+        // A promised wake-up always comes (F3).
+        Broken::unless(waits || !self.awaits_room, Guarantee::G8, || {
+            "the host was not told that there is room".into()
         })?;
         let timer = connection.poll_timeout().map(|(due, _)| due);
         Broken::unless(timer == self.model.next_timer(), Guarantee::G5, || {
@@ -413,6 +463,14 @@ fn broken_by(told: &Told) -> Guarantee {
         },
         Told::Request { .. } | Told::Notification { .. } => Guarantee::G9,
     }
+}
+
+/// What a connection decides from, and how much it has to send.
+fn fingerprint(stream: &StreamConnection<u32>) -> (u64, usize, Option<usize>) {
+    let connection = stream.connection();
+    let mut state = DefaultHasher::new();
+    connection.machine().hash(&mut state);
+    (state.finish(), connection.unsent_bytes(), connection.next_transmit_len())
 }
 
 /// What tells two states of a host apart: what its connection decides from, what it has to send, and

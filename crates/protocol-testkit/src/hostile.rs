@@ -22,6 +22,8 @@ pub enum Hostile {
     CodeIsText,
     /// Neither method nor result nor error.
     Empty,
+    /// The same with params, as only requests have them.
+    OnlyParams,
     /// A request whose params are a number.
     ParamsAreNumber,
     /// A request without `jsonrpc`.
@@ -48,7 +50,7 @@ pub enum Hostile {
 
 impl Hostile {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Request,
         Self::Result,
         Self::Error,
@@ -57,6 +59,7 @@ impl Hostile {
         Self::NoVersion,
         Self::CodeIsText,
         Self::Empty,
+        Self::OnlyParams,
         Self::ParamsAreNumber,
         Self::RequestNoVersion,
         Self::Cancel,
@@ -122,6 +125,7 @@ impl Hostile {
                 format!(r#"{{{two},"id":{id},"error":{{"code":"-1","message":"no"}}}}"#)
             }
             Self::Empty => format!(r#"{{{two},"id":{id}}}"#),
+            Self::OnlyParams => format!(r#"{{{two},"id":{id},"params":{{}}}}"#),
             Self::ParamsAreNumber => {
                 format!(r#"{{{two},"id":{id},"method":"work","params":1}}"#)
             }
@@ -168,6 +172,7 @@ impl Hostile {
             }
             Self::CodeIsText => answer(r#","success":false,"error":{"code":-1,"message":"no"}"#),
             Self::Empty => format!(r#"{{"id":{id}}}"#),
+            Self::OnlyParams => format!(r#"{{"id":{id},"payload":{{}}}}"#),
             Self::ParamsAreNumber => call(r#""capability":"work","params":1,"#),
             Self::RequestNoVersion => call(""),
             Self::Cancel => cancel(id, dialect),

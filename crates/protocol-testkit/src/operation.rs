@@ -180,6 +180,8 @@ pub enum Method {
     Listen,
     /// `tool/call`, which may go on as an operation.
     Tool,
+    /// `server/discover`, whose result may name the revisions that the server speaks.
+    Discover,
 }
 
 /// How a host answers.
@@ -191,6 +193,9 @@ pub enum Answering {
     Error,
     /// With the dialect's answer of a cancelled request.
     Cancelled,
+    /// With a result that names the revision of this place in the dialect's list, where the peers agree
+    /// on one.
+    Revision(u8),
 }
 
 impl Asked {
@@ -230,7 +235,7 @@ impl Asked {
         let token = self.token;
         match self.method {
             Method::Declare => r#"{"clientCapabilities":{"cancellation":{"request":true}}}"#.into(),
-            Method::Initialize => "{}".into(),
+            Method::Initialize | Method::Discover => "{}".into(),
             Method::Task => format!(r#"{{"task":{{}},"_meta":{{"progressToken":{token}}}}}"#),
             Method::Work | Method::Listen | Method::Tool => format!(
                 r#"{{"sessionId":{token},"workDoneToken":{token},"_meta":{{"progressToken":{token}}}}}"#
@@ -253,6 +258,7 @@ impl Method {
             Self::Task => "tools/call",
             Self::Listen => "subscriptions/listen",
             Self::Tool => "tool/call",
+            Self::Discover => "server/discover",
         }
     }
 }

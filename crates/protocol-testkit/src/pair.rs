@@ -150,12 +150,14 @@ impl<O, I: Default> Pair<O, I> {
                 let end = &mut self.ends[at as usize];
                 let mut used = 0;
                 while used < message.len() {
-                    let (more, events) = end.receive(&message[used..], now);
-                    for event in events {
+                    let taken = end.receive(&message[used..], now);
+                    used += taken.used;
+                    let is_partial = taken.used == 0;
+                    if let Some(event) = taken.event {
                         host(at, event, end.connection_mut());
                     }
-                    used += more;
-                    if more == 0 {
+                    poll_events(at, end, &mut host);
+                    if is_partial {
                         break;
                     }
                 }
@@ -164,9 +166,7 @@ impl<O, I: Default> Pair<O, I> {
                 self.links[at as usize].arrive_end();
                 self.note(at, b"end");
                 let end = &mut self.ends[at as usize];
-                for event in end.finish(&[], now) {
-                    host(at, event, end.connection_mut());
-                }
+                end.finish(&[], now);
             }
             Next::Timer => {
                 for end in &mut self.ends {
@@ -186,10 +186,7 @@ impl<O, I: Default> Pair<O, I> {
 
     fn poll_events(&mut self, host: &mut impl FnMut(Role, Event<'_, O>, &mut Connection<O, I>)) {
         for at in ENDS {
-            let connection = self.connection_mut(at);
-            while let Some(event) = connection.poll_event() {
-                host(at, event, connection);
-            }
+            poll_events(at, &mut self.ends[at as usize], host);
         }
     }
 
@@ -235,5 +232,16 @@ impl<O, I: Default> Pair<O, I> {
         let mut trace = DefaultHasher::new();
         (self.trace, self.now, at, message).hash(&mut trace);
         self.trace = trace.finish();
+    }
+}
+
+fn poll_events<O, I: Default>(
+    at: Role,
+    end: &mut StreamConnection<O, I>,
+    host: &mut impl FnMut(Role, Event<'_, O>, &mut Connection<O, I>),
+) {
+    let connection = end.connection_mut();
+    while let Some(event) = connection.poll_event() {
+        host(at, event, connection);
     }
 }

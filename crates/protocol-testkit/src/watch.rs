@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol_core::{AnswerRule, CancelRule, CancelTarget, Dialect, Envelope, MessageOrder, Text};
+use protocol_core::{
+    AnswerRule, CancelRule, CancelTarget, Config, Dialect, Envelope, MessageOrder, Text,
+};
 use serde_json::Value;
 
 use crate::guarantee::{Broken, Guarantee};
-use crate::model::reading::{self, Message};
-use crate::model::{Asked, Id, Origin};
+use crate::model::reading::{self, Answered, Message};
+use crate::model::{Asked, Id, Origin, Rules};
 
 /// What a message means to whoever only watches. Ids are those of requests; in ABP those of calls are
 /// told from all others.
@@ -15,10 +17,14 @@ use crate::model::{Asked, Id, Origin};
 struct Seen {
     /// A request that wants an answer.
     asks: Option<Id>,
+    /// The member of its result that names the revision, if it is an exchange that settles that.
+    names_revision: Option<Text>,
     /// The request that it cancels.
     cancels: Option<Id>,
     /// The request that it answers.
     answers: Option<Id>,
+    /// With which result, if it is one.
+    result: Option<Value>,
 }
 
 /// Judges a peer by its messages alone: any peer, also one that is not ours.
@@ -27,11 +33,8 @@ struct Seen {
 /// it cancels only what it asked for, once (G4).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Watch {
-    /// The peer's dialect by its rules: the method and the member of a cancel that names a request.
-    cancel: Option<(Text, Text)>,
-    envelope: Envelope,
-    is_silent: bool,
-    order: MessageOrder,
+    /// Those of the dialect that is spoken now.
+    rules: Rules,
     /// The cancels that came before their requests.
     early: BTreeSet<Id>,
     /// By id, the requests that it owes answers to.
@@ -39,6 +42,17 @@ pub struct Watch {
     /// By id, the requests that it ever sent, and whether it cancelled them. Also answered ones: its
     /// cancel may have crossed the answer.
     asked: BTreeMap<Id, bool>,
+    /// The exchanges that may settle the revision, by who asked and by id, and the member of the result
+    /// that names it.
+    exchanges: BTreeMap<(Asker, Id), Text>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Asker {
+    /// Whoever is watched.
+    Itself,
+    /// Its peer.
+    Other,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,33 +68,40 @@ impl Watch {
     /// Watches a peer that speaks this dialect.
     #[must_use]
     pub fn new(dialect: &Dialect) -> Self {
-        let cancel = match dialect.cancel.clone() {
+        Self {
+            rules: Rules::new(Config::client(dialect.clone())),
+            early: BTreeSet::new(),
+            owed: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
+        }
+    }
+
+    /// The method of a cancel, and the member that names a request.
+    fn cancel(&self) -> Option<(&str, &str)> {
+        match &self.rules.dialect.cancel {
             CancelRule::Notification { method, id: member, .. }
             | CancelRule::Request { method, target: CancelTarget::Id { member }, .. } => {
                 Some((method, member))
             }
             // A cancel that names an operation is a request like any other.
             _ => None,
-        };
-        let is_silent = !matches!(dialect.answer, AnswerRule::Answered);
-        Self {
-            cancel,
-            envelope: dialect.envelope,
-            is_silent,
-            order: dialect.order,
-            early: BTreeSet::new(),
-            owed: BTreeMap::new(),
-            asked: BTreeMap::new(),
         }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.rules.dialect.answer != AnswerRule::Answered
     }
 
     /// It reads a message.
     pub fn reads(&mut self, message: &[u8]) {
-        for Seen { asks, cancels, .. } in self.see(message) {
+        for seen in self.see(message) {
+            self.settle_revision(Asker::Other, &seen);
+            let Seen { asks, cancels, .. } = seen;
             if let Some(id) = cancels {
                 match self.owed.get_mut(&id) {
                     Some(owed) => owed.is_cancelled |= !owed.is_decided,
-                    None if self.order == MessageOrder::MayChange => {
+                    None if self.rules.dialect.order == MessageOrder::MayChange => {
                         self.early.insert(id);
                     }
                     None => {}
@@ -97,8 +118,9 @@ impl Watch {
 
     /// It wrote a message, but that has not left yet.
     pub fn decides(&mut self, message: &[u8]) {
-        for id in self.see(message).into_iter().filter_map(|seen| seen.answers) {
-            if let Some(owed) = self.owed.get_mut(&id) {
+        for seen in self.see(message) {
+            self.settle_revision(Asker::Itself, &seen);
+            if let Some(owed) = seen.answers.and_then(|id| self.owed.get_mut(&id)) {
                 owed.is_decided = true;
             }
         }
@@ -110,7 +132,9 @@ impl Watch {
     ///
     /// G2 or G4.
     pub fn writes(&mut self, message: &[u8]) -> Result<(), Broken> {
-        self.see(message).into_iter().try_for_each(|Seen { asks, cancels, answers }| {
+        self.see(message).into_iter().try_for_each(|seen| {
+            self.settle_revision(Asker::Itself, &seen);
+            let Seen { asks, cancels, answers, .. } = seen;
             if let Some(id) = cancels {
                 let what =
                     || format!("the cancel of {id} names no request of its own, or is the second");
@@ -127,10 +151,11 @@ impl Watch {
         if id == "null" {
             return Ok(());
         }
+        let is_silent = self.is_silent();
         let Some(owed) = self.owed.get_mut(&id) else {
             return Err(Broken::new(Guarantee::G2, format!("request {id} is answered again")));
         };
-        let is_silenced = owed.is_cancelled && self.is_silent;
+        let is_silenced = owed.is_cancelled && is_silent;
         owed.answers -= 1;
         if owed.answers == 0 {
             self.owed.remove(&id);
@@ -144,7 +169,24 @@ impl Watch {
     #[must_use]
     pub fn unanswered(&self) -> Option<&Id> {
         let mut owed = self.owed.iter();
-        owed.find(|(_, owed)| !(owed.is_cancelled && self.is_silent)).map(|(id, _)| id)
+        owed.find(|(_, owed)| !(owed.is_cancelled && self.is_silent())).map(|(id, _)| id)
+    }
+
+    /// A message is, or answers, an exchange that settles the revision.
+    fn settle_revision(&mut self, writer: Asker, seen: &Seen) {
+        if let (Some(id), Some(member)) = (&seen.asks, &seen.names_revision) {
+            self.exchanges.insert((writer, id.clone()), member.clone());
+        }
+        let asker = match writer {
+            Asker::Itself => Asker::Other,
+            Asker::Other => Asker::Itself,
+        };
+        let Some(id) = &seen.answers else { return };
+        if let Some(member) = self.exchanges.remove(&(asker, id.clone())) {
+            if let Some(result) = &seen.result {
+                self.rules.settle_revision(&result[&*member]);
+            }
+        }
     }
 
     fn see(&self, message: &[u8]) -> Vec<Seen> {
@@ -152,20 +194,22 @@ impl Watch {
     }
 
     fn see_one(&self, message: &Value) -> Seen {
+        let envelope = self.rules.dialect.envelope;
         let cancel = |method: &str, params: &Value| {
-            let (_, member) = self.cancel.as_ref().filter(|(cancel, _)| cancel == method)?;
-            let named = params.get(&**member).map(ToString::to_string).unwrap_or_default();
-            Some(match self.envelope {
+            let (_, member) = self.cancel().filter(|(cancel, _)| *cancel == method)?;
+            let named = params.get(member).map(ToString::to_string).unwrap_or_default();
+            Some(match envelope {
                 Envelope::JsonRpc => named,
                 Envelope::Abp => call(&named),
             })
         };
         // A broken request is answered as well, if it can be told from a broken response.
-        let is_request = self.envelope == Envelope::Abp || message.get("method").is_some();
-        match reading::message(message, self.envelope) {
+        let is_request = envelope == Envelope::Abp || message.get("method").is_some();
+        match reading::message(message, envelope) {
             Message::Request { id, method, params, origin } => {
                 let cancels = cancel(method, params);
-                Seen { asks: Some(name(id, origin)), cancels, ..Seen::default() }
+                let names_revision = self.rules.names_revision(method);
+                Seen { asks: Some(name(id, origin)), names_revision, cancels, ..Seen::default() }
             }
             Message::Invalid { id, origin }
                 if is_request && (origin.is_some() || message.get("id").is_some()) =>
@@ -175,13 +219,19 @@ impl Watch {
             Message::Notification { method, params } => {
                 Seen { cancels: cancel(method, params), ..Seen::default() }
             }
-            Message::Response { id, asked, .. } => {
+            Message::Response { id, asked, answer } => {
                 let id = if asked == Some(Asked::Capability) {
                     call(&id.to_string())
                 } else {
                     id.to_string()
                 };
-                Seen { answers: Some(id), ..Seen::default() }
+                let result = match answer {
+                    Some(Answered::Result(result)) if !self.exchanges.is_empty() => {
+                        Some(result.clone())
+                    }
+                    _ => None,
+                };
+                Seen { answers: Some(id), result, ..Seen::default() }
             }
             _ => Seen::default(),
         }

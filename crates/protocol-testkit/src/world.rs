@@ -61,6 +61,7 @@ pub fn small(dialect: Dialect) -> Config {
     config.limits.calls = 6;
     config.limits.requests = 5;
     config.limits.unsent_bytes = 3_000;
+    config.limits.unsent_messages = 12;
     config.limits.abandoned_ids = 3;
     config.limits.batch_members = 3;
     config.limits.early_cancels = 2;
@@ -253,7 +254,7 @@ impl World {
                     moved = true;
                     self.apply(&Operation::Arrive { at, place: 0, piece: 0 })?;
                 }
-                moved |= self.host(at).model().has_transmit();
+                moved |= self.host(at).has_transmit();
                 self.apply(&Operation::Drain { at, messages: u8::MAX })?;
                 if let Some(&request) = self.host(at).unanswered().first() {
                     moved = true;

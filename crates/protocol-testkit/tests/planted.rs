@@ -32,8 +32,8 @@ struct Server {
 
 impl Server {
     fn new(dialect: Dialect, bug: Bug) -> Self {
-        let config = Config::server(dialect);
-        Self { connection: Connection::new(config), running: Vec::new(), bug }
+        let connection = Connection::new(Config::server(dialect));
+        Self { connection, running: Vec::new(), bug }
     }
 
     fn write(&mut self, times: usize, out: &mut Vec<Vec<u8>>) {
@@ -53,7 +53,8 @@ impl Hash for Server {
 
 impl Handler for Server {
     fn receive(&mut self, message: &[u8], out: &mut Vec<Vec<u8>>) {
-        for event in self.connection.receive(message, Timestamp::ZERO) {
+        let mut next = self.connection.receive(message, Timestamp::ZERO);
+        while let Some(event) = next {
             match event {
                 Event::Request { request, .. } => self.running.push(request),
                 Event::Cancelled { request, .. } if self.bug == Bug::Swallows => {
@@ -61,6 +62,7 @@ impl Handler for Server {
                 }
                 _ => {}
             }
+            next = self.connection.poll_event();
         }
         self.write(1, out);
     }

@@ -90,7 +90,7 @@ impl<O, I: Default> Connection<O, I> {
             Some(number) => Draft::CancelRequest { number, method, names },
         };
         let lane = if self.negotiation.is_unsent() { Lane::Bulk } else { Lane::Ahead };
-        let call = call.filter(|call| self.machine.call_phase(*call).is_some());
+        // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, number.or(call.map(CallId::number)));
         let room = self.room();
         let pushed = self.outbox.push(room, &context, &draft(names), lane, kind, number);

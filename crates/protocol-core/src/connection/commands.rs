@@ -3,13 +3,13 @@
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::rows::{Incoming, Opening, Outgoing, ServerEnds, uncancellable};
+use super::rows::{Opening, Outgoing, Rare, ServerEnds, uncancellable};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, Role};
 use crate::error::{Refusal, SendError};
 use crate::event::{Params, Reply, TransmitKind};
-use crate::machine::{CallId, RequestHandle, RequestPhase, RequestStep};
+use crate::machine::{Answered, CallId, RequestHandle, RequestPhase, RequestStep};
 use crate::outbox::{Lane, Ticket};
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
@@ -141,37 +141,42 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// [`Refusal::AlreadyAnswered`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn respond(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<I, Refusal> {
-        let (step, id, incoming) =
-            self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        let (step, id, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
         let reply = match step {
-            RequestStep::Withhold => return self.end_silently(request),
+            RequestStep::Withhold => {
+                let ended = self.machine.respond(request)?;
+                return Ok(self.release(ended));
+            }
             RequestStep::SendCancelled => Reply::Cancelled,
             _ => reply,
         };
         let id = id.map_or("null", crate::WireId::token);
-        let draft = Draft::Response { to: To { id, origin: incoming.origin() }, reply };
+        let draft = Draft::Response {
+            to: To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) },
+            reply,
+        };
         let context = Context { config: self.machine.config(), now: self.now };
         let (room, lane, kind) = (self.room(), Lane::Bulk, TransmitKind::Response);
-        let Some(batch) = incoming.rare.as_ref().and_then(|rare| rare.batch) else {
+        let Some(batch) = rare.and_then(|rare| rare.batch) else {
             let ticket = match self.outbox.push(room, &context, &draft, lane, kind, None) {
                 Ok(ticket) => ticket,
                 Err(full) => return Err(self.promise_room(full.len)),
             };
-            let incoming = self.end_answered(request)?;
-            if let (Some(rare), Reply::Result(result)) = (&incoming.rare, reply) {
+            let Answered { data, rare, .. } = self.machine.respond(request)?;
+            if let (Some(rare), Reply::Result(result)) = (rare, reply) {
                 let conclusion = self.open(rare.opening, Role::Server, result);
                 self.conclude_with(conclusion, ticket);
             }
             self.follow();
-            return Ok(incoming.data);
+            return Ok(data);
         };
         let len = draft.len(&context);
         if !self.outbox.has_room(room, len) {
             return Err(self.promise_room(len));
         }
         let answer = draft.written(&context, len);
-        let incoming = self.end_answered(request)?;
-        if let (Some(rare), Reply::Result(result)) = (&incoming.rare, reply) {
+        let Answered { data, rare, .. } = self.machine.respond(request)?;
+        if let (Some(rare), Reply::Result(result)) = (rare, reply) {
             if let Some(conclusion) = self.open(rare.opening, Role::Server, result) {
                 self.negotiation.kept_back(batch, conclusion);
             }
@@ -179,26 +184,16 @@ impl<O, I: Default> Connection<O, I> {
         self.keep_back(batch, &answer);
         self.follow();
         self.settle_member(batch);
-        Ok(incoming.data)
-    }
-
-    fn end_answered(&mut self, request: RequestHandle) -> Result<Incoming<I>, Refusal> {
-        self.machine.respond(request).map(|(_, incoming)| incoming)
-    }
-
-    /// Ends a request whose answer is withheld.
-    fn end_silently(&mut self, request: RequestHandle) -> Result<I, Refusal> {
-        let incoming = self.end_answered(request)?;
-        Ok(self.release(incoming))
+        Ok(data)
     }
 
     /// Carries out what else a request leads to that ended without an answer, and gives its data back.
-    fn release(&mut self, incoming: Incoming<I>) -> I {
+    fn release(&mut self, ended: Answered<I, Rare>) -> I {
         self.follow();
-        if let Some(batch) = incoming.rare.and_then(|rare| rare.batch) {
+        if let Some(batch) = ended.rare.and_then(|rare| rare.batch) {
             self.settle_member(batch);
         }
-        incoming.data
+        ended.data
     }
 
     /// Ends a request of the client's that the dialect lets the server end, without an answer: the
@@ -214,8 +209,8 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         reason: Option<&str>,
     ) -> Result<I, Refusal> {
-        let incoming = self.machine.request_data(request).ok_or(Refusal::AlreadyAnswered)?;
-        if incoming.rare.as_ref().is_none_or(|rare| rare.server_ends == ServerEnds::No) {
+        let (_, _, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        if rare.is_none_or(|rare| rare.server_ends == ServerEnds::No) {
             return Err(Refusal::NotOursToEnd);
         }
         let is_running = self.machine.request_phase(request) == Some(RequestPhase::Running);
@@ -234,8 +229,8 @@ impl<O, I: Default> Connection<O, I> {
             }
             CancelRule::Notification { .. } | CancelRule::ClosedStream => {}
         }
-        let incoming = self.machine.end_request(request)?;
-        Ok(self.release(incoming))
+        let ended = self.machine.end_request(request)?;
+        Ok(self.release(ended))
     }
 
     /// Cancels a request for a reason of our own, [`Cause::Internal`] or [`Cause::Shutdown`]: it
@@ -257,6 +252,7 @@ impl<O, I: Default> Connection<O, I> {
         if how == Shutdown::Abandon {
             self.outbox.clear();
             self.batches.forget_answers();
+            self.offer_room();
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::wire::decode::Response;
 use crate::wire::encode::{Context, Draft};
 use batches::Batches;
 use negotiation::Negotiation;
-use rows::{Incoming, Outgoing};
+use rows::{Outgoing, Rare};
 
 /// One JSON-RPC connection on whole messages.
 ///
@@ -73,7 +73,7 @@ use rows::{Incoming, Outgoing};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Connection<O, I = ()> {
-    machine: Machine<Outgoing<O>, Incoming<I>>,
+    machine: Machine<Outgoing<O>, I, Rare>,
     outbox: Outbox,
     batches: Batches,
     negotiation: Negotiation,
@@ -163,7 +163,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The machine that decides, for its getters.
     #[must_use]
-    pub const fn machine(&self) -> &Machine<Outgoing<O>, Incoming<I>> {
+    pub const fn machine(&self) -> &Machine<Outgoing<O>, I, Rare> {
         &self.machine
     }
 
@@ -187,7 +187,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The host's data on an unanswered request.
     pub fn request_data_mut(&mut self, request: RequestHandle) -> Option<&mut I> {
-        self.machine.request_data_mut(request).map(|incoming| &mut incoming.data)
+        self.machine.request_data_mut(request)
     }
 
     /// Our calls in flight with the host's data on them, in the order they were made.
@@ -199,7 +199,7 @@ impl<O, I: Default> Connection<O, I> {
     /// The peer's unanswered requests with the host's data on them, in the order they came.
     pub fn requests(&self) -> impl Iterator<Item = (RequestHandle, &I)> {
         let requests = self.machine.requests_in_order().into_iter();
-        requests.filter_map(|it| Some((it, &self.machine.request_data(it)?.data)))
+        requests.filter_map(|it| Some((it, self.machine.request_data(it)?)))
     }
 
     fn is_unanswered(&self, request: RequestHandle) -> bool {
@@ -265,7 +265,7 @@ impl<O, I: Default> Connection<O, I> {
     /// In a batch, a request that is never answered holds nothing back (B32).
     fn mark_in_batch(&mut self, request: RequestHandle) {
         if self.machine.withholds_answer(request) {
-            let rare = self.machine.request_data_mut(request).and_then(|it| it.rare.as_mut());
+            let rare = self.machine.request_rare_mut(request);
             if let Some(batch) = rare.and_then(|rare| rare.batch.take()) {
                 self.settle_member(batch);
             }

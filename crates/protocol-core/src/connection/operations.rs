@@ -29,9 +29,8 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         entropy: [u8; 16],
     ) -> Result<OperationToken, Refusal> {
-        let (_, id, incoming) =
-            self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
-        let rare = incoming.rare.as_ref().filter(|rare| rare.starts_operation);
+        let (_, id, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        let rare = rare.filter(|rare| rare.starts_operation);
         let rare = rare.ok_or(Refusal::NoOperation)?;
         let batch = rare.batch;
         let CancelRule::Request { target: CancelTarget::Operation { token: member, .. }, .. } =
@@ -54,7 +53,7 @@ impl<O, I: Default> Connection<O, I> {
         let cause = self.machine.request_cause(request);
         self.machine.begin_operation(request, token.wire_id())?;
         self.answer_with_token(answer, batch);
-        if let Some(rare) = self.machine.request_data_mut(request).and_then(|it| it.rare.as_mut()) {
+        if let Some(rare) = self.machine.request_rare_mut(request) {
             rare.batch = None;
         }
         if let Some(cause) = cause {

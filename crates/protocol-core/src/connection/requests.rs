@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::Connection;
 use super::batches::BatchKey;
-use super::rows::{Incoming, Opening, Rare, ServerEnds, uncancellable};
+use super::rows::{Opening, Rare, ServerEnds, uncancellable};
 use crate::config::OverLimit;
 use crate::dialect::{AnswerRule, BatchRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
@@ -62,11 +62,11 @@ impl<O, I: Default> Connection<O, I> {
             self.refuse_invalid(Some(request.id), request.origin.as_deref(), problem, batch);
             return None;
         };
-        let (incoming, cancels) = self.row_of(&mut request, opening, batch);
-        let handle = match self.machine.receive_request(id, cancels, incoming, now) {
+        let (rare, cancels) = self.rare_of(&mut request, opening, batch);
+        let handle = match self.machine.receive_request(id, cancels, I::default(), rare, now) {
             Ok(handle) => handle,
-            Err((refusal, incoming)) => {
-                let origin = incoming.origin();
+            Err((refusal, rare)) => {
+                let origin = rare.as_ref().and_then(|rare| rare.origin.as_deref());
                 self.refuse_request(request.id, origin, refusal, batch, now);
                 return None;
             }
@@ -93,14 +93,14 @@ impl<O, I: Default> Connection<O, I> {
         })
     }
 
-    /// What is kept with a request, and whether the peer's cancels of it are obeyed.
+    /// What is kept with few requests, and whether the peer's cancels of this one are obeyed.
     #[inline]
-    fn row_of(
+    fn rare_of(
         &self,
         request: &mut Delivery<'_>,
         opening: Opening,
         batch: Option<BatchKey>,
-    ) -> (Incoming<I>, PeerCancels) {
+    ) -> (Option<Box<Rare>>, PeerCancels) {
         let config = self.machine.config();
         let (method, params) = (&*request.method, request.params);
         let origin = request.origin.take();
@@ -115,7 +115,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         let starts_operation = config.dialect.starts_operation(method).is_some();
         let rare = Rare { batch, opening, server_ends, starts_operation, origin };
-        (Incoming { data: I::default(), rare: rare.boxed() }, cancels)
+        (rare.boxed(), cancels)
     }
 
     fn refuse_request(

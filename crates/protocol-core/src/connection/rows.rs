@@ -6,7 +6,10 @@ use serde_json::value::RawValue;
 
 use super::batches::BatchKey;
 use super::negotiation::Declared;
-use crate::dialect::{Cancellers, CapabilityRule, Dialect, Envelope, Role, SessionRule};
+use crate::dialect::{
+    CancelRule, CancelTarget, Cancellers, CapabilityRule, Dialect, Envelope, RevisionRule, Role,
+    SessionRule,
+};
 use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
 use crate::wire::abp::{Asked, Origin};
@@ -24,18 +27,9 @@ pub struct Outgoing<O> {
     pub(super) asked: Asked,
 }
 
-/// On each of the peer's requests.
-#[derive(Clone, Debug, Default)]
-pub struct Incoming<I> {
-    /// The host's data.
-    pub(super) data: I,
-    /// What few requests have. In a box, because most have nothing of it.
-    pub(super) rare: Option<Box<Rare>>,
-}
-
 /// What few of the peer's requests have.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rare {
+pub struct Rare {
     /// The batch that waits for its answer.
     pub(super) batch: Option<BatchKey>,
     pub(super) opening: Opening,
@@ -84,17 +78,19 @@ impl Rare {
     }
 }
 
-impl<I> Incoming<I> {
-    /// Where the answer goes, in an envelope that says more than the id.
-    pub(super) fn origin(&self) -> Option<&Origin> {
-        self.rare.as_ref()?.origin.as_deref()
-    }
-}
-
 impl Opening {
-    /// What a request of this method settles.
+    /// What a request of this method settles. In most dialects there is nothing to settle.
     #[inline]
     pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
+        match (&dialect.capability, &dialect.session, &dialect.revisions) {
+            (CapabilityRule::NotNeeded, SessionRule::NotNeeded, RevisionRule::Fixed) => {
+                Self::default()
+            }
+            _ => Self::of_some(dialect, method, params),
+        }
+    }
+
+    fn of_some(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
         let declares = match &dialect.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
                 Some(Declared::at(params, client))
@@ -145,10 +141,15 @@ pub(super) fn uncancellable(
     params: Option<&RawValue>,
 ) -> Option<CancelRefusal> {
     let rule = &dialect.uncancellable;
-    let is_no_operation = dialect.has_operations() && dialect.starts_operation(method).is_none();
-    // In the envelope that has call ids, only calls of capabilities have one.
-    let is_nameless = dialect.envelope == Envelope::Abp && asked == Asked::Other;
-    if is_no_operation || is_nameless || rule.methods.iter().any(|it| it == method) {
+    let has_no_name = match (&dialect.cancel, dialect.envelope) {
+        (CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. }, _) => {
+            !starts.iter().any(|start| start == method)
+        }
+        // In the envelope that has call ids, only calls of capabilities have one.
+        (_, Envelope::Abp) => asked == Asked::Other,
+        (_, Envelope::JsonRpc) => false,
+    };
+    if has_no_name || rule.methods.iter().any(|it| it == method) {
         return Some(CancelRefusal::Method);
     }
     let is_held =
@@ -161,8 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g08_what_is_kept_in_each_row_is_small() {
+    fn g08_what_is_kept_with_each_call_is_small() {
         assert_eq!(size_of::<Outgoing<()>>(), 8);
-        assert_eq!(size_of::<Incoming<()>>(), 8);
     }
 }

@@ -1,8 +1,9 @@
 //! What the machine decides, in values.
 
+use alloc::boxed::Box;
 use core::fmt;
 
-use super::{CallId, RequestHandle};
+use super::{CallId, RequestHandle, RequestStep};
 use crate::cause::{Cause, CloseReason};
 
 /// One thing to do, in the order the machine decided it.
@@ -190,6 +191,17 @@ pub struct PeerCancel {
     pub receipt: CancelReceipt,
     /// The request that is marked cancelled now, cause `peer`.
     pub marked: Option<RequestHandle>,
+}
+
+/// What [`Machine::respond`](super::Machine::respond) decided about a request that is settled now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered<R, X> {
+    /// Whether the host's answer is to be sent, to be replaced or to be withheld.
+    pub step: RequestStep,
+    /// The host's data on the request.
+    pub data: R,
+    /// What few requests have.
+    pub rare: Option<Box<X>>,
 }
 
 /// Why [`Machine::receive_request`](super::Machine::receive_request) did not accept a request.

@@ -70,19 +70,23 @@ pub(super) struct Rare {
     pub(super) cancel: Option<u32>,
 }
 
+/// Where the row of a call is, for whoever has just found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(usize);
+
 /// What a number on the wire names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// A call.
-    Call(CallId),
+    Call(Place),
     /// The cancel of a call.
-    CancelOf(CallId),
+    CancelOf(Place),
 }
 
 impl Named {
-    pub(super) const fn call(self) -> CallId {
+    pub(super) const fn call(self) -> Place {
         match self {
-            Self::Call(call) | Self::CancelOf(call) => call,
+            Self::Call(place) | Self::CancelOf(place) => place,
         }
     }
 }
@@ -96,17 +100,24 @@ pub(super) struct Calls<C> {
     by_cancel: BTreeMap<u32, CallId>,
     /// Invariant: holds the next timer of each row that has one, and nothing else.
     due: BTreeSet<(Timestamp, CallId, TimerReason)>,
+    /// Boxes of settled calls, for the next ones.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    spare: Vec<Box<Rare>>,
     /// The last serial that was given out.
     last: u64,
 }
 
 impl<C> Calls<C> {
+    /// So many boxes are kept for the next calls.
+    pub(crate) const SPARE: usize = 64;
+
     pub(super) const fn new() -> Self {
         Self {
             rows: Slab::new(),
             by_number: Index::new(),
             by_cancel: BTreeMap::new(),
             due: BTreeSet::new(),
+            spare: Vec::new(),
             last: 0,
         }
     }
@@ -134,14 +145,13 @@ impl<C> Calls<C> {
     }
 
     /// What this number names in flight.
+    #[inline]
     pub(super) fn named(&self, number: u32) -> Option<Named> {
-        if let Some(slot) = self.slot_of(number) {
-            return Some(Named::Call(self.rows[slot].id));
+        match self.by_number.find(&number, numbers(&self.rows)) {
+            Some(slot) => Some(Named::Call(Place(slot as usize))),
+            None if self.by_cancel.is_empty() => None,
+            None => self.find(*self.by_cancel.get(&number)?).map(Named::CancelOf),
         }
-        if self.by_cancel.is_empty() {
-            return None;
-        }
-        self.by_cancel.get(&number).map(|&call| Named::CancelOf(call))
     }
 
     /// Whether this wire number was ever given out.
@@ -151,21 +161,20 @@ impl<C> Calls<C> {
     }
 
     /// Gives a call's cancel the next number.
-    pub(super) fn number_cancel(&mut self, call: CallId) -> CallId {
+    pub(super) fn number_cancel(&mut self, place: Place) -> CallId {
         let cancel = self.take_number();
-        if let Some(row) = self.get_mut(call) {
-            row.rare.get_or_insert_default().cancel = Some(cancel.number());
-            self.by_cancel.insert(cancel.number(), call);
-        }
+        self.rare(place).cancel = Some(cancel.number());
+        self.by_cancel.insert(cancel.number(), self.row(place).id);
         cancel
     }
 
     /// The cancel of a call is answered, or will be nobody's: gives its number, if it had one.
-    pub(super) fn release_cancel(&mut self, call: CallId) -> Option<u32> {
+    #[inline]
+    pub(super) fn release_cancel(&mut self, place: Place) -> Option<u32> {
         if self.by_cancel.is_empty() {
             return None;
         }
-        let cancel = self.get_mut(call)?.rare.as_mut()?.cancel.take()?;
+        let cancel = self.row_mut(place).rare.as_mut()?.cancel.take()?;
         self.by_cancel.remove(&cancel);
         Some(cancel)
     }
@@ -173,50 +182,73 @@ impl<C> Calls<C> {
     // Rows
 
     /// Makes the row of the next call.
-    pub(super) fn insert(&mut self, call: Call<C>) {
+    pub(super) fn insert(&mut self, call: Call<C>) -> Place {
         debug_assert_eq!(call.id, self.next_id(), "whoever makes a row asks for its id first");
         let id = call.id;
         self.last = id.0;
         slot::make_room(&mut self.rows);
-        let slot = self.rows.insert(call) as u32;
-        self.by_number.insert(&id.number(), slot, numbers(&self.rows));
+        let slot = self.rows.insert(call);
+        self.by_number.insert(&id.number(), slot as u32, numbers(&self.rows));
+        Place(slot)
+    }
+
+    /// Where the row of a call is, unless it has settled.
+    #[inline]
+    pub(super) fn find(&self, call: CallId) -> Option<Place> {
+        let slot = self.by_number.find(&call.number(), numbers(&self.rows))? as usize;
+        (self.rows[slot].id == call).then_some(Place(slot))
     }
 
     #[inline]
-    fn slot_of(&self, number: u32) -> Option<usize> {
-        self.by_number.find(&number, numbers(&self.rows)).map(|slot| slot as usize)
+    pub(super) fn row(&self, place: Place) -> &Call<C> {
+        &self.rows[place.0]
     }
 
     #[inline]
+    pub(super) fn row_mut(&mut self, place: Place) -> &mut Call<C> {
+        &mut self.rows[place.0]
+    }
+
     pub(super) fn get(&self, call: CallId) -> Option<&Call<C>> {
-        let slot = self.slot_of(call.number())?;
-        self.rows.get(slot).filter(|row| row.id == call)
+        self.find(call).map(|place| self.row(place))
     }
 
-    #[inline]
     pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut Call<C>> {
-        let slot = self.slot_of(call.number())?;
-        self.rows.get_mut(slot).filter(|row| row.id == call)
+        self.find(call).map(|place| self.row_mut(place))
     }
 
     /// Removes a row, its number and its timers.
-    pub(super) fn remove(&mut self, call: CallId) -> Option<Call<C>> {
-        let number = call.number();
-        let slot = self.slot_of(number)?;
-        if self.rows.get(slot)?.id != call {
-            return None;
-        }
+    #[inline]
+    pub(super) fn remove(&mut self, place: Place) -> Call<C> {
+        let Place(slot) = place;
+        let number = self.rows[slot].id.number();
         self.by_number.remove(&number, slot as u32, numbers(&self.rows));
-        let row = self.rows.remove(slot);
-        if let Some(rare) = &row.rare {
-            if let Some((due, reason)) = rare.timers.next() {
-                self.due.remove(&(due, call, reason));
-            }
-            if let Some(cancel) = rare.cancel {
-                self.by_cancel.remove(&cancel);
-            }
+        let mut row = self.rows.remove(slot);
+        if let Some(rare) = row.rare.take() {
+            self.recycle(row.id, rare);
         }
-        Some(row)
+        row
+    }
+
+    // What few have
+
+    /// What few calls have, made now if this one had nothing of it.
+    pub(super) fn rare(&mut self, place: Place) -> &mut Rare {
+        let spare = &mut self.spare;
+        self.rows[place.0].rare.get_or_insert_with(|| spare.pop().unwrap_or_default())
+    }
+
+    fn recycle(&mut self, call: CallId, mut rare: Box<Rare>) {
+        if let Some((due, reason)) = rare.timers.next() {
+            self.due.remove(&(due, call, reason));
+        }
+        if let Some(cancel) = rare.cancel {
+            self.by_cancel.remove(&cancel);
+        }
+        if self.spare.len() < Self::SPARE {
+            *rare = Rare::default();
+            self.spare.push(rare);
+        }
     }
 
     /// Every call in flight, in the order they were made.
@@ -229,9 +261,9 @@ impl<C> Calls<C> {
     // Timers
 
     /// Changes the timers of one call.
-    pub(super) fn set_timers(&mut self, call: CallId, change: impl FnOnce(&mut CallTimers)) {
-        let Some(row) = self.get_mut(call) else { return };
-        let timers = &mut row.rare.get_or_insert_default().timers;
+    pub(super) fn set_timers(&mut self, place: Place, change: impl FnOnce(&mut CallTimers)) {
+        let call = self.row(place).id;
+        let timers = &mut self.rare(place).timers;
         let before = timers.next();
         change(timers);
         let after = timers.next();
@@ -305,7 +337,7 @@ mod tests {
         assert_eq!((first.number(), second.number()), (1, 2));
         calls.last = LAST_NUMBER - 1;
         assert_eq!(insert(&mut calls).number(), 0x7fff_ffff);
-        let cancel = calls.number_cancel(first);
+        let cancel = calls.number_cancel(calls.find(first).unwrap());
         assert_eq!(cancel.number(), 3, "1 and 2 are in flight");
         calls.last = 2 * LAST_NUMBER;
         assert_eq!(insert(&mut calls).number(), 4, "and so is the cancel 3");
@@ -316,12 +348,12 @@ mod tests {
     fn a_reissued_number_does_not_answer_to_the_old_id() {
         let mut calls = Calls::new();
         let old = insert(&mut calls);
-        calls.remove(old);
+        calls.remove(calls.find(old).unwrap());
         calls.last = LAST_NUMBER;
         let new = insert(&mut calls);
         assert_eq!(old.number(), new.number());
         assert!(calls.get(old).is_none() && calls.get(new).is_some());
-        assert!(calls.remove(old).is_none() && calls.remove(new).is_some());
+        assert!(calls.find(old).is_none() && calls.find(new).is_some());
     }
 
     #[test]

@@ -3,23 +3,23 @@
 use core::mem;
 use core::time::Duration;
 
-use super::calls::{Call, Rare};
+use super::calls::{Call, Place};
 use super::requests::PeerCancels;
 use super::steps::Ended;
 use super::timers::Idle;
 use super::{
-    CANCEL_INPUTS, CallId, CallInput, CallPhase, CallStep, CancelOutcome, CancelRefusal, Cancelled,
-    Consent, Fate, LifeInput, LifeStep, Machine, Patience, RequestHandle, RequestInput,
-    RequestPhase, RequestStep, Session, Settlement,
+    Answered, CANCEL_INPUTS, CallId, CallInput, CallPhase, CallStep, CancelOutcome, CancelRefusal,
+    Cancelled, Consent, Fate, LifeInput, LifeStep, Machine, Patience, RequestHandle, RequestInput,
+    RequestPhase, RequestStep, Session, Settlement, Transition,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{Dialect, Grace};
+use crate::dialect::{Dialect, Grace, RevisionRule};
 use crate::error::Refusal;
 use crate::id::WireId;
 use crate::time::Timestamp;
 
-impl<C, R: Default> Machine<C, R> {
+impl<C, R: Default, X> Machine<C, R, X> {
     /// Judges whether [`call`](Self::call) would be taken now, and says under which id.
     ///
     /// # Errors
@@ -55,13 +55,19 @@ impl<C, R: Default> Machine<C, R> {
     ) {
         let parent = options.parent.map(RequestHandle::in_its_slot);
         let (phase, ending) = (CallPhase::Queued, None);
-        let rare = self.rare(options);
-        self.calls.insert(Call { id, data, parent, phase, ending, refusal, rare });
+        let place =
+            self.calls.insert(Call { id, data, parent, phase, ending, refusal, rare: None });
+        let Dialect { grace: usual, revisions, .. } = &self.config.dialect;
+        // Where the dialect may change, so may its grace, and that of the call stays.
+        let is_kept = |grace: &Grace| grace != usual || *revisions != RevisionRule::Fixed;
+        if let Some(grace) = options.grace.filter(is_kept) {
+            self.calls.rare(place).grace = Some(grace);
+        }
         if id.is_reissued() {
             self.past.take(&id.number());
         }
         if options.has_timers() {
-            self.calls.set_timers(id, |timers| {
+            self.calls.set_timers(place, |timers| {
                 timers.deadline = options.timeout.map(|timeout| now + timeout);
                 timers.idle = options.idle_timeout.map(|after| Idle { after, due: now + after });
                 timers.hard_cap = options.hard_cap.map(|cap| now + cap);
@@ -75,11 +81,6 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    fn rare(&self, options: &CallOptions) -> Option<alloc::boxed::Box<Rare>> {
-        let grace = options.grace.filter(|grace| *grace != self.config.dialect.grace);
-        grace.map(|grace| alloc::boxed::Box::new(Rare { grace: Some(grace), ..Rare::default() }))
-    }
-
     /// Progress with this token is this call's: it restarts the idle timeout.
     pub fn await_progress(&mut self, call: CallId, token: WireId) {
         if self.calls.get(call).is_some() {
@@ -90,9 +91,10 @@ impl<C, R: Default> Machine<C, R> {
     /// Cancels a call (G5). Whoever drops a call cancels it with [`Cause::Dropped`], and then its
     /// grace is bounded by [`Config::abandoned_grace`](crate::Config::abandoned_grace).
     pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> Cancelled<C> {
-        let Some(row) = self.calls.get(call) else {
+        let Some(place) = self.calls.find(call) else {
             return Cancelled { outcome: CancelOutcome::AlreadySettled, action: None };
         };
+        let row = self.calls.row(place);
         let is_left_alone = matches!(cause, Cause::Dropped | Cause::Shutdown);
         let own = row.rare.as_ref().and_then(|rare| rare.grace);
         let grace = match own.unwrap_or(self.config.dialect.grace) {
@@ -106,17 +108,20 @@ impl<C, R: Default> Machine<C, R> {
         let refusal = row.refusal.or_else(|| self.refusal());
         let consent = if refusal.is_some() { Consent::Refused } else { Consent::Granted };
         let input = CANCEL_INPUTS[self.cancel_form() as usize][consent as usize][patience as usize];
-        let is_refused = row.phase.on(input).step == CallStep::Refuse;
+        let Transition { next, step } = row.phase.on(input);
+        let is_refused = step == CallStep::Refuse;
         if is_left_alone || !is_refused {
-            self.record_ending(call, Settlement::Cancelled, cause);
+            self.record_ending(place, Settlement::Cancelled, cause);
         }
-        let (step, action) = self.step_call(call, input);
+        let (step, action) = self.step_call(place, input);
         match grace {
+            // It has settled.
+            _ if next.is_none() => {}
             // Nobody waits for it any more, so it is released after a grace all the same.
             _ if is_refused && is_left_alone => {
-                self.shorten_grace(call, self.config.abandoned_grace, now);
+                self.shorten_grace(place, self.config.abandoned_grace, now);
             }
-            Grace::Settle(grace) if !is_refused => self.shorten_grace(call, grace, now),
+            Grace::Settle(grace) if !is_refused => self.shorten_grace(place, grace, now),
             _ => {}
         }
         let outcome = match (step, refusal) {
@@ -130,22 +135,20 @@ impl<C, R: Default> Machine<C, R> {
         Cancelled { outcome, action }
     }
 
-    fn shorten_grace(&mut self, call: CallId, grace: Duration, now: Timestamp) {
-        if self.calls.get(call).is_some() {
-            let due = now + grace;
-            self.calls.set_timers(call, |timers| {
-                timers.grace = Some(timers.grace.map_or(due, |earlier| earlier.min(due)));
-            });
-        }
+    fn shorten_grace(&mut self, place: Place, grace: Duration, now: Timestamp) {
+        let due = now + grace;
+        self.calls.set_timers(place, |timers| {
+            timers.grace = Some(timers.grace.map_or(due, |earlier| earlier.min(due)));
+        });
     }
 
     /// Gives up interest in a call without cancelling it. It is no longer part of its parent's
     /// tree, and is released after
     /// [`Config::abandoned_grace`](crate::Config::abandoned_grace).
     pub fn detach(&mut self, call: CallId, now: Timestamp) {
-        let Some(row) = self.calls.get_mut(call) else { return };
-        let parent = row.parent.take();
-        self.shorten_grace(call, self.config.abandoned_grace, now);
+        let Some(place) = self.calls.find(call) else { return };
+        let parent = self.calls.row_mut(place).parent.take();
+        self.shorten_grace(place, self.config.abandoned_grace, now);
         self.leave_tree(call, parent);
     }
 
@@ -160,17 +163,17 @@ impl<C, R: Default> Machine<C, R> {
         self.send_cancel_of_nobody()
     }
 
-    /// What an answer to an unanswered request would do, with its id and the host's data. An
-    /// operation has no id any more.
+    /// What an answer to an unanswered request would do, with its id, which an operation has no more,
+    /// and what few requests have.
     #[inline]
     #[must_use]
     pub fn answer_step(
         &self,
         request: RequestHandle,
-    ) -> Option<(RequestStep, Option<&WireId>, &R)> {
+    ) -> Option<(RequestStep, Option<&WireId>, Option<&X>)> {
         let row = self.requests.get(request).filter(|row| row.phase.is_unanswered())?;
         let step = row.phase.on(self.respond_input(row.cause)).step;
-        Some((step, row.id.as_ref(), &row.data))
+        Some((step, row.id.as_ref(), row.rare.as_deref()))
     }
 
     /// Whether an answer to this request would be withheld.
@@ -186,7 +189,7 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// [`Refusal::AlreadyAnswered`].
     #[inline]
-    pub fn respond(&mut self, request: RequestHandle) -> Result<(RequestStep, R), Refusal> {
+    pub fn respond(&mut self, request: RequestHandle) -> Result<Answered<R, X>, Refusal> {
         let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
         self.end(request, self.respond_input(row.cause))
     }
@@ -196,15 +199,15 @@ impl<C, R: Default> Machine<C, R> {
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`].
-    pub fn end_request(&mut self, request: RequestHandle) -> Result<R, Refusal> {
-        self.end(request, RequestInput::End).map(|(_, data)| data)
+    pub fn end_request(&mut self, request: RequestHandle) -> Result<Answered<R, X>, Refusal> {
+        self.end(request, RequestInput::End)
     }
 
     fn end(
         &mut self,
         request: RequestHandle,
         input: RequestInput,
-    ) -> Result<(RequestStep, R), Refusal> {
+    ) -> Result<Answered<R, X>, Refusal> {
         let row = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
         let step = row.phase.on(input).step;
         let ended = match step {
@@ -212,9 +215,9 @@ impl<C, R: Default> Machine<C, R> {
             RequestStep::Withhold => Ended::Silently,
             _ => return Err(Refusal::AlreadyAnswered),
         };
-        let data = mem::take(&mut row.data);
+        let (data, rare) = (mem::take(&mut row.data), row.rare.take());
         self.settle_request(request, ended);
-        Ok((step, data))
+        Ok(Answered { step, data, rare })
     }
 
     /// The request is answered with the token of an operation, which is cancelled by that and goes on
@@ -302,7 +305,7 @@ impl<C, R: Default> Machine<C, R> {
             }
             return None;
         };
-        let row = self.calls.get_mut(named.call())?;
+        let row = self.calls.row_mut(named.call());
         row.phase = row.phase.on(CallInput::Transmitted).next?;
         Some(&mut row.data)
     }

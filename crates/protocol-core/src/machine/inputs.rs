@@ -1,5 +1,7 @@
 //! What comes in: what the peer did, and time.
 
+use alloc::boxed::Box;
+
 use super::{
     Answer, Batch, CANCEL_INPUTS, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Consent,
     Fate, LifeInput, LifeStep, Machine, Named, Patience, PeerCancel, PeerCancels, RequestHandle,
@@ -11,7 +13,7 @@ use crate::id::WireId;
 use crate::machine::Action;
 use crate::time::Timestamp;
 
-impl<C, R: Default> Machine<C, R> {
+impl<C, R: Default, X> Machine<C, R, X> {
     /// A message of many parts begins: nothing of it is lost by closing in its middle (G7). To be ended
     /// by [`end_batch`](Self::end_batch).
     pub fn begin_batch(&mut self) {
@@ -33,27 +35,28 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// # Errors
     ///
-    /// Why it is not accepted, and the data back; it is then to be answered so.
+    /// Why it is not accepted, and what it had in its box; it is then to be answered so.
     pub fn receive_request(
         &mut self,
         id: WireId,
         cancels: PeerCancels,
         data: R,
+        rare: Option<Box<X>>,
         now: Timestamp,
-    ) -> Result<RequestHandle, (RequestRefusal, R)> {
+    ) -> Result<RequestHandle, (RequestRefusal, Option<Box<X>>)> {
         if self.requests.by_id(&id).is_some() {
-            return Err((RequestRefusal::DuplicateId, data));
+            return Err((RequestRefusal::DuplicateId, rare));
         }
         // Its early cancel was for it, and not for the next request of this id.
         let is_cancelled_early = self.early.take(&id).is_some();
         if self.life.on(LifeInput::NewRequest).step != LifeStep::Accept {
-            return Err((RequestRefusal::ShuttingDown, data));
+            return Err((RequestRefusal::ShuttingDown, rare));
         }
         if self.requests.unanswered() >= self.config.limits.requests {
-            return Err((RequestRefusal::TooManyRequests, data));
+            return Err((RequestRefusal::TooManyRequests, rare));
         }
         self.finished.take(&id);
-        let request = self.requests.insert(id, data, cancels);
+        let request = self.requests.insert(id, cancels, data, rare);
         if is_cancelled_early {
             self.cancel_early(request, now);
         }
@@ -139,10 +142,11 @@ impl<C, R: Default> Machine<C, R> {
 
     /// The peer ended one of our calls that the dialect lets it end.
     pub fn receive_end(&mut self, call: CallId) -> Option<Action<C>> {
-        if self.call_phase(call) != Some(CallPhase::Queued) {
-            self.record_ending(call, Settlement::Cancelled, Cause::Peer);
+        let place = self.calls.find(call)?;
+        if self.calls.row(place).phase != CallPhase::Queued {
+            self.record_ending(place, Settlement::Cancelled, Cause::Peer);
         }
-        self.step_call(call, CallInput::PeerEnds).1
+        self.step_call(place, CallInput::PeerEnds).1
     }
 
     /// The peer answered the message of ours with this wire number.
@@ -156,12 +160,12 @@ impl<C, R: Default> Machine<C, R> {
         number: u32,
         answer: Answer,
     ) -> Result<Option<Action<C>>, StrayResponse> {
-        let (call, input) = match self.calls.named(number) {
-            Some(Named::Call(call)) => (call, answer.as_input()),
-            Some(Named::CancelOf(call)) => (call, answer.as_input_of_cancel()),
+        let (place, input) = match self.calls.named(number) {
+            Some(Named::Call(place)) => (place, answer.as_input()),
+            Some(Named::CancelOf(place)) => (place, answer.as_input_of_cancel()),
             None => return self.receive_past(number, answer),
         };
-        match self.step_call(call, input) {
+        match self.step_call(place, input) {
             (CallStep::Stray, _) => Err(StrayResponse::Unknown),
             (CallStep::Duplicate, _) => Err(StrayResponse::Duplicate),
             (_, action) => Ok(action),
@@ -195,9 +199,9 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Progress arrived for a call: its idle timeout starts anew.
     pub fn progress(&mut self, call: CallId, now: Timestamp) {
-        let has_timers = self.calls.get(call).is_some_and(|row| row.rare.is_some());
-        if has_timers {
-            self.calls.set_timers(call, |timers| {
+        let Some(place) = self.calls.find(call) else { return };
+        if self.calls.row(place).rare.is_some() {
+            self.calls.set_timers(place, |timers| {
                 if let Some(idle) = &mut timers.idle {
                     idle.due = now + idle.after;
                 }
@@ -226,9 +230,10 @@ impl<C, R: Default> Machine<C, R> {
             if due > now {
                 return;
             }
+            let Some(place) = self.calls.find(call) else { return };
             let input = match reason.cause() {
                 Some(cause) => {
-                    self.record_ending(call, Settlement::TimedOut, cause);
+                    self.record_ending(place, Settlement::TimedOut, cause);
                     let consent = match self.call_refusal(call) {
                         Some(_) => Consent::RefusedAndTimedOut,
                         None => Consent::Granted,
@@ -238,11 +243,11 @@ impl<C, R: Default> Machine<C, R> {
                 }
                 None => {
                     // A cancelled call keeps its own ending; this one is for a detached call.
-                    self.record_ending(call, Settlement::TimedOut, Cause::Dropped);
+                    self.record_ending(place, Settlement::TimedOut, Cause::Dropped);
                     CallInput::Forget
                 }
             };
-            self.cascade_step(call, input);
+            self.cascade_step(place, input);
         }
     }
 

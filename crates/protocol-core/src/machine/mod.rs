@@ -1,7 +1,7 @@
 //! The machine that decides: ids, phases, causes, timers, parents. No bytes, no JSON, no payloads.
 //!
 //! It keeps one row for each of our calls (with the host's `C` in it) and one for each of the peer's
-//! requests (with `R`). Every command and input looks its cell up in the [tables](CALL_TABLE),
+//! requests (with `R`, and in a box with `X`, which few requests have). Every command and input looks its cell up in the [tables](CALL_TABLE),
 //! carries the step out on the row, and returns what it decided; what follows for other calls and
 //! requests is queued, to be taken from [`Machine::poll_action`] until that is empty.
 //! [`Connection`](crate::Connection) does so, and carries everything out on messages.
@@ -22,8 +22,8 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 pub use action::{
-    Action, Answer, CancelOutcome, CancelReceipt, CancelRefusal, Cancelled, Completion, PeerCancel,
-    RequestRefusal, Settlement, StrayResponse,
+    Action, Answer, Answered, CancelOutcome, CancelReceipt, CancelRefusal, Cancelled, Completion,
+    PeerCancel, RequestRefusal, Settlement, StrayResponse,
 };
 pub use calls::CallId;
 pub use requests::{PeerCancels, RequestHandle};
@@ -56,13 +56,13 @@ use requests::Requests;
 /// - **outputs**: [`poll_action`](Self::poll_action), [`poll_timeout`](Self::poll_timeout)
 /// - **getters**: the rest
 #[derive(Clone, Debug)]
-pub struct Machine<C, R> {
+pub struct Machine<C, R, X = ()> {
     config: Config,
     life: Life,
     batch: Batch,
     session: Session,
     calls: Calls<C>,
-    requests: Requests<R>,
+    requests: Requests<R, X>,
     /// The numbers of messages of ours that no row names any more (G12).
     past: RecentIds<u32, Fate>,
     /// The cancels that came before their requests.
@@ -114,13 +114,13 @@ enum Fate {
     CancelSent,
 }
 
-impl<C, R: Default> Machine<C, R> {
+impl<C, R: Default, X> Machine<C, R, X> {
     /// The bytes of a call's row.
     pub(crate) const CALL_ROW: usize = size_of::<calls::Call<C>>();
     /// The bytes of what few calls have.
     pub(crate) const CALL_RARE: usize = size_of::<calls::Rare>();
     /// The bytes of a request's row.
-    pub(crate) const REQUEST_ROW: usize = size_of::<requests::Request<R>>();
+    pub(crate) const REQUEST_ROW: usize = size_of::<requests::Request<R, X>>();
 
     /// A machine with nothing in flight.
     #[must_use]
@@ -205,7 +205,7 @@ impl<C, R: Default> Machine<C, R> {
     #[must_use]
     pub fn call_numbered(&self, number: u32) -> Option<CallId> {
         match self.calls.named(number)? {
-            Named::Call(call) => Some(call),
+            Named::Call(place) => Some(self.calls.row(place).id),
             Named::CancelOf(_) => None,
         }
     }
@@ -220,11 +220,18 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Whether a response with this wire number could settle a call.
+    /// Whether a response with this wire number could be one to a call in flight, or to the cancel of
+    /// one: that message has left.
     #[must_use]
     pub fn expects_response(&self, number: u32) -> bool {
-        let named = self.calls.named(number).map(Named::call);
-        named.and_then(|call| self.call_phase(call)).is_some_and(|it| it != CallPhase::Queued)
+        match self.calls.named(number) {
+            Some(Named::Call(call)) => self.calls.row(call).phase != CallPhase::Queued,
+            Some(Named::CancelOf(call)) => matches!(
+                self.calls.row(call).phase,
+                CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement
+            ),
+            None => false,
+        }
     }
 
     /// The phase of a call; `None` once it has settled.
@@ -301,6 +308,17 @@ impl<C, R: Default> Machine<C, R> {
         Some(&mut row.data)
     }
 
+    /// What few requests have, on an unanswered request.
+    #[must_use]
+    pub fn request_rare(&self, request: RequestHandle) -> Option<&X> {
+        self.requests.get(request)?.rare.as_deref()
+    }
+
+    /// What few requests have, on an unanswered request.
+    pub fn request_rare_mut(&mut self, request: RequestHandle) -> Option<&mut X> {
+        self.requests.get_mut(request)?.rare.as_deref_mut()
+    }
+
     /// The token of a request's operation, if it goes on as one.
     pub(crate) fn operation_token(&self, request: RequestHandle) -> Option<&WireId> {
         let row = self.requests.get(request).filter(|row| row.phase.is_operation())?;
@@ -358,11 +376,13 @@ impl<C, R: Default> Machine<C, R> {
 }
 
 /// Hashes what decides the machine's future, for searches through its states. Two machines that hash
-/// alike do the same from now on, but for the slots that handles of later requests hold; the host's
-/// data and the configuration tell no two states apart. There is no equality, for the tables can be
-/// equal while their free places are not.
-impl<C, R> Hash for Machine<C, R> {
+/// alike do the same from now on, but for the slots that handles of later requests hold. The host's
+/// data tells no two states apart, and neither does the configuration, but for the dialect: peers can
+/// agree on another one while they speak. There is no equality, for the tables can be equal while
+/// their free places are not.
+impl<C, R, X> Hash for Machine<C, R, X> {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        self.config.dialect.name.hash(state);
         (self.life, self.batch, self.session, self.undeclared, self.cancels).hash(state);
         (&self.calls, &self.requests, &self.past, &self.early, &self.finished).hash(state);
         (&self.awaited, &self.withheld, &self.retired).hash(state);

@@ -1,5 +1,6 @@
 //! The peer's requests in flight, one row each, and the calls made on their behalf.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
@@ -59,13 +60,15 @@ pub enum PeerCancels {
 
 /// One request in flight.
 #[derive(Clone)]
-pub(super) struct Request<R> {
+pub(super) struct Request<R, X> {
     serial: u64,
     /// The id it came with, or the token of its operation, which is a secret. `None` once it is
     /// answered: that id is free again.
     pub(super) id: Option<WireId>,
     /// The host's data; its default once it is answered.
     pub(super) data: R,
+    /// What few requests have; gone once it is answered. In a box, because most have nothing of it.
+    pub(super) rare: Option<Box<X>>,
     pub(super) phase: RequestPhase,
     pub(super) tree: Tree,
     pub(super) cancels: PeerCancels,
@@ -74,8 +77,8 @@ pub(super) struct Request<R> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Requests<R> {
-    rows: Slab<Request<R>>,
+pub(super) struct Requests<R, X> {
+    rows: Slab<Request<R, X>>,
     /// Invariant: holds the id of each row that is not answered yet, and nothing else.
     by_id: Index<WireId>,
     /// The calls in flight of each request.
@@ -84,7 +87,7 @@ pub(super) struct Requests<R> {
     last: u64,
 }
 
-impl<R> Requests<R> {
+impl<R, X> Requests<R, X> {
     pub(super) const fn new() -> Self {
         Self { rows: Slab::new(), by_id: Index::new(), children: BTreeSet::new(), last: 0 }
     }
@@ -94,7 +97,13 @@ impl<R> Requests<R> {
         self.by_id.len()
     }
 
-    pub(super) fn insert(&mut self, id: WireId, data: R, cancels: PeerCancels) -> RequestHandle {
+    pub(super) fn insert(
+        &mut self,
+        id: WireId,
+        cancels: PeerCancels,
+        data: R,
+        rare: Option<Box<X>>,
+    ) -> RequestHandle {
         self.last += 1;
         let serial = self.last;
         slot::make_room(&mut self.rows);
@@ -102,6 +111,7 @@ impl<R> Requests<R> {
             serial,
             id: Some(id),
             data,
+            rare,
             phase: RequestPhase::Running,
             tree: Tree::Leaf,
             cancels,
@@ -127,11 +137,11 @@ impl<R> Requests<R> {
         self.handle(slot.get() as u32)
     }
 
-    pub(super) fn get(&self, request: RequestHandle) -> Option<&Request<R>> {
+    pub(super) fn get(&self, request: RequestHandle) -> Option<&Request<R, X>> {
         self.rows.get(request.slot as usize).filter(|row| row.serial == request.serial)
     }
 
-    pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request<R>> {
+    pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request<R, X>> {
         self.rows.get_mut(request.slot as usize).filter(|row| row.serial == request.serial)
     }
 
@@ -189,7 +199,7 @@ impl<R> Requests<R> {
     /// Every unanswered request, in the order they were accepted.
     pub(super) fn unanswered_in_order(&self) -> Vec<RequestHandle> {
         let unanswered = self.rows.iter().filter(|(_, row)| row.phase.is_unanswered());
-        let handle = |(slot, row): (usize, &Request<R>)| RequestHandle {
+        let handle = |(slot, row): (usize, &Request<R, X>)| RequestHandle {
             serial: row.serial,
             slot: slot as u32,
         };
@@ -205,14 +215,15 @@ impl<R> Requests<R> {
 
 /// The id of the request in a slot.
 #[inline]
-fn ids<'t, R>(rows: &'t Slab<Request<R>>) -> impl Fn(u32) -> &'t WireId {
+fn ids<'t, R, X>(rows: &'t Slab<Request<R, X>>) -> impl Fn(u32) -> &'t WireId {
     |slot| rows[slot as usize].id.as_ref().expect("the index holds unanswered requests")
 }
 
 /// The host's data tells no two states apart.
-impl<R> Hash for Requests<R> {
+impl<R, X> Hash for Requests<R, X> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for (slot, Request { serial, id, data: _, phase, tree, cancels, cause }) in &self.rows {
+        for (slot, row) in &self.rows {
+            let Request { serial, id, data: _, rare: _, phase, tree, cancels, cause } = row;
             (slot, serial, id, phase, tree, cancels, cause).hash(state);
         }
         (&self.children, self.last).hash(state);
@@ -220,14 +231,15 @@ impl<R> Hash for Requests<R> {
 }
 
 /// An operation's token is a secret: logs show none of it.
-impl<R: fmt::Debug> fmt::Debug for Request<R> {
+impl<R: fmt::Debug, X: fmt::Debug> fmt::Debug for Request<R, X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut row = f.debug_struct("Request");
         row.field("serial", &self.serial);
         if !self.phase.is_operation() {
             row.field("id", &self.id);
         }
-        row.field("data", &self.data).field("phase", &self.phase).field("cause", &self.cause);
+        row.field("data", &self.data).field("rare", &self.rare);
+        row.field("phase", &self.phase).field("cause", &self.cause);
         row.finish_non_exhaustive()
     }
 }
@@ -238,6 +250,6 @@ mod tests {
 
     #[test]
     fn g08_a_row_is_small() {
-        assert_eq!(size_of::<Request<()>>(), 32);
+        assert_eq!(size_of::<Request<u8, ()>>(), 40);
     }
 }

@@ -1,6 +1,6 @@
 //! Transitions looked up and carried out on the rows.
 
-use super::calls::Call;
+use super::calls::{Call, Place};
 use super::requests::{RequestSlot, Tree};
 use super::{
     Action, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Completion, Fate, LifeInput,
@@ -11,18 +11,18 @@ use crate::dialect::{AnswerRule, CancelRule, CancelTarget};
 use crate::id::WireId;
 use crate::time::Timestamp;
 
-impl<C, R: Default> Machine<C, R> {
+impl<C, R: Default, X> Machine<C, R, X> {
     // Calls
 
     /// Carries a transition of a call out; gives what was done, and what is to be done.
     #[inline]
     pub(super) fn step_call(
         &mut self,
-        call: CallId,
+        place: Place,
         input: CallInput,
     ) -> (CallStep, Option<Action<C>>) {
-        let Some(row) = self.calls.get_mut(call) else { return (CallStep::Nothing, None) };
-        let before = row.phase;
+        let row = self.calls.row_mut(place);
+        let (call, before) = (row.id, row.phase);
         let Transition { next, step } = before.on(input);
         if let Some(next) = next {
             row.phase = next;
@@ -34,50 +34,48 @@ impl<C, R: Default> Machine<C, R> {
             | CallStep::Stray
             | CallStep::Duplicate => None,
             CallStep::NoteAcknowledgement => {
-                self.calls.release_cancel(call);
+                self.calls.release_cancel(place);
                 None
             }
             CallStep::SendCancel | CallStep::SendTokenCancel => {
                 let is_request = self.cancels_are_requests();
-                let number = is_request.then(|| self.calls.number_cancel(call).number());
+                let number = is_request.then(|| self.calls.number_cancel(place).number());
                 Some(Action::SendCancel { call, number })
             }
             CallStep::SendCancelAndSettle => {
                 let number = self.cancels_are_requests().then(|| self.send_cancel_of_nobody());
                 let begin = self.cascade.len();
-                let done = self.settle_here(call, before, Fate::Left);
+                let done = self.settle_here(place, before, Fate::Left);
                 self.cascade.insert(begin, Action::Complete(done));
                 Some(Action::SendCancel { call, number })
             }
             CallStep::Withdraw => {
-                Some(Action::Withdraw(self.settle_here(call, before, Fate::Withdrawn)))
+                Some(Action::Withdraw(self.settle_here(place, before, Fate::Withdrawn)))
             }
             CallStep::AwaitTokenAndSettle => {
-                Some(Action::Complete(self.settle_here(call, before, Fate::TokenAwaited)))
+                Some(Action::Complete(self.settle_here(place, before, Fate::TokenAwaited)))
             }
-            CallStep::Settle => {
-                let awaits = before == CallPhase::AwaitingToken;
-                let fate = if awaits { Fate::TokenAwaited } else { Fate::Left };
-                Some(Action::Complete(self.settle_here(call, before, fate)))
+            CallStep::Settle => Some(Action::Complete(self.settle_here(place, before, Fate::Left))),
+            CallStep::Complete => {
+                Some(Action::Complete(self.settle_answered(place, before, input)))
             }
-            CallStep::Complete => Some(Action::Complete(self.settle_answered(call, before, input))),
             CallStep::WithdrawAndComplete => {
-                Some(Action::Withdraw(self.settle_answered(call, before, input)))
+                Some(Action::Withdraw(self.settle_answered(place, before, input)))
             }
             CallStep::CompleteCancelled => {
-                Some(Action::Complete(self.settle_confirmed(call, before)))
+                Some(Action::Complete(self.settle_confirmed(place, before)))
             }
             CallStep::WithdrawAndCompleteCancelled => {
-                Some(Action::Withdraw(self.settle_confirmed(call, before)))
+                Some(Action::Withdraw(self.settle_confirmed(place, before)))
             }
         };
         (step, action)
     }
 
     /// As [`step_call`](Self::step_call), for a call that nobody asked about.
-    pub(super) fn cascade_step(&mut self, call: CallId, input: CallInput) {
+    pub(super) fn cascade_step(&mut self, place: Place, input: CallInput) {
         let begin = self.cascade.len();
-        let (_, action) = self.step_call(call, input);
+        let (_, action) = self.step_call(place, input);
         self.insert_action(begin, action);
     }
 
@@ -98,7 +96,7 @@ impl<C, R: Default> Machine<C, R> {
     /// Settles a call with what the peer answered.
     fn settle_answered(
         &mut self,
-        call: CallId,
+        place: Place,
         before: CallPhase,
         input: CallInput,
     ) -> Completion<C> {
@@ -107,21 +105,24 @@ impl<C, R: Default> Machine<C, R> {
             CallInput::Malformed | CallInput::CancelMalformed => Settlement::Malformed,
             _ => Settlement::Error,
         };
-        self.remember_cancel(call, before, Answered::Yes);
-        self.settle(call, |_| (settlement, None))
+        self.remember_cancel(place, before, Answered::Yes);
+        self.settle(place, |_| (settlement, None))
     }
 
     /// Settles a call as cancelled, as the peer confirmed.
-    fn settle_confirmed(&mut self, call: CallId, before: CallPhase) -> Completion<C> {
-        self.remember_cancel(call, before, Answered::Yes);
-        self.settle(call, |row| (Settlement::Cancelled, row.ending.map(|(_, cause)| cause)))
+    fn settle_confirmed(&mut self, place: Place, before: CallPhase) -> Completion<C> {
+        self.remember_cancel(place, before, Answered::Yes);
+        self.settle(place, |row| (Settlement::Cancelled, row.ending.map(|(_, cause)| cause)))
     }
 
     /// Settles a call without an answer; a late one will be recognised.
-    fn settle_here(&mut self, call: CallId, before: CallPhase, fate: Fate) -> Completion<C> {
-        self.remember_cancel(call, before, Answered::No);
-        self.remember(call.number(), fate);
-        self.settle(call, |row| {
+    fn settle_here(&mut self, place: Place, before: CallPhase, fate: Fate) -> Completion<C> {
+        self.remember_cancel(place, before, Answered::No);
+        // An answer behind the token of its operation is a duplicate, as all that nothing is known of.
+        if !matches!(before, CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement) {
+            self.remember(self.calls.row(place).id.number(), fate);
+        }
+        self.settle(place, |row| {
             let (settlement, cause) =
                 row.ending.expect("whoever settles here records an ending first");
             (settlement, Some(cause))
@@ -130,23 +131,24 @@ impl<C, R: Default> Machine<C, R> {
 
     fn settle(
         &mut self,
-        call: CallId,
+        place: Place,
         ending: impl FnOnce(&Call<C>) -> (Settlement, Option<Cause>),
     ) -> Completion<C> {
-        let row = self.calls.remove(call).expect("step_call found it");
-        let (settlement, cause) = ending(&row);
+        let row = self.calls.remove(place);
+        let (call, (settlement, cause)) = (row.id, ending(&row));
         self.awaited.remove(call);
         self.leave_tree(call, row.parent);
         Completion { call, settlement, cause, data: row.data }
     }
 
     /// A call settles, whose cancel may be a request of its own: what its number is from now on.
-    fn remember_cancel(&mut self, call: CallId, before: CallPhase, answered: Answered) {
-        let Some(cancel) = self.calls.release_cancel(call) else { return };
+    fn remember_cancel(&mut self, place: Place, before: CallPhase, answered: Answered) {
+        let Some(cancel) = self.calls.release_cancel(place) else { return };
         let fate = match (before, answered) {
             (CallPhase::CancelQueued, Answered::Yes) => Fate::Withdrawn,
             (CallPhase::CancelQueued | CallPhase::TokenCancelQueued, _) => Fate::CancelQueued,
-            (CallPhase::AwaitingAcknowledgement, Answered::Yes) => Fate::Answered,
+            // It was acknowledged: all that nothing is known of is a duplicate.
+            (CallPhase::AwaitingAcknowledgement, Answered::Yes) => return,
             _ => Fate::CancelSent,
         };
         self.remember(cancel, fate);
@@ -176,19 +178,16 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    pub(super) fn record_ending(&mut self, call: CallId, settlement: Settlement, cause: Cause) {
-        if let Some(row) = self.calls.get_mut(call) {
-            row.ending.get_or_insert((settlement, cause));
-        }
+    pub(super) fn record_ending(&mut self, place: Place, settlement: Settlement, cause: Cause) {
+        self.calls.row_mut(place).ending.get_or_insert((settlement, cause));
     }
 
     /// Loses every call (G7).
     fn lose_calls(&mut self, cause: Cause) {
         for call in self.calls.in_order() {
-            if let Some(row) = self.calls.get_mut(call) {
-                row.ending = Some((Settlement::ConnectionLost, cause));
-            }
-            self.cascade_step(call, CallInput::Forget);
+            let Some(place) = self.calls.find(call) else { continue };
+            self.calls.row_mut(place).ending = Some((Settlement::ConnectionLost, cause));
+            self.cascade_step(place, CallInput::Forget);
         }
     }
 

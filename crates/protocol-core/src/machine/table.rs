@@ -228,12 +228,12 @@ pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; CallInput::ALL.len()]; 
         [
             to(AwaitingToken, Nothing),               // Transmitted
             to(AwaitingToken, AwaitToken),            // Cancel
-            done(Settle),                             // CancelNow
+            done(AwaitTokenAndSettle),                // CancelNow
             to(AwaitingToken, AwaitToken),            // CancelOperation
-            done(Settle),                             // CancelOperationNow
+            done(AwaitTokenAndSettle),                // CancelOperationNow
             to(AwaitingToken, AwaitToken),            // CancelRefused
-            done(Settle),                             // CancelRefusedNow
-            done(Settle),                             // Forget
+            done(AwaitTokenAndSettle),                // CancelRefusedNow
+            done(AwaitTokenAndSettle),                // Forget
             done(Complete),                           // Result
             to(TokenCancelQueued, SendTokenCancel),   // Token
             done(Complete),                           // Error

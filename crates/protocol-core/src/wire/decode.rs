@@ -200,7 +200,7 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     let (json, mut members, mut error) = (Json::of(text), Members::of(text), None);
     let is_opened = text.starts_with(OPENING);
     let first = if is_opened {
-        OPENING.len()
+        json.space(OPENING.len())
     } else {
         match json.open(json.space(0))? {
             (b'}', at) => {

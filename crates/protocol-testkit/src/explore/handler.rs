@@ -192,7 +192,7 @@ impl<H: Handler> System for Handling<H> {
     fn choices(&self) -> Vec<HandlingChoice> {
         let mut choices = Vec::new();
         let at = Role::Client;
-        if self.client.model().has_transmit() {
+        if self.client.has_transmit() {
             choices.push(HandlingChoice::Client(Operation::Drain { at, messages: 1 }));
         }
         for place in self.to_client.arrivals() {

@@ -139,7 +139,7 @@ impl Orderings {
     /// chose a grace, and only time ends that.
     fn is_any_cancelling(&self) -> bool {
         let mut calls = ENDS.into_iter().flat_map(|at| self.world.host(at).model().calls());
-        calls.any(|(_, phase)| phase == CallPhase::Cancelling)
+        calls.any(|(_, phase)| !matches!(phase, CallPhase::Queued | CallPhase::Sent))
     }
 
     /// What fairness makes happen: everything leaves, arrives and is answered, and who is done hangs
@@ -147,7 +147,7 @@ impl Orderings {
     fn fair_choices(&self, choices: &mut Vec<Operation>) {
         for at in ENDS {
             let host = self.world.host(at);
-            if host.model().has_transmit() {
+            if host.has_transmit() {
                 choices.push(Operation::Drain { at, messages: 1 });
             }
             if self.world.host(at).is_over() && !self.world.link_from(at).is_ended() {
@@ -157,13 +157,9 @@ impl Orderings {
                 choices.push(Operation::Arrive { at, place, piece: PIECE });
             }
             for request in host.unanswered() {
-                // Answers that are withheld are all the same.
-                let is_withheld = host.withholds(request);
+                let answers = host.answers(request, self.rules.scenario.answers);
                 let request = u8::try_from(request).unwrap_or(u8::MAX);
-                let answers = self.rules.scenario.answers;
-                for &answer in if is_withheld { &answers[..1] } else { answers } {
-                    choices.push(Operation::Respond { at, request, answer });
-                }
+                choices.extend(answers.map(|answer| Operation::Respond { at, request, answer }));
             }
         }
     }

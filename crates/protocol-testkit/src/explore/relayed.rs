@@ -145,17 +145,16 @@ impl Relayed {
         for at in ENDS {
             let host = &self.hosts[at as usize];
             let mut push = |operation| choices.push(RelayedChoice::Host(operation));
-            if host.model().has_transmit() {
+            if host.has_transmit() {
                 push(Operation::Drain { at, messages: 1 });
             }
             for place in self.to_hosts[at as usize].arrivals() {
                 push(Operation::Arrive { at, place, piece: 0 });
             }
             for request in host.unanswered() {
+                let answers = host.answers(request, self.scenario.answers);
                 let request = u8::try_from(request).unwrap_or(u8::MAX);
-                for &answer in self.scenario.answers {
-                    push(Operation::Respond { at, request, answer });
-                }
+                answers.for_each(|answer| push(Operation::Respond { at, request, answer }));
             }
             if host.is_over() && !self.to_relay[at as usize].is_ended() {
                 push(Operation::HangUp { at });
@@ -264,11 +263,13 @@ impl Relayed {
             let (here, there) = (self.relay.connection(near), self.relay.connection(near.other()));
             for (request, call) in here.requests() {
                 let Some(call) = *call else { continue };
-                let is_cancelled =
-                    here.machine().request_phase(request) == Some(RequestPhase::Cancelled);
+                let phase = here.machine().request_phase(request);
+                let is_cancelled = phase.is_some_and(RequestPhase::is_cancelled);
                 let is_passed_on = match there.machine().call_phase(call) {
-                    None | Some(CallPhase::Cancelling) => true,
-                    Some(_) => there.machine().call_refusal(call).is_some(),
+                    Some(CallPhase::Queued | CallPhase::Sent) => {
+                        there.machine().call_refusal(call).is_some()
+                    }
+                    _ => true,
                 };
                 Broken::unless(!is_cancelled || is_passed_on, Guarantee::G6, || {
                     format!("the cancel of request {} stays on its side", request.number())
@@ -356,6 +357,7 @@ impl System for Relayed {
         for side in Side::BOTH {
             let connection = self.relay.connection(side);
             connection.machine().hash(&mut state);
+            connection.config().dialect.name.hash(&mut state);
             connection.unsent_bytes().hash(&mut state);
             connection.calls().for_each(|call| call.hash(&mut state));
             connection.requests().for_each(|request| request.hash(&mut state));

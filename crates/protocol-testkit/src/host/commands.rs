@@ -1,13 +1,13 @@
 //! What a host does by itself, and what its model makes of it.
 
 use protocol_core::{
-    Cause, Envelope, Params, Refusal, Reply, RequestHandle, Shutdown, StreamConnection, Timestamp,
-    WireId, code,
+    Cause, Envelope, Params, Refusal, Reply, RequestHandle, RevisionRule, Shutdown,
+    StreamConnection, Timestamp, WireId, code,
 };
 use serde_json::from_str;
 use serde_json::value::RawValue;
 
-use super::{Host, Judged, value};
+use super::{Host, Judged, fingerprint, value};
 use crate::guarantee::{Broken, Guarantee};
 use crate::model::Making;
 use crate::operation::{Answering, Asked, Operation};
@@ -91,9 +91,10 @@ impl Host {
 
     fn respond(&mut self, request: u8, answer: Answering) -> Judged {
         let Some(request) = pick(&self.requests, request) else { return Ok(()) };
-        let (number, result) = (request.number(), value(RESULT));
+        let (number, text) = (request.number(), self.result(answer));
+        let result = value(&text);
         let (reply, said) = match answer {
-            Answering::Result => (Reply::Result(raw(RESULT)), Ok(&result)),
+            Answering::Result | Answering::Revision(_) => (Reply::Result(raw(&text)), Ok(&result)),
             Answering::Error => (Reply::Error { code: -1, message: "no", data: None }, Err(-1)),
             Answering::Cancelled => (Reply::Cancelled, Err(code::REQUEST_CANCELLED)),
         };
@@ -106,6 +107,21 @@ impl Host {
             self.model.respond(number, said);
         }
         self.judge()
+    }
+
+    /// What a result says: that we can be asked to cancel, and perhaps the revision to speak.
+    fn result(&self, answer: Answering) -> String {
+        let revisions = &self.stream.connection().config().dialect.revisions;
+        let (Answering::Revision(place), RevisionRule::Negotiated { revisions, .. }) =
+            (answer, revisions)
+        else {
+            return RESULT.into();
+        };
+        // Beyond the last, one that nobody speaks. An older one may stand in a list with others.
+        let version = |place: usize| revisions.get(place).map_or("1999-12-31", |it| &it.version);
+        let place = usize::from(place) % (revisions.len() + 1);
+        let (version, next) = (version(place), version(place + 1));
+        format!(r#"{{"protocolVersion":"{version}","supportedVersions":["{next}","{version}"]}}"#)
     }
 
     /// The token of an operation is the number of its request, many times.
@@ -209,17 +225,25 @@ impl Host {
             if self.planted == Some(Guarantee::G10) {
                 self.stream.connection_mut().shutdown(Shutdown::Drain, Timestamp::ZERO);
             }
-            let state = |stream: &StreamConnection<u32>| {
-                let connection = stream.connection();
-                (connection.unsent_bytes(), connection.next_transmit_len())
-            };
-            let machines = [&before, &self.stream].map(|stream| stream.connection().machine());
-            let is_same = machines[0] == machines[1] && state(&before) == state(&self.stream);
-            Broken::unless(is_same, Guarantee::G10, || {
+            let is_same = fingerprint(&before) == fingerprint(&self.stream);
+            Broken::unless(is_same && self.goes_on_as(before), Guarantee::G10, || {
                 "a refused command changed something".into()
             })?;
         }
         Ok(done)
+    }
+
+    /// Whether the connection writes from now on what this one does, to the last byte.
+    fn goes_on_as(&self, mut other: StreamConnection<u32>) -> bool {
+        let write = |stream: &mut StreamConnection<u32>| {
+            // Also what was not told before: the time, for one.
+            let _ = stream.connection_mut().notify("probe", Params::Absent);
+            let mut unsent = Vec::new();
+            while stream.poll_transmit(&mut unsent).is_some() {}
+            unsent
+        };
+        // What a promised wake-up changes is that answers which are kept back may leave.
+        self.model.keeps_answers_back() || write(&mut other) == write(&mut self.stream.clone())
     }
 }
 

@@ -1,12 +1,14 @@
 //! Cancels that are requests: the peer's, which are acknowledged, ours, and the operations that they
 //! may name.
 
-use protocol_core::{CancelRule, CancelTarget, Cause, Refusal, RequestPhase, Timestamp, code};
+use protocol_core::{
+    CancelRule, CancelTarget, Cause, Refusal, RequestPhase, Timestamp, UnknownOperations, code,
+};
 use serde_json::Value;
 
 use super::reading::{self, Answered};
 use super::seen::{member, token_member};
-use super::{Acknowledged, Asked, CallPhase, Id, Life, Model, Origin, Sent, Told};
+use super::{Acknowledged, Asked, CallPhase, Fate, Id, Life, Model, Origin, Sent, Told};
 
 impl Model {
     // The peer's
@@ -35,7 +37,7 @@ impl Model {
             (_, None) => None,
         };
         match says {
-            Some(says) => self.queue(Sent::Acknowledgement { id, says }, false),
+            Some(says) => self.queue(Sent::Acknowledgement { id, says }),
             None => {
                 let is_no_token =
                     named.is_some() && matches!(target, CancelTarget::Operation { .. });
@@ -65,17 +67,33 @@ impl Model {
     }
 
     fn cancel_by_token(&mut self, token: &Id, now: Timestamp) -> Acknowledged {
-        let mut requests = self.requests.iter();
-        let operation = requests.find(|(_, request)| {
-            request.token.as_ref() == Some(token) && request.phase != RequestPhase::Answered
-        });
-        match operation.map(|(&number, _)| number).filter(|_| self.obeys()) {
+        match self.operation(token).filter(|_| self.obeys()) {
             Some(number) => {
                 self.mark(number, Cause::Peer, now);
                 Acknowledged::Cancelled
             }
             None => Acknowledged::NotFound,
         }
+    }
+
+    /// The request that goes on as the operation with this token.
+    fn operation(&self, token: &Id) -> Option<u64> {
+        let is_it = |request: &super::Request| {
+            request.phase.is_operation() && request.token.as_ref() == Some(token)
+        };
+        self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
+    }
+
+    /// Whether a cancel of an operation that is none of this connection's is the host's to answer.
+    pub(super) fn is_for_host(&self, target: &CancelTarget, params: &Value) -> bool {
+        let CancelTarget::Operation { token, .. } = target else { return false };
+        let named = params.get(&**token);
+        let is_known = |named| {
+            reading::operation_token(named).is_some_and(|token| self.operation(&token).is_some())
+        };
+        self.config.unknown_operations == UnknownOperations::Delivered
+            && self.obeys()
+            && named.is_some_and(|named| !is_known(named))
     }
 
     /// A request was answered, or its operation is over.
@@ -95,12 +113,11 @@ impl Model {
     /// Why this request can't go on as an operation with this token, if it can't.
     #[must_use]
     pub fn begin_refusal(&self, request: u64, token: &Id) -> Option<Refusal> {
-        let is_token = |other: &super::Request| other.token.as_ref() == Some(token);
         match self.requests.get(&request).filter(|_| self.is_unanswered(request)) {
             None => Some(Refusal::AlreadyAnswered),
             Some(request) if !request.may_begin => Some(Refusal::NoOperation),
-            Some(request) if request.token.is_some() => Some(Refusal::AlreadyAnswered),
-            Some(_) if self.requests.values().any(is_token) => Some(Refusal::TokenInUse),
+            Some(request) if request.phase.is_operation() => Some(Refusal::AlreadyAnswered),
+            Some(_) if self.operation(token).is_some() => Some(Refusal::TokenInUse),
             Some(_) => None,
         }
     }
@@ -110,9 +127,13 @@ impl Model {
         // Nothing is sent once the connection is abandoned.
         if self.life != Life::Abandoned {
             let id = self.requests[&number].id.clone();
-            self.queue(Sent::Token { id, token: token.clone() }, false);
+            self.queue(Sent::Token { id, token: token.clone() });
         }
         let request = self.requests.get_mut(&number).expect("it is unanswered");
+        request.phase = match request.phase {
+            RequestPhase::Cancelled => RequestPhase::OperationCancelled,
+            _ => RequestPhase::Operation,
+        };
         request.token = Some(token);
         if let Some(cause) = request.cause {
             self.tell_client(number, cause);
@@ -133,29 +154,39 @@ impl Model {
                 format!("error: {}", cause.as_str())
             }
         };
-        self.queue(Sent::OperationCancelled { token, reason }, false);
+        self.queue(Sent::OperationCancelled { token, reason });
     }
 
     // Ours
 
-    /// The cancel of a call, if it can be sent now: not before its operation has a token.
-    pub(super) fn cancel_of(&mut self, number: u32) -> Option<Sent> {
-        let id = reading::our_id(number, self.config.dialect.envelope);
-        match self.config.dialect.cancel {
-            CancelRule::Request { target: CancelTarget::Id { .. }, .. } => {
-                Some(self.cancel_request_of(id, None))
-            }
-            CancelRule::Request { target: CancelTarget::Operation { .. }, .. } => {
-                self.tokenless.insert(number);
-                None
-            }
-            _ => Some(Sent::Cancel(id)),
-        }
+    /// The cancel of a call leaves next, where cancels name requests.
+    pub(super) fn queue_cancel(&mut self, number: u32) {
+        let names = reading::our_id(number, self.config.dialect.envelope);
+        let cancel = match self.config.dialect.cancel {
+            CancelRule::Request { .. } => self.cancel_request_of(number, names),
+            _ => Sent::Cancel(names),
+        };
+        self.call_mut(number).phase = CallPhase::CancelQueued;
+        self.queue_ahead(cancel, Some(number));
     }
 
-    fn cancel_request_of(&mut self, names: Id, waiting: Option<u32>) -> Sent {
+    /// The answer to a cancelled call brought the token of its operation, which its cancel names.
+    pub(super) fn cancel_operation(&mut self, number: u32, token: Id) {
+        let cancel = self.cancel_request_of(number, token);
+        self.call_mut(number).phase = CallPhase::TokenCancelQueued;
+        self.queue_ahead(cancel, Some(number));
+    }
+
+    fn cancel_request_of(&mut self, call: u32, names: Id) -> Sent {
         let number = self.issue();
-        self.unacknowledged.insert(number, waiting);
+        self.call_mut(call).cancel = Some(number);
+        Sent::CancelRequest { number, names }
+    }
+
+    /// A cancel that is a request, and whose acknowledgement settles no call.
+    pub(super) fn cancel_of_nobody(&mut self, names: Id) -> Sent {
+        let number = self.issue();
+        self.remember_number(number, Fate::CancelQueued);
         Sent::CancelRequest { number, names }
     }
 
@@ -176,87 +207,61 @@ impl Model {
     /// The host sent a cancel of its own routing: behind all that waits, and about no call here.
     pub fn send_cancel(&mut self, names: Id) {
         let cancel = match self.config.dialect.cancel {
-            CancelRule::Request { .. } => self.cancel_request_of(names, None),
+            CancelRule::Request { .. } => self.cancel_of_nobody(names),
             _ => Sent::Cancel(names),
         };
-        self.queue(cancel, false);
-        self.forget_cancels();
-    }
-
-    /// The cancels that nobody answers are forgotten, the oldest first, but never while a call waits.
-    pub(super) fn forget_cancels(&mut self) {
-        let limits = self.config.limits;
-        let most = limits.calls + limits.abandoned_ids;
-        let (calls, has) = (&self.calls, |call: u32| self.calls.contains_key(&call));
-        if self.unacknowledged.len() > most {
-            let mut cancels = self.unacknowledged.iter();
-            let oldest =
-                cancels.find(|(_, call)| !call.is_some_and(has)).map(|(&number, _)| number);
-            oldest.map(|number| self.unacknowledged.remove(&number));
-        }
-        if self.tokenless.len() > most {
-            let oldest = self.tokenless.iter().find(|call| !calls.contains_key(call)).copied();
-            oldest.map(|number| self.tokenless.remove(&number));
-        }
+        self.queue(cancel);
     }
 
     /// What the message of ours with this number asked for, if it waits for an answer.
     pub(super) fn asked_by(&self, number: u32) -> Option<Asked> {
-        match self.unacknowledged.contains_key(&number) {
+        let is_cancel = self.cancelled_by(number).is_some()
+            || matches!(self.fate(number), Some(Fate::CancelQueued | Fate::CancelSent));
+        match is_cancel {
             true => Some(Asked::Other),
             false => self.calls.get(&number).map(|call| call.asked),
         }
     }
 
-    /// A cancel of ours is answered. That settles the call that waits for it, if one does.
+    /// The call in flight whose cancel has this number, and is not acknowledged.
+    pub(super) fn cancelled_by(&self, number: u32) -> Option<u32> {
+        let mut calls = self.calls.iter();
+        calls.find(|(_, call)| call.cancel == Some(number)).map(|(&call, _)| call)
+    }
+
+    /// Whether the cancel of this call has left.
+    pub(super) fn has_sent_cancel(&self, call: u32) -> bool {
+        let phase = self.calls[&call].phase;
+        matches!(phase, CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement)
+    }
+
+    /// The cancel of a call is answered. That settles the call if its own answer was a token.
     pub(super) fn receive_acknowledgement(
         &mut self,
         id: &Value,
-        waiting: Option<u32>,
+        call: u32,
         answer: Option<Answered<'_>>,
     ) {
-        match waiting.filter(|call| self.calls.contains_key(call)) {
-            Some(call) => {
-                let answer = match answer {
-                    Some(Answered::Result(_)) => Some(Answered::Error(code::REQUEST_CANCELLED)),
-                    answer => answer,
-                };
-                self.settle_answered(id, call, answer);
-            }
-            None if answer.is_none() => {
-                let id = reading::readable(id);
-                self.tell(Told::Violation { rule: "malformed_response", id });
-            }
-            None => {}
+        if !self.has_sent_cancel(call) {
+            // The peer can't have seen it (F8).
+            let id = reading::readable(id);
+            return self.tell(Told::Violation { rule: "unknown_response", id });
         }
+        self.call_mut(call).cancel = None;
+        if self.calls[&call].phase == CallPhase::Cancelling {
+            return self.report_malformed(id, answer);
+        }
+        let answer = match answer {
+            Some(Answered::Result(_)) => Some(Answered::Error(code::REQUEST_CANCELLED)),
+            answer => answer,
+        };
+        self.settle_answered(id, call, answer);
     }
 
-    /// The answer to a call may be the token that its cancel waits for. Says whether there is nothing
-    /// else to do: the call waits for its acknowledgement.
-    pub(super) fn receive_token(
-        &mut self,
-        id: &Value,
-        number: u32,
-        answer: Option<Answered<'_>>,
-    ) -> bool {
-        let Some(member) = token_member(&self.config.dialect) else { return false };
-        let call = self.calls.get(&number);
-        let is_waiting = call.is_some_and(|call| call.phase == CallPhase::Cancelling);
-        if !self.tokenless.remove(&number) {
-            if is_waiting {
-                let id = reading::readable(id);
-                self.tell(Told::Violation { rule: "duplicate_response", id });
-            }
-            return is_waiting;
-        }
-        let token = match answer {
-            Some(Answered::Result(result)) => result.get(member).filter(|token| !token.is_null()),
-            _ => None,
-        };
-        let Some(token) = token.and_then(reading::readable) else { return false };
-        let cancel = self.cancel_request_of(token, is_waiting.then_some(number));
-        self.cancels.push_back(super::Leaving { message: cancel, call: None, concludes: false });
-        self.forget_cancels();
-        is_waiting
+    /// The token of an operation that an answer brings.
+    pub(super) fn token_in(&self, answer: Option<Answered<'_>>) -> Option<Id> {
+        let Some(Answered::Result(result)) = answer else { return None };
+        let token = result.get(token_member(&self.config.dialect)?)?;
+        reading::readable(token).filter(|_| !token.is_null())
     }
 }

@@ -2,8 +2,8 @@
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CallOptions, CancelOutcome, CancelRule, Cause, CloseReason, Envelope, Grace, Refusal,
-    RequestPhase, Role, Shutdown, Timestamp,
+    CallOptions, CancelOutcome, CancelRule, CancelTarget, Cause, CloseReason, Envelope, Refusal,
+    RequestPhase, Role, Shutdown, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ impl Model {
     #[must_use]
     pub fn is_unanswered(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
-        request.is_some_and(|request| request.phase != RequestPhase::Answered)
+        request.is_some_and(|request| request.phase.is_unanswered())
     }
 
     /// The host made a call; gives its number.
@@ -59,10 +59,7 @@ impl Model {
         let call = Call {
             phase: CallPhase::Queued,
             ending: None,
-            patience: match options.grace.unwrap_or(self.config.dialect.grace) {
-                Grace::Await => None,
-                Grace::Settle(patience) => Some(patience),
-            },
+            patience: options.grace,
             deadline: options.timeout.map(|timeout| now + timeout),
             idle: idle.map(|idle| (idle, now + idle)),
             hard_cap: options.hard_cap.map(|cap| now + cap),
@@ -74,13 +71,15 @@ impl Model {
             peer_may_end: self.config.role == Role::Client && self.server_may_end(method),
             asked,
             opens_session: self.opens_session(method),
+            names_revision: self.config.names_revision(method),
+            cancel: None,
         };
         self.calls.insert(number, call);
-        self.queue(Sent::Request(number), false);
+        self.queue(Sent::Request(number));
         self.bulk.back_mut().expect("just queued").call = Some(number);
         if let Some(request) = parent.and_then(|parent| self.requests.get_mut(&parent)) {
             request.was_parent = true;
-            if request.phase == RequestPhase::Cancelled {
+            if request.phase.is_cancelled() {
                 self.cancel_call(number, Cause::Parent, now);
             }
         }
@@ -110,25 +109,49 @@ impl Model {
     #[must_use]
     pub fn withholds(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
-        request.is_some_and(|request| request.token.is_some() || self.is_silenced(request))
+        request.is_some_and(|request| request.phase.is_operation() || self.is_silenced(request))
+    }
+
+    /// Whether a result that answers this request settles the revision that is spoken.
+    #[must_use]
+    pub fn settles_revision(&self, request: u64) -> bool {
+        let request = self.requests.get(&request);
+        request.is_some_and(|request| request.names_revision.is_some())
+    }
+
+    /// Whether the acknowledgement of its cancel said that this request is cancelled, and there is
+    /// nothing else that its answer may say (F20).
+    fn is_bound_to_say_cancelled(&self, request: &super::Request) -> bool {
+        let dialect = &self.config.dialect;
+        let is_acknowledged =
+            matches!(&dialect.cancel, CancelRule::Request { target: CancelTarget::Id { .. }, .. });
+        is_acknowledged
+            && !dialect.allows_partial_results()
+            && request.phase == RequestPhase::Cancelled
+            && request.cause != Some(Cause::PeerGone)
     }
 
     /// The host answered a request that was unanswered: with a result, or an error of that code.
     pub fn respond(&mut self, number: u64, answer: Result<&Value, i64>) {
         let request = &self.requests[&number];
         if self.withholds(number) {
-            self.settle_request(number, None, false);
+            self.settle_request(number, None, None);
         } else {
-            self.has_session |= request.opens_session && answer.is_ok();
+            let answer = match self.is_bound_to_say_cancelled(request) {
+                true => Err(code::REQUEST_CANCELLED),
+                false => answer,
+            };
             let said = Self::answer_to(request.origin.as_ref(), &request.id, answer.err());
-            let concluded = request
-                .declares
+            let (opens, declares) = (request.opens_session, request.declares);
+            let names_revision = request.names_revision.clone();
+            let concludes = declares
                 .zip(answer.ok())
                 .map(|(client, result)| (self.server_declares(result), client));
-            self.settle_request(number, Some(said), concluded.is_some());
-            if let Some((ours, peers)) = concluded {
-                self.conclude(ours, peers);
+            self.has_session |= opens && answer.is_ok();
+            if let (Some(member), Ok(result)) = (names_revision, answer) {
+                self.config.settle_revision(&result[&*member]);
             }
+            self.settle_request(number, Some(said), concludes);
         }
         self.finish_drain();
     }
@@ -139,8 +162,10 @@ impl Model {
         match self.requests.get(&request).filter(|_| self.is_unanswered(request)) {
             None => Some(Refusal::AlreadyAnswered),
             Some(request) if !request.we_may_end => Some(Refusal::NotOursToEnd),
-            Some(_) if self.config.dialect.cancel == CancelRule::Local => Some(Refusal::NoCancel),
-            Some(_) => None,
+            Some(_) => match self.config.dialect.cancel {
+                CancelRule::Local | CancelRule::Request { .. } => Some(Refusal::NoCancel),
+                CancelRule::Notification { .. } | CancelRule::ClosedStream => None,
+            },
         }
     }
 
@@ -149,9 +174,9 @@ impl Model {
         let request = &self.requests[&number];
         if request.phase == RequestPhase::Running && self.has_cancel() {
             let cancel = Sent::Cancel(request.id.clone());
-            self.queue(cancel, false);
+            self.queue(cancel);
         }
-        self.settle_request(number, None, false);
+        self.settle_request(number, None, None);
         self.finish_drain();
     }
 
@@ -185,35 +210,33 @@ impl Model {
             .peekable();
         match owners.peek() {
             None => self.retired.contains(token),
-            Some(_) => owners.all(|phase| phase == RequestPhase::Cancelled),
+            Some(_) => owners.all(RequestPhase::is_cancelled),
         }
     }
 
     /// The host sent a notification.
     pub fn notify(&mut self, method: &str) {
-        self.queue(Sent::Notification(method.into()), false);
+        self.queue(Sent::Notification(method.into()));
     }
 
     /// The host shuts down (G5).
     pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
-        if self.is_closed() {
-            if how != Shutdown::Drain {
-                self.mark_all(Cause::Shutdown, now);
-            }
-        } else {
-            self.life = Life::Draining;
-            if how == Shutdown::Abandon {
-                self.lose_calls(Cause::Shutdown);
-            }
-            if how != Shutdown::Drain {
-                self.mark_all(Cause::Shutdown, now);
-                for call in self.calls.keys().copied().collect::<Vec<_>>() {
-                    self.cancel_call(call, Cause::Shutdown, now);
-                }
+        let was_closed = self.is_closed();
+        match how {
+            Shutdown::Abandon => self.life = Life::Abandoned,
+            _ if was_closed => {}
+            Shutdown::Drain | Shutdown::CancelAll => self.life = Life::Draining,
+        }
+        if how == Shutdown::Abandon && !was_closed {
+            self.lose_calls(Cause::Shutdown);
+        }
+        if how != Shutdown::Drain {
+            self.mark_all(Cause::Shutdown, now);
+            for call in self.calls.keys().copied().collect::<Vec<_>>() {
+                self.cancel_call(call, Cause::Shutdown, now);
             }
         }
         if how == Shutdown::Abandon {
-            self.life = Life::Abandoned;
             self.tell(Told::Closed { reason: CloseReason::Shutdown });
             // Nothing more is sent.
             self.cancels.clear();

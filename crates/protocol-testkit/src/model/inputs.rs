@@ -95,7 +95,7 @@ impl Model {
             return self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
         };
         if let CancelRule::Request { method: cancel, target, .. } = dialect.cancel.clone() {
-            if cancel == method {
+            if cancel == method && !self.is_for_host(&target, params) {
                 return self.receive_cancel_request((id, origin), target, params, now);
             }
         }
@@ -135,6 +135,7 @@ impl Model {
             may_begin: dialect.starts_operation(method).is_some(),
             token: None,
             opens_session,
+            names_revision: self.config.names_revision(method),
             phase: RequestPhase::Running,
             cause: None,
             is_cancellable: self.uncancellable(asked, method, params).is_none(),
@@ -154,7 +155,7 @@ impl Model {
     /// The request that waits for its answer under this id. An operation has had its answer.
     pub(super) fn unanswered_with(&self, id: &Id) -> Option<u64> {
         let is_it = |request: &Request| {
-            request.id == *id && request.token.is_none() && request.phase != RequestPhase::Answered
+            request.id == *id && request.phase.is_unanswered() && !request.phase.is_operation()
         };
         self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
     }
@@ -220,11 +221,12 @@ impl Model {
         }
     }
 
-    /// Whether a response of this id could settle a call.
+    /// Whether a response of this id could be one to a call in flight, or to the cancel of one.
     fn awaits(&self, id: &Value) -> bool {
         let number = reading::our_number(id, self.config.dialect.envelope);
         number.is_some_and(|number| {
-            self.has_sent(number) || self.unacknowledged.get(&number).is_some_and(Option::is_some)
+            self.has_sent(number)
+                || self.cancelled_by(number).is_some_and(|call| self.has_sent_cancel(call))
         })
     }
 
@@ -244,21 +246,41 @@ impl Model {
             let id = reading::readable(id);
             return self.tell(Told::Violation { rule: "unknown_response", id });
         };
-        if let Some(waiting) = self.unacknowledged.remove(&number) {
-            return self.receive_acknowledgement(id, waiting, answer);
-        }
-        if !self.receive_token(id, number, answer) {
+        if let Some(call) = self.cancelled_by(number) {
+            self.receive_acknowledgement(id, call, answer);
+        } else if let Some(fate @ Fate::CancelSent) = self.fate_mut(number) {
+            *fate = Fate::Answered;
+            self.report_malformed(id, answer);
+        } else if self.has_sent(number) {
             self.receive_answer(id, number, answer);
+        } else {
+            self.receive_stray(id, number, answer);
+        }
+    }
+
+    pub(super) fn report_malformed(&mut self, id: &Value, answer: Option<Answered<'_>>) {
+        if answer.is_none() {
+            let id = reading::readable(id);
+            self.tell(Told::Violation { rule: "malformed_response", id });
         }
     }
 
     fn receive_answer(&mut self, id: &Value, number: u32, answer: Option<Answered<'_>>) {
-        if !self.has_sent(number) {
-            let rule = self.stray(number);
-            return self.tell(Told::Violation { rule, id: reading::readable(id) });
-        }
         let call = &self.calls[&number];
+        match call.phase {
+            CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement => {
+                let id = reading::readable(id);
+                return self.tell(Told::Violation { rule: "duplicate_response", id });
+            }
+            CallPhase::AwaitingToken => {
+                if let Some(token) = self.token_in(answer) {
+                    return self.cancel_operation(number, token);
+                }
+            }
+            _ => {}
+        }
         let (declares, opens_session) = (call.declares, call.opens_session);
+        let names_revision = call.names_revision.clone();
         // A cancel that has not left has nothing to cancel any more.
         self.cancels.retain(|leaving| leaving.call != Some(number));
         self.bulk.retain(|leaving| leaving.call != Some(number));
@@ -268,8 +290,22 @@ impl Model {
                 let peers = self.server_declares(result);
                 self.conclude(ours, peers);
             }
+            if let Some(member) = names_revision {
+                self.config.settle_revision(&result[&*member]);
+            }
         }
         self.settle_answered(id, number, answer);
+    }
+
+    /// An answer comes that no call waits for. It may be the token that a cancel waits for.
+    fn receive_stray(&mut self, id: &Value, number: u32, answer: Option<Answered<'_>>) {
+        let was_tokenless = self.fate(number) == Some(Fate::Tokenless);
+        let rule = self.stray(number);
+        self.tell(Told::Violation { rule, id: reading::readable(id) });
+        if let Some(token) = self.token_in(answer).filter(|_| was_tokenless) {
+            let cancel = self.cancel_of_nobody(token);
+            self.queue_ahead(cancel, None);
+        }
     }
 
     /// A call ends as the peer says.
@@ -280,39 +316,20 @@ impl Model {
         answer: Option<Answered<'_>>,
     ) {
         let call = &self.calls[&number];
-        let is_cancelled = call.phase == CallPhase::Cancelling;
+        let is_cancelled = !matches!(call.phase, CallPhase::Queued | CallPhase::Sent);
         let ending = call.ending;
+        // Reported first; the call settles as malformed (B1).
+        self.report_malformed(id, answer);
         let (settlement, cause) = match answer {
-            None => {
-                let id = reading::readable(id);
-                // Reported first; the call settles as malformed (B1).
-                self.tell(Told::Violation { rule: "malformed_response", id });
-                (Settlement::Malformed, None)
-            }
+            None => (Settlement::Malformed, None),
             Some(Answered::Result(_)) => (Settlement::Result, None),
             Some(Answered::Error(code::REQUEST_CANCELLED)) if is_cancelled => {
                 (Settlement::Cancelled, ending.map(|(_, cause)| cause))
             }
             Some(Answered::Error(_)) => (Settlement::Error, None),
         };
+        self.remember_cancel(number);
         self.settle(number, settlement, cause);
-    }
-
-    /// What a response to none of our calls in flight is (G12, B19).
-    fn stray(&mut self, number: u32) -> &'static str {
-        let is_queued = self.calls.contains_key(&number);
-        if number == 0 || number > self.issued || is_queued {
-            return "unknown_response";
-        }
-        let abandoned = self.abandoned.iter_mut().find(|(other, _)| *other == number);
-        match abandoned.map(|(_, fate)| fate) {
-            Some(Fate::Withdrawn) => "unknown_response",
-            Some(fate @ Fate::Unanswered) => {
-                *fate = Fate::AnsweredLate;
-                "late_response"
-            }
-            Some(Fate::AnsweredLate) | None => "duplicate_response",
-        }
     }
 
     /// A bad message is answered, with its id if that can be read, and reported (G9). ABP has no
@@ -327,7 +344,7 @@ impl Model {
         if origin.is_some() || self.config.dialect.envelope == Envelope::JsonRpc {
             let known = id.clone().unwrap_or("null".into());
             let answer = Self::answer_to(origin, &known, Some(code));
-            self.queue_answer(answer, batch, false);
+            self.queue_answer(answer, batch, None);
         }
         self.tell(Told::Violation { rule, id });
     }

@@ -12,22 +12,24 @@ mod abp;
 mod acknowledged;
 mod commands;
 mod inputs;
+mod past;
 pub(crate) mod reading;
+mod revision;
 mod seen;
 mod steps;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CancelRefusal, CapabilityRule, Cause, Config, RequestPhase, SessionRule, Settlement, Timestamp,
+    CancelRefusal, CapabilityRule, Cause, Config, Grace, RequestPhase, SessionRule, Settlement,
+    Text, Timestamp,
 };
 
 pub(crate) use abp::{Asked, Origin};
 pub use commands::Making;
+pub(crate) use revision::Rules;
 pub(crate) use seen::token_member;
 pub use seen::{Acknowledged, Answer, Id, Sent, Told};
 
@@ -40,8 +42,10 @@ pub struct Model {
     calls: BTreeMap<u32, Call>,
     /// The numbers up to this one were issued, to calls and to cancels that are requests.
     issued: u32,
-    /// The calls that ended without an answer, the oldest first; bounded.
-    abandoned: VecDeque<(u32, Fate)>,
+    /// Numbers of ours that belong to no call in flight and may still be answered, or were withdrawn,
+    /// the oldest first: of calls that ended without an answer, and of cancels that are requests;
+    /// bounded.
+    past: VecDeque<(u32, Fate)>,
     /// The peer's requests, counted from 1, until they and the calls made for them are over.
     requests: BTreeMap<u64, Request>,
     accepted: u64,
@@ -49,11 +53,6 @@ pub struct Model {
     early: VecDeque<Id>,
     exchange: Exchange,
     has_session: bool,
-    /// By number, our cancels that are requests, until they are answered, and the call that waits for
-    /// that, if one does; bounded.
-    unacknowledged: BTreeMap<u32, Option<u32>>,
-    /// Our calls, over ones among them, whose cancels wait for the tokens of their operations; bounded.
-    tokenless: BTreeSet<u32>,
     /// The last requests that were answered, and whether they were cancelled, where an
     /// acknowledgement says so; bounded.
     finished: VecDeque<(Id, bool)>,
@@ -70,30 +69,6 @@ pub struct Model {
     is_told_closed: bool,
 }
 
-/// What the host chose. Never changes, so it tells no two states apart.
-#[derive(Clone, Debug)]
-struct Rules(Arc<Config>);
-
-impl std::ops::Deref for Rules {
-    type Target = Config;
-
-    fn deref(&self) -> &Config {
-        &self.0
-    }
-}
-
-impl PartialEq for Rules {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Rules {}
-
-impl Hash for Rules {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Life {
     Open,
@@ -107,8 +82,8 @@ struct Call {
     phase: CallPhase,
     /// How it ends if nobody answers: the first cancel says.
     ending: Option<(Settlement, Cause)>,
-    /// How long it waits for its answer after a cancel; `None`: until it comes.
-    patience: Option<Duration>,
+    /// What its caller wants after a cancel, if that was said; otherwise the dialect says it.
+    patience: Option<Grace>,
     deadline: Option<Timestamp>,
     idle: Option<(Duration, Timestamp)>,
     hard_cap: Option<Timestamp>,
@@ -123,14 +98,27 @@ struct Call {
     peer_may_end: bool,
     asked: Asked,
     opens_session: bool,
+    /// The member of its result that names the revision, if it is an exchange that settles that.
+    names_revision: Option<Text>,
+    /// The number of its cancel, where that is a request, until it is acknowledged.
+    cancel: Option<u32>,
 }
 
-/// What became of a call that was not answered.
+/// What became of a message of ours that no call in flight accounts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fate {
+    /// It never leaves.
     Withdrawn,
+    /// A call whose answer may still come.
     Unanswered,
-    AnsweredLate,
+    /// The same, and its cancel follows when that answer brings the token of an operation.
+    Tokenless,
+    /// It was answered after all.
+    Answered,
+    /// A cancel that has yet to leave.
+    CancelQueued,
+    /// A cancel that has yet to be acknowledged.
+    CancelSent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -143,6 +131,8 @@ struct Request {
     /// The token that was its answer: it goes on as an operation.
     token: Option<Id>,
     opens_session: bool,
+    /// The member of its result that names the revision, if it is an exchange that settles that.
+    names_revision: Option<Text>,
     phase: RequestPhase,
     cause: Option<Cause>,
     /// Whether the peer may cancel it at all.
@@ -167,7 +157,7 @@ enum Exchange {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Leaving {
     message: Sent,
-    /// Our call that it is the request or the cancel of.
+    /// The number of our call that it is the request or the cancel of.
     call: Option<u32>,
     /// Whether it tells the peer what we declare: no cancel may overtake it.
     concludes: bool,
@@ -178,6 +168,9 @@ struct Batch {
     unanswered: usize,
     answers: Vec<Answer>,
     is_read: bool,
+    /// What both sides know of each other once its answers leave: whether we declared that we can be
+    /// asked to cancel, and whether the peer did.
+    concludes: Option<(bool, bool)>,
 }
 
 impl Model {
@@ -190,18 +183,16 @@ impl Model {
         };
         let has_session = config.dialect.session == SessionRule::NotNeeded;
         Self {
-            config: Rules(Arc::new(config)),
+            config: Rules::new(config),
             life: Life::Open,
             calls: BTreeMap::new(),
             issued: 0,
-            abandoned: VecDeque::new(),
+            past: VecDeque::new(),
             requests: BTreeMap::new(),
             accepted: 0,
             early: VecDeque::new(),
             exchange,
             has_session,
-            unacknowledged: BTreeMap::new(),
-            tokenless: BTreeSet::new(),
             finished: VecDeque::new(),
             cancels: VecDeque::new(),
             bulk: VecDeque::new(),
@@ -224,15 +215,24 @@ impl Model {
         self.told.pop_front()
     }
 
-    /// What must leave next. Says so to the calls that it is about.
+    /// What must leave next. Says so to the call that it is about, or to the cancel that it is.
     pub fn transmit(&mut self) -> Option<Sent> {
-        let leaving = self.cancels.pop_front().or_else(|| self.bulk.pop_front())?;
-        if let (Sent::Request(_), Some(call)) = (&leaving.message, leaving.call) {
-            if let Some(call) = self.calls.get_mut(&call) {
-                call.phase = CallPhase::Sent;
+        let Leaving { message, call, .. } =
+            self.cancels.pop_front().or_else(|| self.bulk.pop_front())?;
+        if let Some(call) = call.and_then(|call| self.calls.get_mut(&call)) {
+            call.phase = match call.phase {
+                CallPhase::Queued => CallPhase::Sent,
+                CallPhase::CancelQueued => CallPhase::Cancelling,
+                CallPhase::TokenCancelQueued => CallPhase::AwaitingAcknowledgement,
+                phase => phase,
+            };
+        }
+        if let Sent::CancelRequest { number, .. } = message {
+            if let Some(fate @ Fate::CancelQueued) = self.fate_mut(number) {
+                *fate = Fate::CancelSent;
             }
         }
-        Some(leaving.message)
+        Some(message)
     }
 
     /// There was no room for an answer that the connection gives by itself, and it said so; if it is
@@ -240,13 +240,18 @@ impl Model {
     pub fn drop_answer(&mut self, id: Option<&Id>, batch: Option<u64>) {
         let id = id.map_or("null", |id| id);
         let is_it = |answer: &Answer| answer.call.as_ref().unwrap_or(&answer.id) == id;
+        let drop_last = |answers: &mut Vec<Answer>| {
+            if let Some(place) = answers.iter().rposition(is_it) {
+                answers.remove(place);
+            }
+        };
         if let Some(batch) = batch.and_then(|batch| self.batches.get_mut(&batch)) {
-            return batch.answers.retain(|answer| !is_it(answer));
+            return drop_last(&mut batch.answers);
         }
         let is_last = self.bulk.back_mut().is_some_and(|last| match &mut last.message {
             Sent::Answer(answer) => is_it(answer),
             Sent::Answers(answers) => {
-                answers.retain(|answer| !is_it(answer));
+                drop_last(answers);
                 answers.is_empty()
             }
             Sent::Acknowledgement { id: acknowledged, .. } => acknowledged == id,
@@ -257,10 +262,48 @@ impl Model {
         }
     }
 
-    /// Whether something must leave.
+    /// What must leave next, if no answers leave early.
     #[must_use]
-    pub fn has_transmit(&self) -> bool {
-        !(self.cancels.is_empty() && self.bulk.is_empty())
+    pub fn next_to_leave(&self) -> Option<&Sent> {
+        self.cancels.front().or(self.bulk.front()).map(|leaving| &leaving.message)
+    }
+
+    /// How many messages wait to leave.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.cancels.len() + self.bulk.len()
+    }
+
+    /// Whether answers are kept back, until their batch is complete or their room is wanted.
+    #[must_use]
+    pub fn keeps_answers_back(&self) -> bool {
+        self.batches.values().any(|batch| !batch.answers.is_empty())
+    }
+
+    /// The answers that are kept back for the oldest batch that has some leave now: room is wanted, and
+    /// nothing else takes it (G2, G8).
+    pub fn leave_early(&mut self) {
+        let mut batches = self.batches.iter();
+        if let Some((&number, _)) = batches.find(|(_, batch)| !batch.answers.is_empty()) {
+            self.queue_answers(number);
+        }
+    }
+
+    /// These answers of one batch have left before the others. Says whether they are the first of those
+    /// that the batch has, or had when it was complete.
+    pub fn has_left_early(&mut self, left: &[Answer]) -> bool {
+        let kept_back = self.batches.values_mut().map(|batch| &mut batch.answers);
+        let complete = self.bulk.iter_mut().filter_map(|leaving| match &mut leaving.message {
+            Sent::Answers(answers) => Some(answers),
+            _ => None,
+        });
+        match complete.chain(kept_back).find(|answers| answers.starts_with(left)) {
+            Some(answers) => answers.drain(..left.len()),
+            None => return false,
+        };
+        self.bulk
+            .retain(|leaving| !matches!(&leaving.message, Sent::Answers(left) if left.is_empty()));
+        true
     }
 
     /// Our calls in flight by number, and how far they are.

@@ -75,7 +75,11 @@ fn json_rpc(value: &Value) -> Message<'_> {
         };
     }
     if result.is_none() && error.is_none() {
-        return Message::Neither { id: known };
+        // Only a request has params (F5).
+        return match members.contains_key("params") {
+            true => Message::Invalid { id: known, origin: None },
+            false => Message::Neither { id: known },
+        };
     }
     let answer = match (result, error) {
         (Some(result), None) => Some(Answered::Result(result)),

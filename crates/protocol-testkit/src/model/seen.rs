@@ -1,8 +1,8 @@
 //! What is seen of a connection from outside, without payloads.
 
 use protocol_core::{
-    CancelRule, CancelTarget, Cause, CloseReason, Dialect, Envelope, Event, Settlement,
-    TransmitKind, code,
+    CancelRule, CancelTarget, Cause, CloseReason, Dialect, Envelope, Event, RevisionRule,
+    Settlement, TransmitKind, code,
 };
 use serde_json::Value;
 
@@ -198,9 +198,9 @@ impl Sent {
                     false => Self::Notification(method.into()),
                 })
             }
-            (TransmitKind::Cancel, Message::Notification { params, .. }) => {
-                let CancelRule::Notification { id, .. } = &dialect.cancel else { return None };
-                Some(Self::Cancel(params.get(&**id)?.to_string()))
+            (TransmitKind::Cancel, Message::Notification { method, params }) => {
+                let id = cancel_member(dialect, method)?;
+                Some(Self::Cancel(params.get(id)?.to_string()))
             }
             (TransmitKind::Cancel, Message::Request { id, params, .. }) => {
                 let CancelRule::Request { target, .. } = &dialect.cancel else { return None };
@@ -220,6 +220,20 @@ impl Sent {
             _ => None,
         }
     }
+}
+
+/// The member that names a request in a cancel of this method: the dialect's, or that of a revision
+/// which was spoken when the message was written.
+pub(crate) fn cancel_member<'d>(dialect: &'d Dialect, method: &str) -> Option<&'d str> {
+    let revisions = match &dialect.revisions {
+        RevisionRule::Negotiated { revisions, .. } => &**revisions,
+        RevisionRule::Fixed => &[],
+    };
+    let spoken = std::iter::once(dialect).chain(revisions.iter().map(|it| &it.dialect));
+    spoken.map(|dialect| &dialect.cancel).find_map(|cancel| match cancel {
+        CancelRule::Notification { method: cancel, id, .. } if cancel == method => Some(&**id),
+        _ => None,
+    })
 }
 
 /// The member of a cancel's params that names what to cancel.

@@ -5,13 +5,11 @@ use std::time::Duration;
 use protocol_core::machine::CallPhase;
 use protocol_core::{
     AnswerRule, CancelOutcome, CancelRefusal, CancelRule, Cancellers, CapabilityRule, Cause,
-    CloseReason, Envelope, RequestPhase, Role, SessionRule, Settlement, Text, Timestamp,
+    CloseReason, Envelope, Grace, RequestPhase, Role, SessionRule, Settlement, Text, Timestamp,
 };
 use serde_json::Value;
 
-use super::{
-    Answer, Asked, Exchange, Fate, Id, Leaving, Life, Model, Origin, Sent, Told, abp, reading,
-};
+use super::{Answer, Asked, Exchange, Id, Leaving, Life, Model, Origin, Sent, Told, abp, reading};
 
 impl Model {
     pub(super) fn tell(&mut self, told: Told) {
@@ -66,10 +64,14 @@ impl Model {
         now: Timestamp,
     ) -> CancelOutcome {
         let Some(call) = self.calls.get(&number) else { return CancelOutcome::AlreadySettled };
+        let patience = match call.patience.unwrap_or(self.config.dialect.grace) {
+            Grace::Await => None,
+            Grace::Settle(patience) => Some(patience),
+        };
         // Nobody waits any more: the wait is bounded, whatever the call asked for (G12).
         let is_left_alone = matches!(cause, Cause::Dropped | Cause::Shutdown);
         let bound = self.config.abandoned_grace;
-        let patience = match call.patience {
+        let patience = match patience {
             patience if !is_left_alone => patience,
             patience => Some(patience.map_or(bound, |patience| patience.min(bound))),
         };
@@ -85,7 +87,8 @@ impl Model {
         }
     }
 
-    /// Gives a call up, and tells the peer if there is a way (G4, G5).
+    /// Gives a call up, and tells the peer if there is a way (G4, G5). The outcome says what became of
+    /// the cancel (F11).
     pub(super) fn give_up(
         &mut self,
         number: u32,
@@ -95,38 +98,31 @@ impl Model {
         now: Timestamp,
     ) -> CancelOutcome {
         self.record(number, settlement, cause);
-        let waits = self.has_cancel() && patience != Some(Duration::ZERO);
+        // Where nothing can be cancelled it settles at once; where only this may not be, it goes on.
+        let may_wait = self.has_cancel() || self.refusal_of(number).is_some();
+        let waits = may_wait && patience != Some(Duration::ZERO);
         let outcome = match self.calls[&number].phase {
             CallPhase::Queued => CancelOutcome::Withdrawn,
-            CallPhase::Sent if self.has_cancel() => {
+            CallPhase::Sent if !self.has_cancel() => CancelOutcome::Settled,
+            CallPhase::Sent if self.config.dialect.has_operations() => {
+                // There is nothing to name in it before the answer.
+                self.call_mut(number).phase = CallPhase::AwaitingToken;
+                CancelOutcome::AwaitsToken
+            }
+            CallPhase::Sent => {
                 self.queue_cancel(number);
                 CancelOutcome::Sent
             }
-            CallPhase::Cancelling if waits => CancelOutcome::AlreadySent,
+            CallPhase::AwaitingToken => CancelOutcome::AwaitsToken,
+            _ if waits => CancelOutcome::AlreadySent,
             _ => CancelOutcome::Settled,
         };
-        match outcome {
-            CancelOutcome::Sent | CancelOutcome::AlreadySent if waits => {
-                self.call_mut(number).phase = CallPhase::Cancelling;
-                if let Some(patience) = patience {
-                    self.wait_at_most(number, patience, now);
-                }
-            }
-            _ => self.settle_unanswered(number),
+        match patience {
+            _ if !waits || outcome == CancelOutcome::Withdrawn => self.settle_unanswered(number),
+            Some(patience) => self.wait_at_most(number, patience, now),
+            None => {}
         }
-        self.forget_cancels();
         outcome
-    }
-
-    fn queue_cancel(&mut self, number: u32) {
-        let Some(message) = self.cancel_of(number) else { return };
-        let leaving = Leaving { message, call: Some(number), concludes: false };
-        // The peer has to know that it may be asked.
-        let lane = match self.bulk.iter().any(|leaving| leaving.concludes) {
-            true => &mut self.bulk,
-            false => &mut self.cancels,
-        };
-        lane.push_back(leaving);
     }
 
     /// The first cause wins (B22).
@@ -144,17 +140,10 @@ impl Model {
     pub(super) fn settle_unanswered(&mut self, number: u32) {
         let call = &self.calls[&number];
         let (settlement, cause) = call.ending.expect("an ending is recorded first");
-        let fate = match call.phase {
-            CallPhase::Queued => {
-                self.bulk.retain(|leaving| leaving.call != Some(number));
-                Fate::Withdrawn
-            }
-            _ => Fate::Unanswered,
-        };
-        self.abandoned.push_back((number, fate));
-        if self.abandoned.len() > self.config.limits.abandoned_ids {
-            self.abandoned.pop_front();
+        if call.phase == CallPhase::Queued {
+            self.bulk.retain(|leaving| leaving.call != Some(number));
         }
+        self.remember_unanswered(number);
         self.settle(number, settlement, Some(cause));
     }
 
@@ -184,13 +173,18 @@ impl Model {
     /// Marks a request cancelled, and cancels the calls made on its behalf (G3, G6).
     pub(super) fn mark(&mut self, number: u64, cause: Cause, now: Timestamp) {
         let Some(request) = self.requests.get_mut(&number) else { return };
-        if request.phase != RequestPhase::Running {
-            return;
-        }
-        request.phase = RequestPhase::Cancelled;
+        request.phase = match request.phase {
+            RequestPhase::Running => RequestPhase::Cancelled,
+            RequestPhase::Operation => RequestPhase::OperationCancelled,
+            _ => return,
+        };
         request.cause = Some(cause);
         self.tell(Told::Cancelled { request: number, cause });
         self.tell_client(number, cause);
+        if self.is_silenced(&self.requests[&number]) {
+            // Nobody waits for its answer any more (B32, F19).
+            self.leave_batch(number);
+        }
         for call in self.children(number) {
             self.cancel_call(call, Cause::Parent, now);
         }
@@ -226,10 +220,16 @@ impl Model {
         request.phase == RequestPhase::Cancelled && (is_silent || self.life == Life::Abandoned)
     }
 
-    /// Settles a request with its one answer, or with none.
-    pub(super) fn settle_request(&mut self, number: u64, answer: Option<Answer>, concludes: bool) {
+    /// Settles a request with its one answer, or with none. `concludes`: what both sides know of each
+    /// other once that answer leaves.
+    pub(super) fn settle_request(
+        &mut self,
+        number: u64,
+        answer: Option<Answer>,
+        concludes: Option<(bool, bool)>,
+    ) {
         let request = self.requests.get_mut(&number).expect("it is unanswered");
-        let was_cancelled = request.phase == RequestPhase::Cancelled;
+        let was_cancelled = request.phase.is_cancelled();
         request.phase = RequestPhase::Answered;
         let id = request.id.clone();
         let (batch, tokens) = (request.batch, std::mem::take(&mut request.tokens));
@@ -242,17 +242,32 @@ impl Model {
         if let Some(answer) = answer {
             self.queue_answer(answer, batch, concludes);
         }
+        self.leave_batch(number);
         self.end_tree(number);
-        if let Some(batch) = batch {
+    }
+
+    /// A request is no longer one that its batch waits for.
+    pub(super) fn leave_batch(&mut self, number: u64) {
+        let request = self.requests.get_mut(&number).expect("it is not over yet");
+        if let Some(batch) = request.batch.take() {
             self.batch_mut(batch).unanswered -= 1;
             self.end_batch(batch);
         }
     }
 
-    pub(super) fn queue_answer(&mut self, answer: Answer, batch: Option<u64>, concludes: bool) {
+    pub(super) fn queue_answer(
+        &mut self,
+        answer: Answer,
+        batch: Option<u64>,
+        concludes: Option<(bool, bool)>,
+    ) {
         match batch {
-            Some(batch) => self.batch_mut(batch).answers.push(answer),
-            None => self.queue(Sent::Answer(answer), concludes),
+            Some(batch) => {
+                let batch = self.batch_mut(batch);
+                batch.answers.push(answer);
+                batch.concludes = concludes.or(batch.concludes);
+            }
+            None => self.queue_concluding(Sent::Answer(answer), concludes),
         }
     }
 
@@ -263,18 +278,44 @@ impl Model {
         Answer { id: origin.message.clone(), call, code: code.map(abp::as_written) }
     }
 
-    pub(super) fn queue(&mut self, message: Sent, concludes: bool) {
-        self.bulk.push_back(Leaving { message, call: None, concludes });
+    pub(super) fn queue(&mut self, message: Sent) {
+        self.queue_concluding(message, None);
+    }
+
+    /// What an answer concludes holds as soon as it is on its way.
+    fn queue_concluding(&mut self, message: Sent, concludes: Option<(bool, bool)>) {
+        self.bulk.push_back(Leaving { message, call: None, concludes: concludes.is_some() });
+        if let Some((ours, peers)) = concludes {
+            self.conclude(ours, peers);
+        }
+    }
+
+    /// A cancel overtakes everything but other cancels, and the answer that tells the peer that it may
+    /// be asked (G4).
+    pub(super) fn queue_ahead(&mut self, message: Sent, call: Option<u32>) {
+        let leaving = Leaving { message, call, concludes: false };
+        let lane = match self.bulk.iter().any(|leaving| leaving.concludes) {
+            true => &mut self.bulk,
+            false => &mut self.cancels,
+        };
+        lane.push_back(leaving);
     }
 
     /// The answers of a batch leave together, when all are there (B32).
     pub(super) fn end_batch(&mut self, number: u64) {
         let batch = &self.batches[&number];
         if batch.is_read && batch.unanswered == 0 {
-            let batch = self.batches.remove(&number).expect("it was just there");
-            if !batch.answers.is_empty() {
-                self.queue(Sent::Answers(batch.answers), false);
-            }
+            self.queue_answers(number);
+            self.batches.remove(&number);
+        }
+    }
+
+    /// The answers that a batch has so far leave, if there are any.
+    pub(super) fn queue_answers(&mut self, batch: u64) {
+        let batch = self.batch_mut(batch);
+        let (answers, concludes) = (std::mem::take(&mut batch.answers), batch.concludes.take());
+        if !answers.is_empty() {
+            self.queue_concluding(Sent::Answers(answers), concludes);
         }
     }
 
@@ -347,11 +388,10 @@ impl Model {
     }
 }
 
-/// Adds to a bounded memory that forgets the oldest first.
+/// Adds to a bounded memory that forgets the oldest first. What comes again is the newest.
 pub(super) fn remember(memory: &mut std::collections::VecDeque<Id>, id: Id, limit: usize) {
-    if !memory.contains(&id) {
-        memory.push_back(id);
-    }
+    memory.retain(|other| *other != id);
+    memory.push_back(id);
     if memory.len() > limit {
         memory.pop_front();
     }

@@ -1,0 +1,73 @@
+//! The rules of a connection: what its host chose, and the revision that the peers agreed on.
+
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use protocol_core::{Config, RevisionRule, Text};
+use serde_json::Value;
+
+/// What the host chose, in the dialect that is spoken now. Only the dialect can change, to another
+/// revision: its name tells states apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules(Arc<Config>);
+
+impl Rules {
+    pub(crate) fn new(config: Config) -> Self {
+        Self(Arc::new(config))
+    }
+
+    /// The member of the result of a request of this method that names the revision, or a list of
+    /// revisions, if it is an exchange that settles that.
+    pub(crate) fn names_revision(&self, method: &str) -> Option<Text> {
+        let RevisionRule::Negotiated { exchanges, .. } = &self.dialect.revisions else {
+            return None;
+        };
+        let exchange = exchanges.iter().find(|exchange| exchange.method == method)?;
+        Some(exchange.member.clone())
+    }
+
+    /// An exchange was answered with a result that has this in that member: from now on both sides speak
+    /// the best revision that it names. The framing and the envelope stay, and so does everything if it
+    /// names none.
+    pub(crate) fn settle_revision(&mut self, named: &Value) {
+        let dialect = &self.dialect;
+        let RevisionRule::Negotiated { revisions, .. } = &dialect.revisions else { return };
+        let is_named = |version: &str| match named {
+            Value::Array(versions) => versions.iter().any(|other| other == version),
+            other => other == version,
+        };
+        let Some(revision) = revisions.iter().find(|revision| is_named(&revision.version)) else {
+            return;
+        };
+        let mut spoken = revision.dialect.clone();
+        spoken.framing = dialect.framing;
+        spoken.envelope = dialect.envelope;
+        spoken.revisions = dialect.revisions.clone();
+        let mut config = (*self.0).clone();
+        config.dialect = spoken;
+        self.0 = Arc::new(config);
+    }
+}
+
+impl Deref for Rules {
+    type Target = Config;
+
+    fn deref(&self) -> &Config {
+        &self.0
+    }
+}
+
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        self.dialect.name == other.dialect.name
+    }
+}
+
+impl Eq for Rules {}
+
+impl Hash for Rules {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.dialect.name.hash(state);
+    }
+}
