@@ -94,4 +94,4 @@ pub use operation::{Answering, Asked, Method, Operation, Patience};
 pub use pair::{Pair, Weather};
 pub use random::Random;
 pub use watch::Watch;
-pub use world::{World, both_roles, small};
+pub use world::{World, both_roles, small, tight};
