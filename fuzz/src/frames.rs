@@ -35,14 +35,25 @@ fn whole(config: Config, message: &[u8]) {
         return;
     }
     let mut stream = prepared(config.clone());
-    let (used, events) = stream.receive(message, NOW);
+    let (used, seen) = take(&mut stream, message);
     assert_eq!(used, message.len());
-    let seen: Vec<_> = events.map(|event| format!("{event:?}")).collect();
     let mut stream = prepared(config);
     // One that is too long never becomes a message.
-    let received = stream.connection_mut().receive(message, NOW);
-    let received: Vec<_> = received.map(|event| format!("{event:?}")).collect();
+    let first = stream.connection_mut().receive(message, NOW).map(|event| format!("{event:?}"));
+    let received: Vec<_> = first.into_iter().chain(waiting(&mut stream)).collect();
     assert_eq!(seen, received);
+}
+
+/// Takes one message at the most; says how many bytes are used up, and what happened.
+fn take(stream: &mut StreamConnection<u8>, unread: &[u8]) -> (usize, Vec<String>) {
+    let taken = stream.receive(unread, NOW);
+    let (used, first) = (taken.used, taken.event.map(|event| format!("{event:?}")));
+    (used, first.into_iter().chain(waiting(stream)).collect())
+}
+
+/// What has happened and was not told.
+fn waiting(stream: &mut StreamConnection<u8>) -> impl Iterator<Item = String> {
+    std::iter::from_fn(|| stream.connection_mut().poll_event().map(|event| format!("{event:?}")))
 }
 
 /// The stream in pieces of those sizes, again and again.
@@ -73,8 +84,8 @@ fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
     for piece in pieces {
         input.extend_from_slice(piece);
         loop {
-            let (used, events) = stream.receive(input.unread(), NOW);
-            seen.extend(events.map(|event| format!("{event:?}")));
+            let (used, events) = take(&mut stream, input.unread());
+            seen.extend(events);
             if used == 0 {
                 break;
             }
@@ -85,9 +96,8 @@ fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
         let unsent = stream.connection().unsent_bytes();
         assert!(unsent <= limits.unsent_bytes + 128 * limits.calls, "G8: {unsent} bytes unsent");
     }
-    seen.extend(stream.finish(input.unread(), NOW).map(|event| format!("{event:?}")));
-    let rest = std::iter::from_fn(|| stream.connection_mut().poll_event());
-    seen.extend(rest.map(|event| format!("{event:?}")));
+    stream.finish(input.unread(), NOW);
+    seen.extend(waiting(&mut stream));
     assert!(seen.last().is_some_and(|last| last.starts_with("Closed")), "G7: {seen:?}");
     while stream.poll_transmit(&mut out).is_some() {}
     let requests: Vec<_> = stream.connection().requests().map(|(request, ())| request).collect();

@@ -29,7 +29,7 @@ pub fn messages(data: &[u8]) {
     let (mut conn, mut calls) = prepared(config.clone(), before >> 2);
     let message = bytes.rest();
 
-    calls -= settled(conn.receive(message, NOW));
+    calls -= settled(&taken(&mut conn, message));
     let mut out = Vec::new();
     while let Some(transmit) = conn.poll_transmit(&mut out) {
         let written = transmit.message(&out);
@@ -46,7 +46,7 @@ pub fn messages(data: &[u8]) {
 fn prepared(config: Config, before: u8) -> (Connection<u8>, usize) {
     let mut conn = Connection::new(config.clone());
     let dialect = config.dialect;
-    let mut calls = 0;
+    let (mut calls, mut over) = (0, 0);
     let mut call = |conn: &mut Connection<u8>, method| {
         let made = conn.call(method, Params::Absent, 0, CallOptions::default(), NOW).ok();
         calls += usize::from(made.is_some());
@@ -60,9 +60,9 @@ fn prepared(config: Config, before: u8) -> (Connection<u8>, usize) {
     discard(&mut conn);
     if before & 2 != 0 {
         for id in ["7", "\"a\""] {
-            drop(conn.receive(request(id, dialect.envelope).as_bytes(), NOW));
+            over += settled(&taken(&mut conn, request(id, dialect.envelope).as_bytes()));
         }
-        drop(conn.receive(&Hostile::Batch.message("8", &dialect), NOW));
+        over += settled(&taken(&mut conn, &Hostile::Batch.message("8", &dialect)));
         // Erlmcp: the first one goes on as an operation.
         let first = conn.requests().next().map(|(request, ())| request);
         if let Some(first) = first.filter(|_| before & 4 != 0) {
@@ -78,10 +78,8 @@ fn prepared(config: Config, before: u8) -> (Connection<u8>, usize) {
     } else if before & 32 != 0 {
         call(&mut conn, "work");
     }
-    while let Some(event) = conn.poll_event() {
-        calls -= usize::from(matches!(event, Event::Settled { .. }));
-    }
-    (conn, calls)
+    over += settled(&waiting(&mut conn));
+    (conn, calls - over)
 }
 
 fn request(id: &str, envelope: Envelope) -> String {
@@ -97,7 +95,8 @@ fn request(id: &str, envelope: Envelope) -> String {
 fn open(conn: &mut Connection<u8>, dialect: &Dialect) {
     let SessionRule::Opened { by } = &dialect.session else { return };
     let message = format!(r#"{{"type":"{by}","id":"0","payload":{{}}}}"#);
-    drop(conn.receive(message.as_bytes(), NOW));
+    // There are no calls yet.
+    taken(conn, message.as_bytes());
     answer_all(conn);
     discard(conn);
 }
@@ -106,8 +105,18 @@ fn discard(conn: &mut Connection<u8>) {
     while conn.poll_transmit(&mut Vec::new()).is_some() {}
 }
 
-fn settled<'m>(events: impl Iterator<Item = Event<'m, u8>>) -> usize {
-    events.filter(|event| matches!(event, Event::Settled { .. })).count()
+/// What a message makes happen.
+fn taken<'m>(conn: &mut Connection<u8>, message: &'m [u8]) -> Vec<Event<'m, u8>> {
+    conn.receive(message, NOW).into_iter().chain(waiting(conn)).collect()
+}
+
+/// What has happened and was not told.
+fn waiting(conn: &mut Connection<u8>) -> Vec<Event<'static, u8>> {
+    std::iter::from_fn(|| conn.poll_event()).collect()
+}
+
+fn settled(events: &[Event<'_, u8>]) -> usize {
+    events.iter().filter(|event| matches!(event, Event::Settled { .. })).count()
 }
 
 fn answer_all(conn: &mut Connection<u8>) {
@@ -120,17 +129,18 @@ fn answer_all(conn: &mut Connection<u8>) {
 }
 
 fn conclude(mut conn: Connection<u8>, mut calls: usize) {
-    calls -= settled(std::iter::from_fn(|| conn.poll_event()));
+    calls -= settled(&waiting(&mut conn));
     if !conn.machine().is_closed() {
         let alive = match conn.config().dialect.envelope {
             Envelope::JsonRpc => r#"{"jsonrpc":"2.0","method":"alive"}"#,
             Envelope::Abp => r#"{"type":"alive"}"#,
         };
-        let mut events = conn.receive(alive.as_bytes(), NOW);
-        assert!(events.any(|event| matches!(event, Event::Notification { .. })), "G9: it lives");
+        let events = taken(&mut conn, alive.as_bytes());
+        let lives = events.iter().any(|event| matches!(event, Event::Notification { .. }));
+        assert!(lives, "G9: it lives");
     }
     conn.handle_eof(NOW);
-    calls -= settled(std::iter::from_fn(|| conn.poll_event()));
+    calls -= settled(&waiting(&mut conn));
     assert_eq!(calls, 0, "G1: so many calls never settled");
     answer_all(&mut conn);
     discard(&mut conn);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CancelRule, CancelTarget, Cancellers, Cause, Config, Event, Params, Reply,
-    RequestHandle, Role, StreamConnection, Timestamp, TransmitKind,
+    CallId, CancelRule, CancelTarget, Cancellers, Cause, Config, Dialect, Event, Params, Reply,
+    RequestHandle, RevisionRule, Role, StreamConnection, Timestamp, TransmitKind,
 };
 use protocol_testkit::model::Told;
 use protocol_testkit::{Answering, Asked, Hostile, Operation, framed};
@@ -161,8 +161,9 @@ impl Host {
             }
             Operation::Respond { request, answer, .. } => {
                 if let Some(request) = pick(&self.requests, request) {
+                    let revision = revision(&conn.config().dialect, answer);
                     let reply = match answer {
-                        Answering::Result => Reply::Result(raw("{}")),
+                        Answering::Result | Answering::Revision(_) => Reply::Result(raw(&revision)),
                         Answering::Error => Reply::Error { code: -1, message: "no", data: None },
                         Answering::Cancelled => Reply::Cancelled,
                     };
@@ -212,9 +213,7 @@ impl Host {
             | Operation::SendCancel { .. }
             | Operation::Cut => {}
         }
-        while let Some(event) = self.stream.connection_mut().poll_event() {
-            self.note(&event);
-        }
+        self.note_waiting();
     }
 
     fn call(&mut self, asked: Asked, now: Timestamp) {
@@ -232,14 +231,21 @@ impl Host {
     fn receive(&mut self, bytes: &[u8], now: Timestamp) {
         let mut at = 0;
         loop {
-            let (used, events) = self.stream.receive(&bytes[at..], now);
-            for event in events {
+            let taken = self.stream.receive(&bytes[at..], now);
+            if let Some(event) = taken.event {
                 self.note(&event);
             }
-            if used == 0 {
+            self.note_waiting();
+            if taken.used == 0 {
                 return;
             }
-            at += used;
+            at += taken.used;
+        }
+    }
+
+    fn note_waiting(&mut self) {
+        while let Some(event) = self.stream.connection_mut().poll_event() {
+            self.note(&event);
         }
     }
 
@@ -321,14 +327,21 @@ impl Host {
     /// Everything leaves, the peer hangs up, and the host answers all that it owes.
     fn finish(&mut self, now: Timestamp) {
         self.drain();
-        for event in self.stream.finish(&[], now) {
-            self.note(&event);
-        }
-        while let Some(event) = self.stream.connection_mut().poll_event() {
-            self.note(&event);
-        }
+        self.stream.finish(&[], now);
+        self.note_waiting();
         self.drain();
     }
+}
+
+/// A result that names the revision of this place in the dialect's list, if it asks for one.
+fn revision(dialect: &Dialect, answer: Answering) -> String {
+    let (Answering::Revision(place), RevisionRule::Negotiated { revisions, .. }) =
+        (answer, &dialect.revisions)
+    else {
+        return "{}".into();
+    };
+    let version = &revisions[usize::from(place) % revisions.len()].version;
+    format!(r#"{{"protocolVersion":"{version}","supportedVersions":["{version}"]}}"#)
 }
 
 fn pick<T: Copy>(from: &[T], place: u8) -> Option<T> {

@@ -42,7 +42,7 @@ fn receive(hub: &Hub, message: &str) {
     let mut input = InputBuffer::new();
     input.extend_from_slice(message.as_bytes());
     input.extend_from_slice(b"\n");
-    hub.receive(&mut input);
+    let _ = hub.receive(&mut input);
 }
 
 fn cancel(hub: &Hub, id: u32) {

@@ -29,8 +29,7 @@ impl Runtime for Smol {
     }
 }
 
-fn open(pipe: Pipe, limit: usize) -> (protocol_async::Peer, Incoming) {
-    let mut config = Config::client(Dialect::ACP_V1);
+fn open(pipe: Pipe, limit: usize, mut config: Config) -> (protocol_async::Peer, Incoming) {
     config.limits.calls = limit;
     config.limits.requests = limit;
     let (reader, writer) = tokio::io::split(pipe);
@@ -73,7 +72,7 @@ impl Peer for Loop {
 
     async fn serve(pipe: Pipe, limit: usize) {
         // What it gives back stays here: the peer keeps the connection open.
-        let (_peer, incoming) = open(pipe, limit);
+        let (_peer, incoming) = open(pipe, limit, Config::server(Dialect::ACP_V1));
         while let Ok(arrival) = incoming.receive().await {
             let Arrival::Request(request, responder) = arrival else { continue };
             let responder = responder.cast::<Payload>();
@@ -92,7 +91,7 @@ impl Peer for Loop {
     }
 
     async fn connect(pipe: Pipe, limit: usize) -> Caller {
-        Caller(open(pipe, limit).0)
+        Caller(open(pipe, limit, Config::client(Dialect::ACP_V1)).0)
     }
 }
 

@@ -7,8 +7,7 @@ use bench_harness::{Cancelling, Client, Hanging, Linked, Payload, Peer, Pipe, To
 use protocol_async::{Arrival, Router, SentRequest};
 use protocol_core::{CallError, Config, Dialect};
 
-fn config(limit: usize) -> Config {
-    let mut config = Config::client(Dialect::ACP_V1);
+fn limited(mut config: Config, limit: usize) -> Config {
     config.limits.calls = limit;
     config.limits.requests = limit;
     config
@@ -20,7 +19,10 @@ struct Caller(protocol_async::Peer);
 impl Caller {
     async fn connect(pipe: Pipe, limit: usize) -> Self {
         let (reader, writer) = tokio::io::split(pipe);
-        Self(protocol_tokio::spawn(reader, writer, config(limit)).peer)
+        Self(
+            protocol_tokio::spawn(reader, writer, limited(Config::client(Dialect::ACP_V1), limit))
+                .peer,
+        )
     }
 }
 
@@ -54,7 +56,8 @@ impl Peer for Loop {
 
     async fn serve(pipe: Pipe, limit: usize) {
         let (reader, writer) = tokio::io::split(pipe);
-        let connection = protocol_tokio::spawn(reader, writer, config(limit));
+        let connection =
+            protocol_tokio::spawn(reader, writer, limited(Config::server(Dialect::ACP_V1), limit));
         while let Ok(arrival) = connection.incoming.receive().await {
             let Arrival::Request(request, responder) = arrival else { continue };
             let responder = responder.cast::<Payload>();
@@ -86,7 +89,8 @@ impl Peer for Routed {
 
     async fn serve(pipe: Pipe, limit: usize) {
         let (reader, writer) = tokio::io::split(pipe);
-        let connection = protocol_tokio::spawn(reader, writer, config(limit));
+        let connection =
+            protocol_tokio::spawn(reader, writer, limited(Config::server(Dialect::ACP_V1), limit));
         let router = Router::new()
             .request("bench/echo", async |payload: Payload, _| Ok(payload))
             .request("bench/hang", async |payload: Payload, cx| {

@@ -62,7 +62,7 @@ async fn serve(transport: &str, name: &str) -> io::Result<()> {
         handmade::serve(tokio::io::join(reader, writer)).await;
         return Ok(());
     }
-    let connection = protocol_tokio::spawn(reader, writer, Config::client(Dialect::ACP_V1));
+    let connection = protocol_tokio::spawn(reader, writer, Config::server(Dialect::ACP_V1));
     while let Ok(arrival) = connection.incoming.receive().await {
         let Arrival::Request(request, responder) = arrival else { continue };
         responder.cast::<Payload>().respond_with_result(request.params::<Payload>());
