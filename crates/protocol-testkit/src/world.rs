@@ -73,7 +73,8 @@ pub fn small(dialect: Dialect) -> Config {
 #[must_use]
 pub fn tight(dialect: Dialect) -> Config {
     let mut config = small(dialect);
-    config.limits.unsent_bytes = 1_100;
+    // Room for one long notification, unless an answer is kept back.
+    config.limits.unsent_bytes = 720;
     config.limits.unsent_messages = 4;
     config
 }
