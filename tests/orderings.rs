@@ -6,14 +6,14 @@
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config as Proptest, TestCaseError, TestError, TestRunner};
-use protocol_core::{Dialect, SessionRule};
-use protocol_testkit::{Broken, Operation, Random, World, both_roles, operations, small};
+use protocol_core::{Config, Dialect, SessionRule};
+use protocol_testkit::{Broken, Operation, Random, World, both_roles, operations, small, tight};
 
 /// Does them from the very beginning, and in a session, where the dialect has sessions.
-fn run(dialect: &Dialect, operations: &[Operation]) -> Result<(), Broken> {
+fn run(config: &Config, operations: &[Operation]) -> Result<(), Broken> {
     // Two messages fill the line: every host meets back-pressure.
-    let world = || World::on_a_line_of(both_roles(small(dialect.clone())), 300);
-    if dialect.session != SessionRule::NotNeeded {
+    let world = || World::on_a_line_of(both_roles(config.clone()), 300);
+    if config.dialect.session != SessionRule::NotNeeded {
         run_in(world(), operations)?;
     }
     run_in(world().in_session()?, operations)
@@ -26,12 +26,22 @@ fn run_in(mut world: World, operations: &[Operation]) -> Result<(), Broken> {
 
 #[test]
 fn connections_do_what_the_reference_model_does() {
+    with_random_operations(small);
+}
+
+#[test]
+fn connections_with_little_room_do_what_the_reference_model_does() {
+    with_random_operations(tight);
+}
+
+fn with_random_operations(config: fn(Dialect) -> Config) {
     // Not `cases: …`, which would override PROPTEST_CASES.
     for dialect in Dialect::PRESETS {
+        let config = config(dialect.clone());
         let mut runner =
             TestRunner::new(Proptest { failure_persistence: None, ..Proptest::default() });
         let outcome = runner.run(&vec(any::<u8>(), 0..400), |bytes| {
-            run(dialect, &operations(&bytes))
+            run(&config, &operations(&bytes))
                 .map_err(|broken| TestCaseError::fail(broken.to_string()))
         });
         if let Err(TestError::Fail(reason, bytes)) = &outcome {

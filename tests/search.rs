@@ -15,12 +15,15 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use protocol_core::{CancelRule, Cancellers, CapabilityRule, Config, Dialect};
+use protocol_core::{CancelRule, Cancellers, CapabilityRule, Config, Dialect, RevisionRule};
 use protocol_testkit::both_roles;
 use protocol_testkit::explore::{Orderings, Relayed, Report, Scenario, search};
 
 use counts::{Count, Counts};
-use scenarios::{ACKNOWLEDGED, LARGE, OPERATIONS, RELAYED, RELAYED_OPERATIONS, SCENARIOS};
+use scenarios::{
+    ACKNOWLEDGED, LARGE, NEGOTIATED, OPERATIONS, RELAYED, RELAYED_NEGOTIATED, RELAYED_OPERATIONS,
+    SCENARIOS,
+};
 
 /// Where a search is given up: nothing recorded comes near it.
 const MOST: usize = 20_000_000;
@@ -91,12 +94,15 @@ fn scenarios_of(
 ) -> impl Iterator<Item = (Search, &'static Scenario)> {
     let is_acknowledged = matches!(dialect.cancel, CancelRule::Request { .. });
     let has_operations = dialect.has_operations();
-    let lists: [(bool, Search, &[Scenario]); 6] = [
+    let is_negotiated = dialect.revisions != RevisionRule::Fixed;
+    let lists: [(bool, Search, &[Scenario]); 8] = [
         (true, direct, SCENARIOS),
         (is_acknowledged, direct, ACKNOWLEDGED),
+        (is_negotiated, direct, NEGOTIATED),
         (has_operations, direct, OPERATIONS),
         (is_large, direct, LARGE),
         (true, relayed, RELAYED),
+        (is_negotiated, relayed, RELAYED_NEGOTIATED),
         (has_operations, relayed, RELAYED_OPERATIONS),
     ];
     let chosen = lists.into_iter().filter(|(is_chosen, ..)| *is_chosen);

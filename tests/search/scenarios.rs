@@ -26,6 +26,9 @@ const WORK: Asked = Asked::work(1);
 const LISTEN: Asked = Asked { method: Method::Listen, ..WORK };
 const DECLARE: Asked = Asked { method: Method::Declare, ..WORK };
 const TASK: Asked = Asked { method: Method::Task, ..WORK };
+const INITIALIZE: Asked = Asked { method: Method::Initialize, ..WORK };
+const DISCOVER: Asked = Asked { method: Method::Discover, ..WORK };
+const PATIENT_TASK: Asked = Asked { method: Method::Task, grace: Patience::Millis(5), ..WORK };
 const TOOL: Asked = Asked { method: Method::Tool, ..WORK };
 const TIMED_TOOL: Asked = Asked { deadline: 6, ..TOOL };
 const PATIENT_TOOL: Asked = Asked { grace: Patience::Millis(5), ..TOOL };
@@ -44,6 +47,14 @@ const fn send_cancel(call: u8) -> Operation {
 const ALL: &[Answering] = &[Answering::Result, Answering::Error, Answering::Cancelled];
 const TWO: &[Answering] = &[Answering::Result, Answering::Cancelled];
 const ONE: &[Answering] = &[Answering::Result];
+/// The newest, two older ones, and none that is known.
+const REVISIONS: &[Answering] = &[
+    Answering::Result,
+    Answering::Revision(0),
+    Answering::Revision(1),
+    Answering::Revision(2),
+    Answering::Revision(5),
+];
 
 /// What `.ci/run` searches in every preset.
 pub(crate) const SCENARIOS: &[Scenario] = &[
@@ -161,6 +172,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             (cancel(Client, 0, Cause::Caller), 1),
             (hostile(Client, Hostile::Result, 0), 2),
             (hostile(Client, Hostile::NoVersion, 0), 1),
+            (hostile(Client, Hostile::OnlyParams, 0), 1),
             (hostile(Client, Hostile::CancelError, 1), 1),
         ],
         answers: ONE,
@@ -265,6 +277,57 @@ pub(crate) const ACKNOWLEDGED: &[Scenario] = &[
         timers: false,
     },
 ];
+
+/// What is searched beside those where the peers agree on a revision while they speak.
+pub(crate) const NEGOTIATED: &[Scenario] = &[
+    Scenario {
+        name: "a revision is agreed on, beside cancels both ways",
+        budget: &[
+            (call(Client, INITIALIZE), 1),
+            (call(Client, WORK), 1),
+            (call(Server, WORK), 1),
+            (cancel(Client, 1, Cause::Caller), 1),
+            (cancel(Server, 0, Cause::Dropped), 1),
+        ],
+        answers: REVISIONS,
+        timers: false,
+    },
+    Scenario {
+        name: "one revision is agreed on, and then another",
+        budget: &[
+            (call(Client, INITIALIZE), 1),
+            (call(Client, DISCOVER), 1),
+            (call(Client, PATIENT_TASK), 1),
+            (cancel(Client, 2, Cause::Caller), 2),
+        ],
+        answers: REVISIONS,
+        timers: true,
+    },
+    Scenario {
+        name: "a batch, before and after the revision is agreed on",
+        budget: &[
+            (call(Client, INITIALIZE), 1),
+            (hostile(Server, Hostile::Batch, 1), 1),
+            (hostile(Server, Hostile::Cancel, 1), 1),
+        ],
+        answers: &[Answering::Result, Answering::Revision(3)],
+        timers: false,
+    },
+];
+
+/// What is searched through a relay where the peers agree on a revision while they speak.
+pub(crate) const RELAYED_NEGOTIATED: &[Scenario] = &[Scenario {
+    name: "a revision is agreed on through the relay, beside cancels both ways",
+    budget: &[
+        (call(Client, INITIALIZE), 1),
+        (call(Client, WORK), 1),
+        (call(Server, WORK), 1),
+        (cancel(Client, 1, Cause::Caller), 1),
+        (cancel(Server, 0, Cause::Caller), 1),
+    ],
+    answers: &[Answering::Result, Answering::Revision(1)],
+    timers: false,
+}];
 
 /// What is searched beside those where requests go on as operations.
 pub(crate) const OPERATIONS: &[Scenario] = &[

@@ -7,7 +7,7 @@ use core::mem;
 use core::num::NonZeroU32;
 
 use crate::event::{Transmit, TransmitKind};
-use crate::wire::encode::{Context, Draft};
+use crate::wire::encode::{Bounds, Context, Draft};
 
 /// Holds whole unframed messages, each in a buffer of its own.
 ///
@@ -109,7 +109,7 @@ impl Outbox {
 
     /// Writes a message and queues it, if it fits. `number` is that of the request or cancel of ours
     /// that it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(
         &mut self,
         room: Room,
@@ -119,14 +119,20 @@ impl Outbox {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, Full> {
-        let len = draft.len(context);
-        if !self.has_room(room, len) {
-            return Err(Full { len });
+        let Bounds { usual, most } = draft.bounds(context);
+        if !self.has_room(room, most) {
+            self.check(room, draft.len(context))?;
         }
-        let mut bytes = self.buffer(len);
+        let mut bytes = self.buffer(usual);
         draft.write(context, &mut bytes);
-        debug_assert_eq!(bytes.len(), len, "a draft knows its length");
+        debug_assert!(bytes.len() <= most, "a draft knows its length");
         Ok(self.queue(lane, kind, number, bytes))
+    }
+
+    /// Whether a message of exactly this length fits.
+    #[cold]
+    fn check(&self, room: Room, len: usize) -> Result<(), Full> {
+        if self.has_room(room, len) { Ok(()) } else { Err(Full { len }) }
     }
 
     /// Queues a message that is written already, behind all others.
@@ -153,6 +159,7 @@ impl Outbox {
     }
 
     /// An empty buffer with room for so many bytes.
+    #[inline]
     fn buffer(&mut self, len: usize) -> Vec<u8> {
         match self.spare.pop() {
             Some(buffer) if buffer.capacity() >= len => buffer,
@@ -162,6 +169,7 @@ impl Outbox {
         }
     }
 
+    #[inline]
     fn recycle(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < Self::SPARE && buffer.capacity() <= Self::SPARE_BYTES {
             buffer.clear();
@@ -190,8 +198,9 @@ impl Outbox {
     /// Moves the next message to the end of `out`; says which it was, and its number.
     #[inline]
     pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Option<(Transmit, Ticket, Option<u32>)> {
-        let message = self.ahead.pop().or_else(|| self.bulk.pop())?;
-        let Message { ticket, kind, number, mut bytes } = message;
+        let queue = if self.ahead.is_empty() { &mut self.bulk } else { &mut self.ahead };
+        let Message { ticket, kind, number, mut bytes } = queue.messages.pop_front()?;
+        queue.tidy();
         let transmit = Transmit::new(kind, out.len(), bytes.len());
         self.bytes -= bytes.len();
         if out.is_empty() && bytes.len() >= Self::MOVED {
@@ -217,13 +226,6 @@ impl Queue {
 
     fn is_empty(&self) -> bool {
         self.messages.is_empty()
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Message> {
-        let message = self.messages.pop_front()?;
-        self.tidy();
-        Some(message)
     }
 
     /// Takes a message back; gives its bytes.

@@ -25,7 +25,8 @@ pub enum Guarantee {
     G9,
     /// The same inputs give the same outputs; an `Err` changed nothing.
     G10,
-    /// How bytes were split changes nothing.
+    /// How bytes were split changes nothing. When outputs are drained changes only what can still be
+    /// withdrawn, and what a cancel overtakes.
     G11,
     /// Late, duplicate and unknown responses are told apart; a cancelled call waits for its answer
     /// or its grace.

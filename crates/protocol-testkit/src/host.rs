@@ -467,11 +467,11 @@ fn broken_by(told: &Told) -> Guarantee {
 }
 
 /// What a connection decides from, and how much it has to send.
-fn fingerprint(stream: &StreamConnection<u32>) -> (u64, usize, Option<usize>) {
+fn fingerprint(stream: &StreamConnection<u32>) -> (u64, usize) {
     let connection = stream.connection();
     let mut state = DefaultHasher::new();
     connection.machine().hash(&mut state);
-    (state.finish(), connection.unsent_bytes(), connection.next_transmit_len())
+    (state.finish(), connection.unsent_bytes())
 }
 
 /// What tells two states of a host apart: what its connection decides from, what it has to send, and

@@ -11,7 +11,8 @@
 //!   independent streams, back-pressure, loss of the line) and a virtual clock, from a seed.
 //! - [`World`] does [`Operation`]s on two connections and on their reference models ([`model`]), and
 //!   says which [`Guarantee`] does not hold. [`operations`] makes valid and hostile operations of any
-//!   bytes, for fuzzers and property tests alike.
+//!   bytes, for fuzzers and property tests alike. [`judge_draining`] does them to two equal connections
+//!   whose outputs are drained at different times.
 //!
 //! Nothing here reads a clock or draws randomness of its own: the same seed or line gives the same
 //! run.
@@ -71,6 +72,7 @@
 #![forbid(unsafe_code)]
 
 mod chart;
+mod draining;
 pub mod explore;
 mod generate;
 mod guarantee;
@@ -85,6 +87,7 @@ mod watch;
 mod world;
 
 pub use chart::{Mark, chart, label};
+pub use draining::judge_draining;
 pub use generate::operations;
 pub use guarantee::{Broken, Guarantee};
 pub use host::Host;
@@ -94,4 +97,4 @@ pub use operation::{Answering, Asked, Method, Operation, Patience};
 pub use pair::{Pair, Weather};
 pub use random::Random;
 pub use watch::Watch;
-pub use world::{World, both_roles, small};
+pub use world::{World, both_roles, small, tight};

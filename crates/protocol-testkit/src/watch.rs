@@ -184,7 +184,8 @@ impl Watch {
         let Some(id) = &seen.answers else { return };
         if let Some(member) = self.exchanges.remove(&(asker, id.clone())) {
             if let Some(result) = &seen.result {
-                self.rules.settle_revision(&result[&*member]);
+                let settled = self.rules.settled_by(&result[&*member]);
+                self.rules = settled.unwrap_or_else(|| self.rules.clone());
             }
         }
     }

@@ -68,6 +68,16 @@ pub fn small(dialect: Dialect) -> Config {
     config
 }
 
+/// As [`small`], with so little room for what waits to leave that it is refused again and again, and that
+/// batches can't keep all of their answers back.
+#[must_use]
+pub fn tight(dialect: Dialect) -> Config {
+    let mut config = small(dialect);
+    config.limits.unsent_bytes = 1_100;
+    config.limits.unsent_messages = 4;
+    config
+}
+
 impl World {
     /// A client and a server with nothing in flight. The line takes whatever is sent.
     #[must_use]

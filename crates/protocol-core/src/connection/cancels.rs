@@ -71,9 +71,9 @@ impl<O, I: Default> Connection<O, I> {
         self.send_cancel_naming(Id::Ours(call.number()), Some(call), number, why);
     }
 
-    /// Queues a cancel ahead of everything else, but behind our answer to the exchange of
-    /// capabilities. Cancels are taken above the limit, there being at most one a call; words are not
-    /// (G8). `number` is there where the cancel is a request of its own.
+    /// Queues a cancel ahead of everything else, but behind our answer to an exchange that settles
+    /// something about cancels. Cancels are taken above the limit, there being at most one a call;
+    /// words are not (G8). `number` is there where the cancel is a request of its own.
     pub(super) fn send_cancel_naming(
         &mut self,
         id: Id<'_>,

@@ -1,11 +1,13 @@
 //! What an exchange settles: who may ask whom to cancel, the session, the revision.
 
+use alloc::boxed::Box;
+
 use serde_json::value::RawValue;
 
 use super::Connection;
 use super::batches::BatchKey;
 use super::rows::Opening;
-use crate::dialect::{CapabilityRule, Role, Text};
+use crate::dialect::{CapabilityRule, Dialect, Role, Text};
 use crate::machine::{CancelRefusal, PeerCancels};
 use crate::outbox::Ticket;
 use crate::wire::decode;
@@ -27,14 +29,16 @@ impl Declared {
     }
 }
 
-/// Who may ask whom to cancel, once the exchange is known to both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an exchange settles about cancels, once both sides know it.
+#[derive(Clone, Debug)]
 pub(super) struct Conclusion {
-    ours: Declared,
-    peers: Declared,
+    /// What we declared, and what the peer did.
+    declared: Option<(Declared, Declared)>,
+    /// The revision that is spoken from then on.
+    dialect: Option<Box<Dialect>>,
 }
 
-/// Our answer to the exchange of capabilities, on its way to the peer.
+/// Our answer to an exchange, on its way to the peer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Negotiation {
     /// What it concludes, while its batch keeps it back.
@@ -44,7 +48,7 @@ pub(super) struct Negotiation {
 }
 
 impl Negotiation {
-    /// Our answer to the exchange waits for the others of its batch.
+    /// Our answer to an exchange waits for the others of its batch.
     pub(super) fn kept_back(&mut self, batch: BatchKey, conclusion: Conclusion) {
         self.kept_back = Some((batch, conclusion));
     }
@@ -55,7 +59,7 @@ impl Negotiation {
         self.unsent.take_if(|unsent| *unsent == message);
     }
 
-    /// Whether our answer to the exchange still waits in the outbox.
+    /// Whether our answer to an exchange still waits in the outbox.
     pub(super) const fn is_unsent(&self) -> bool {
         self.unsent.is_some()
     }
@@ -76,16 +80,20 @@ impl<O, I: Default> Connection<O, I> {
         if opening.session() {
             self.machine.open_session();
         }
-        let conclusion = self.conclusion(opening, asker, result);
+        let declared = self.declared(opening, asker, result);
         let dialect = &self.config().dialect;
         let exchange = opening.exchange().and_then(|at| dialect.exchanges().get(at));
-        if let Some(dialect) = exchange.and_then(|it| dialect.settled_by(&it.method, result)) {
-            self.machine.speak(dialect);
-        }
-        conclusion
+        let dialect = exchange.and_then(|it| dialect.settled_by(&it.method, result)).map(Box::new);
+        (declared.is_some() || dialect.is_some()).then_some(Conclusion { declared, dialect })
     }
 
-    fn conclusion(&self, opening: Opening, asker: Role, result: &RawValue) -> Option<Conclusion> {
+    /// What we declared in an exchange of capabilities, and what the peer did.
+    fn declared(
+        &self,
+        opening: Opening,
+        asker: Role,
+        result: &RawValue,
+    ) -> Option<(Declared, Declared)> {
         let CapabilityRule::Declared { server, .. } = &self.config().dialect.capability else {
             return None;
         };
@@ -93,23 +101,28 @@ impl<O, I: Default> Connection<O, I> {
         let server = Declared::at(Some(result), server);
         // Whoever asks first is the client of the exchange, whatever the role.
         Some(match asker {
-            Role::Client => Conclusion { ours: client, peers: server },
-            Role::Server => Conclusion { ours: server, peers: client },
+            Role::Client => (client, server),
+            Role::Server => (server, client),
         })
     }
 
     /// What was concluded holds from now on.
     pub(super) fn conclude(&mut self, conclusion: Option<Conclusion>) {
-        let Some(Conclusion { ours, peers }) = conclusion else { return };
-        let refusal = (peers == Declared::No).then_some(CancelRefusal::Undeclared);
-        let cancels = match ours {
-            Declared::Yes => PeerCancels::Obeyed,
-            Declared::No => PeerCancels::Ignored,
-        };
-        self.machine.exchanged(refusal, cancels);
+        let Some(Conclusion { declared, dialect }) = conclusion else { return };
+        if let Some((ours, peers)) = declared {
+            let refusal = (peers == Declared::No).then_some(CancelRefusal::Undeclared);
+            let cancels = match ours {
+                Declared::Yes => PeerCancels::Obeyed,
+                Declared::No => PeerCancels::Ignored,
+            };
+            self.machine.exchanged(refusal, cancels);
+        }
+        if let Some(dialect) = dialect {
+            self.machine.speak(*dialect);
+        }
     }
 
-    /// Our answer to the exchange waits in the outbox.
+    /// Our answer to an exchange waits in the outbox.
     pub(super) fn conclude_with(&mut self, conclusion: Option<Conclusion>, answer: Ticket) {
         if conclusion.is_some() {
             self.conclude(conclusion);

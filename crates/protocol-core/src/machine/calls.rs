@@ -29,8 +29,9 @@ const LAST_NUMBER: u64 = i32::MAX as u64;
 impl CallId {
     /// The id on the wire: 1, 2, 3, … and after 2^31-1 from 1 again.
     #[must_use]
+    #[inline]
     pub const fn number(self) -> u32 {
-        ((self.0 - 1) % LAST_NUMBER) as u32 + 1
+        if self.is_reissued() { ((self.0 - 1) % LAST_NUMBER) as u32 + 1 } else { self.0 as u32 }
     }
 
     /// Whether another call had its number before.

@@ -89,7 +89,7 @@ fn is_type(method: &str) -> bool {
 /// Reads an object of this envelope. Returns `None` if the text is no object. A type or an id that is
 /// longer than `limits.id_bytes` can't be echoed.
 pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>> {
-    let found = scan::members(text, ["type", "id", "payload"])?;
+    let found = scan::members(text, &["type", "id", "payload"])?;
     let too_deep = (found.depth > limits.depth).then_some(EnvelopeProblem::TooDeep);
     let (members, repeated) = once(found);
     Some(read(members, repeated.or(too_deep), limits.id_bytes))
@@ -226,7 +226,7 @@ fn optional<'m, const N: usize>(
     value: Option<&'m RawValue>,
     names: [&str; N],
 ) -> ([Option<&'m RawValue>; N], Option<EnvelopeProblem>) {
-    let found = value.and_then(|value| scan::members(value.get(), names));
+    let found = value.and_then(|value| scan::members(value.get(), &names));
     found.map_or(([None; N], None), once)
 }
 

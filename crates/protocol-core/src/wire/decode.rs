@@ -99,6 +99,7 @@ impl<'m> Response<'m> {
 }
 
 /// Reads what arrived.
+#[inline]
 pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits) -> Incoming<'m> {
     let text = match core::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -136,7 +137,7 @@ const NO_OBJECT: Message<'_> = Message::Invalid { id: None, problem: EnvelopePro
 
 /// Reads the member `name` of params that are an object: `None` if they are not, or it is missing.
 pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m RawValue> {
-    scan::members(params?.get(), [name])?.get(0).map(raw::of)
+    scan::members(params?.get(), &[name])?.get(0).map(raw::of)
 }
 
 /// Follows members of nested objects.
@@ -195,9 +196,9 @@ const ERROR: usize = 4;
 const VERSION: usize = 5;
 
 /// Reads a text that is one object.
-#[inline]
+#[inline(never)]
 fn message(text: &str, most: usize) -> Option<Message<'_>> {
-    let (json, mut members, mut error) = (Json::of(text), Members::of(text), None);
+    let (json, mut members, mut error) = (Json::of(text), Members::default(), None);
     let is_opened = text.starts_with(OPENING);
     let first = if is_opened {
         json.space(OPENING.len())
@@ -211,17 +212,19 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
         }
     };
     // An error object is read in the same pass.
-    let end = members.object_from(first, NAMES, |member, begin| {
+    let end = members.object_from(text, first, &NAMES, |member, begin, deepest| {
         if member != ERROR {
             return None;
         }
-        error.insert(Members::of(text)).object(begin, ERROR_NAMES)
+        let error = error.insert(Members::default());
+        let end = error_members(error, text, begin)?;
+        *deepest = error.depth.max(*deepest);
+        Some(end)
     })?;
     json.end(end)?;
-    let depth = members.depth.max(error.map_or(0, |error| error.depth + 1));
     let problem = if members.has_repeated() || (is_opened && members.get(VERSION).is_some()) {
         Some(EnvelopeProblem::DuplicateMember)
-    } else if depth > most {
+    } else if members.depth > most {
         Some(EnvelopeProblem::TooDeep)
     } else if !is_opened && members.string(VERSION).as_deref() != Some("2.0") {
         Some(EnvelopeProblem::Version)
@@ -231,7 +234,7 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     Some(if members.get(METHOD).is_some() {
         asking(&members, problem)
     } else {
-        answering(&members, error, problem)
+        answering(&members, error.as_ref(), problem)
     })
 }
 
@@ -263,7 +266,7 @@ fn asking<'m>(members: &Members<'m, 6>, problem: Option<EnvelopeProblem>) -> Mes
 #[inline(always)]
 fn answering<'m>(
     members: &Members<'m, 6>,
-    error_members: Option<Members<'m, 3>>,
+    error_members: Option<&Members<'m, 3>>,
     problem: Option<EnvelopeProblem>,
 ) -> Message<'m> {
     let id = trusted_id(members);
@@ -280,7 +283,7 @@ fn answering<'m>(
         (Some(_), Some(_), None) => Err(EnvelopeProblem::ResultAndError),
         (Some(result), None, None) => Ok(Response::Result(raw::of(result))),
         (None, Some(error), None) => {
-            let error = error_members.and_then(|members| error_of(error, &members));
+            let error = error_members.and_then(|members| error_of(error, members));
             error.map(Response::Error).ok_or(EnvelopeProblem::Error)
         }
     };
@@ -289,12 +292,19 @@ fn answering<'m>(
 
 /// The error object that a token is, if it is one.
 pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
-    error_of(token, &scan::members(token, ERROR_NAMES)?)
+    error_of(token, &scan::members(token, &ERROR_NAMES)?)
 }
 
 /// The members of an error object.
 const ERROR_NAMES: [&str; 3] = ["code", "message", "data"];
 
+/// Reads the error object that begins at `begin`; gives its end.
+#[inline(never)]
+fn error_members<'m>(members: &mut Members<'m, 3>, text: &'m str, begin: usize) -> Option<usize> {
+    members.object(text, begin, &ERROR_NAMES)
+}
+
+#[inline]
 fn error_of<'m>(token: &'m str, members: &Members<'m, 3>) -> Option<ErrorObject<'m>> {
     Some(ErrorObject {
         raw: Cow::Borrowed(raw::of(token)),

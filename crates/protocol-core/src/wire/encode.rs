@@ -1,24 +1,29 @@
 //! Messages to be sent: what each one says, how long that is, and its bytes.
 //!
-//! A message is described once, to a [`Sink`]. One sink counts bytes and the other keeps them, so the
-//! length that is checked before anything is written is always the length that is written.
+//! A message is described once, to a [`Sink`]. One sink keeps bytes, one counts them, and one adds up how
+//! many there may be, so the length that is checked before anything is written is always the length that
+//! is written, or more than that.
 //!
 //! A member that has nothing to say is left out: some peers refuse `"params":null`.
+
+mod sink;
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use memchr::memchr2;
 use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
-use super::{decode, scan};
+use super::decode;
 use crate::config::Config;
 use crate::dialect::{Envelope, code};
 use crate::event::{Params, Reply};
 use crate::machine::CancelReceipt;
 use crate::time::Timestamp;
 use crate::token::OperationToken;
+
+pub(crate) use sink::{Bounds, decimal};
+use sink::{Length, Sink};
 
 /// One message to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +103,14 @@ impl Draft<'_> {
         let mut length = Length(0);
         self.describe(context, &mut length);
         length.0
+    }
+
+    /// What the length is mostly, and at the most. This looks at no text, so it is quicker than
+    /// [`len`](Self::len).
+    pub(crate) fn bounds(&self, context: &Context<'_>) -> Bounds {
+        let mut bounds = Bounds { usual: 0, most: 0 };
+        self.describe(context, &mut bounds);
+        bounds
     }
 
     /// Appends the message.
@@ -406,155 +419,6 @@ fn acknowledged<S: Sink>(out: &mut S, what: Acknowledged<'_>) {
         CancelReceipt::NotFound => br#","cancelled":false,"reason":"Operation not found"}"#,
         CancelReceipt::Ignored => br#","cancelled":false,"reason":"Operation can't be cancelled"}"#,
     });
-}
-
-/// Takes the parts of a message, one after the other.
-trait Sink {
-    /// JSON as it is.
-    fn text(&mut self, json: &[u8]);
-
-    /// What stands between the quotes of a JSON string.
-    fn characters(&mut self, text: &str);
-
-    /// A value as its owner wrote it, but on one line.
-    fn raw(&mut self, value: &RawValue);
-
-    /// A number.
-    fn decimal(&mut self, number: u64);
-
-    /// A JSON string.
-    #[inline]
-    fn string(&mut self, text: &str) {
-        self.text(b"\"");
-        self.characters(text);
-        self.text(b"\"");
-    }
-
-    /// The token of an operation, as the string that it is on the wire.
-    fn token(&mut self, token: OperationToken) {
-        self.text(b"\"");
-        for byte in token.to_bytes() {
-            self.text(&hexadecimal(byte, b"0123456789ABCDEF"));
-        }
-        self.text(b"\"");
-    }
-
-    /// The member `data` of an error.
-    fn data(&mut self, data: Option<&RawValue>) {
-        if let Some(data) = data {
-            self.text(br#","data":"#);
-            self.raw(data);
-        }
-    }
-}
-
-/// Counts the bytes.
-struct Length(usize);
-
-impl Sink for Length {
-    #[inline]
-    fn text(&mut self, json: &[u8]) {
-        self.0 += json.len();
-    }
-
-    #[inline]
-    fn characters(&mut self, text: &str) {
-        self.0 += if scan::is_plain(text) { text.len() } else { escaped_len(text) };
-    }
-
-    #[inline]
-    fn raw(&mut self, value: &RawValue) {
-        self.0 += value.get().len();
-    }
-
-    #[inline]
-    fn decimal(&mut self, number: u64) {
-        self.0 += number.checked_ilog10().map_or(1, |log| log as usize + 1);
-    }
-}
-
-#[cold]
-fn escaped_len(text: &str) -> usize {
-    let len = |byte| match byte {
-        b'"' | b'\\' => 2,
-        0..0x20 => 6,
-        _ => 1,
-    };
-    text.bytes().map(len).sum()
-}
-
-/// Keeps the bytes.
-impl Sink for Vec<u8> {
-    #[inline]
-    fn text(&mut self, json: &[u8]) {
-        self.extend_from_slice(json);
-    }
-
-    #[inline]
-    fn characters(&mut self, text: &str) {
-        if scan::is_plain(text) {
-            self.extend_from_slice(text.as_bytes());
-        } else {
-            escaped(text, self);
-        }
-    }
-
-    /// A line end in valid JSON can only be white space between tokens.
-    #[inline]
-    fn raw(&mut self, value: &RawValue) {
-        let start = self.len();
-        self.extend_from_slice(value.get().as_bytes());
-        if scan::has_control(value.get()) {
-            spaced(&mut self[start..]);
-        }
-    }
-
-    #[inline]
-    fn decimal(&mut self, number: u64) {
-        decimal(number, self);
-    }
-}
-
-#[cold]
-fn spaced(value: &mut [u8]) {
-    let mut from = 0;
-    while let Some(at) = memchr2(b'\n', b'\r', &value[from..]) {
-        value[from + at] = b' ';
-        from += at + 1;
-    }
-}
-
-#[cold]
-fn escaped(text: &str, out: &mut Vec<u8>) {
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            0..0x20 => {
-                out.extend_from_slice(b"\\u00");
-                out.extend_from_slice(&hexadecimal(byte, b"0123456789abcdef"));
-            }
-            _ => out.push(byte),
-        }
-    }
-}
-
-fn hexadecimal(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
-    [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
-}
-
-/// Appends a number.
-pub(crate) fn decimal(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[first..]);
 }
 
 #[cfg(test)]

@@ -12,75 +12,73 @@ use memchr::memchr2;
 /// The members that were looked for in an object, by their index in the list of names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Members<'m, const N: usize> {
-    text: &'m str,
-    /// If a member stands twice, this holds the last value.
-    values: [Value; N],
+    /// Each value as the token that the peer wrote. If a member stands twice, this holds the last one.
+    values: [Option<&'m str>; N],
     /// A bit for each member that stands twice, the lowest for the first.
     repeated: u8,
+    /// A bit for each member whose value is a string with escapes, or was one where it stands twice.
+    escaped: u8,
     /// The nesting of the object, itself counted.
     pub(super) depth: usize,
-}
-
-/// Where a value begins and ends. `begin` is 0 if the member is missing, because a value never begins
-/// at the start of the text.
-#[derive(Clone, Copy, Debug)]
-struct Value {
-    begin: usize,
-    end: usize,
-    /// Whether it is a string with escapes.
-    is_escaped: bool,
 }
 
 /// Reads a text that is one object, and finds the members of these names. `None` if it is no object.
 #[inline]
 pub(super) fn members<'m, const N: usize>(
     text: &'m str,
-    names: [&str; N],
+    names: &[&str; N],
 ) -> Option<Members<'m, N>> {
-    let (json, mut members) = (Json::of(text), Members::of(text));
-    let end = members.object(json.space(0), names)?;
+    let (json, mut members) = (Json::of(text), Members::default());
+    let end = members.object(text, json.space(0), names)?;
     json.end(end).map(|()| members)
 }
 
-impl<'m, const N: usize> Members<'m, N> {
+impl<const N: usize> Default for Members<'_, N> {
     #[inline]
-    pub(super) const fn of(text: &'m str) -> Self {
-        let missing = Value { begin: 0, end: 0, is_escaped: false };
-        Self { text, values: [missing; N], repeated: 0, depth: 0 }
+    fn default() -> Self {
+        Self { values: [None; N], repeated: 0, escaped: 0, depth: 0 }
     }
+}
 
+impl<'m, const N: usize> Members<'m, N> {
     /// Reads the object that begins at `at`; gives its end.
-    #[inline(never)]
-    pub(super) fn object(&mut self, at: usize, names: [&str; N]) -> Option<usize> {
-        match Json::of(self.text).open(at)? {
+    #[inline(always)]
+    pub(super) fn object(&mut self, text: &'m str, at: usize, names: &[&str; N]) -> Option<usize> {
+        match Json::of(text).open(at)? {
             (b'}', at) => {
                 self.depth = 1;
                 Some(at + 1)
             }
-            (_, at) => self.object_from(at, names, |_, _| None),
+            (_, at) => self.object_from(text, at, names, |_, _, _| None),
         }
     }
 
     /// Reads the rest of an object, from the member that begins at `at`; gives its end. `inner` is called
-    /// with each member that was looked for and where its value begins. If it reads the value and
-    /// returns the end, the value is not read again.
+    /// with each member that was looked for, where its value begins, and the deepest nesting in the
+    /// object so far. If it reads the value and returns the end, the value is not read again.
     #[inline(always)]
     pub(super) fn object_from(
         &mut self,
+        text: &'m str,
         mut at: usize,
-        names: [&str; N],
-        mut inner: impl FnMut(usize, usize) -> Option<usize>,
+        names: &[&str; N],
+        mut inner: impl FnMut(usize, usize, &mut usize) -> Option<usize>,
     ) -> Option<usize> {
-        let json = Json::of(self.text);
+        let json = Json::of(text);
         loop {
-            let (member, begin) = json.member(at, &names)?;
-            let read = member.and_then(|member| inner(member, begin)).map(|end| (end, false));
-            let (end, is_escaped) = read.or_else(|| json.value(begin, &mut self.depth))?;
+            let (member, begin) = json.member(at, names)?;
+            let read = member.and_then(|member| inner(member, begin, &mut self.depth));
+            let (end, is_escaped) = match read {
+                Some(end) => (end, false),
+                None => json.value(begin, &mut self.depth)?,
+            };
             if let Some(member) = member {
-                if self.values[member].begin != 0 {
+                if self.values[member].replace(&text[begin..end]).is_some() {
                     self.repeated |= 1 << member;
                 }
-                self.values[member] = Value { begin, end, is_escaped };
+                if is_escaped {
+                    self.escaped |= 1 << member;
+                }
             }
             match json.token(end)? {
                 (b',', comma) => at = json.space(comma + 1),
@@ -94,24 +92,20 @@ impl<'m, const N: usize> Members<'m, N> {
     }
 
     /// A value as the token that the peer wrote.
-    #[inline(always)]
-    pub(super) fn get(&self, member: usize) -> Option<&'m str> {
-        let Value { begin, end, .. } = self.values[member];
-        if begin == 0 { None } else { Some(&self.text[begin..end]) }
+    #[inline]
+    pub(super) const fn get(&self, member: usize) -> Option<&'m str> {
+        self.values[member]
     }
 
     /// What a value says if it is a string, borrowed where it has no escapes. A lone surrogate can't
     /// be decoded.
-    #[inline(always)]
+    #[inline]
     pub(super) fn string(&self, member: usize) -> Option<Cow<'m, str>> {
-        let Value { begin, end, is_escaped } = self.values[member];
-        if begin == 0 || self.text.as_bytes()[begin] != b'"' {
-            return None;
+        let token = self.values[member]?;
+        if self.escaped & 1 << member != 0 {
+            return unescaped(token);
         }
-        if is_escaped {
-            return unescaped(&self.text[begin..end]);
-        }
-        Some(Cow::Borrowed(&self.text[begin + 1..end - 1]))
+        token.strip_prefix('"')?.strip_suffix('"').map(Cow::Borrowed)
     }
 
     /// Whether any member stands twice.
@@ -244,13 +238,13 @@ impl<'m> Json<'m> {
     fn member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
         // Nearly every peer writes names without escapes, and no space behind them.
         let name = self.0.get(at..)?.strip_prefix(b"\"")?;
-        let is_next = |wanted: &&str| {
-            name.starts_with(wanted.as_bytes()) && name[wanted.len()..].starts_with(b"\":")
-        };
-        match names.iter().position(is_next) {
-            Some(member) => Some((Some(member), self.space(at + names[member].len() + 3))),
-            None => self.other_member(at, names),
+        for (member, wanted) in names.iter().enumerate() {
+            let rest = name.strip_prefix(wanted.as_bytes());
+            if rest.is_some_and(|rest| rest.starts_with(b"\":")) {
+                return Some((Some(member), self.space(at + wanted.len() + 3)));
+            }
         }
+        self.other_member(at, names)
     }
 
     /// Does the same as [`member`](Self::member) for any other name, and for names with escapes or with
@@ -278,7 +272,7 @@ impl<'m> Json<'m> {
 
     /// A value, with no space before it, and whether it is a string with escapes; counts its nesting,
     /// if it is the deepest.
-    #[inline]
+    #[inline(always)]
     fn value(self, at: usize, deepest: &mut usize) -> Option<(usize, bool)> {
         match self.0.get(at)? {
             b'"' => self.string(at),
@@ -287,7 +281,7 @@ impl<'m> Json<'m> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn scalar(self, at: usize) -> Option<usize> {
         match self.0.get(at)? {
             b'"' => self.string(at).map(|(at, _)| at),
@@ -500,8 +494,7 @@ impl Default for Open {
 impl Open {
     fn push(&mut self, bracket: u8) {
         if self.last >> 63 == 1 {
-            self.others.push(self.last);
-            self.last = 1;
+            self.put_aside();
         }
         self.depth += 1;
         self.last = self.last << 1 | u64::from(bracket == b'{');
@@ -511,10 +504,21 @@ impl Open {
         self.depth = self.depth.checked_sub(1)?;
         let bracket = if self.last & 1 == 1 { b'{' } else { b'[' };
         self.last >>= 1;
-        if self.last == 1 {
-            self.last = self.others.pop().unwrap_or(1);
+        if self.last == 1 && self.depth > 0 {
+            self.take_up();
         }
         Some(bracket)
+    }
+
+    #[cold]
+    fn put_aside(&mut self) {
+        self.others.push(self.last);
+        self.last = 1;
+    }
+
+    #[cold]
+    fn take_up(&mut self) {
+        self.last = self.others.pop().unwrap_or(1);
     }
 }
 

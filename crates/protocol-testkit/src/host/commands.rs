@@ -236,13 +236,14 @@ impl Host {
     /// Whether the connection writes from now on what this one does, to the last byte.
     fn goes_on_as(&self, mut other: StreamConnection<u32>) -> bool {
         let write = |stream: &mut StreamConnection<u32>| {
-            // Also what was not told before: the time, for one.
+            let next = stream.connection().next_transmit_len();
+            // Also what nobody was told before: the time, for one.
             let _ = stream.connection_mut().notify("probe", Params::Absent);
             let mut unsent = Vec::new();
             while stream.poll_transmit(&mut unsent).is_some() {}
-            unsent
+            (next, unsent)
         };
-        // What a promised wake-up changes is that answers which are kept back may leave.
+        // A promised wake-up lets answers leave that are kept back, and nothing else.
         self.model.keeps_answers_back() || write(&mut other) == write(&mut self.stream.clone())
     }
 }

@@ -7,7 +7,7 @@ use protocol_core::{
 };
 use serde_json::Value;
 
-use super::{Asked, Call, Life, Model, Sent, Told, reading};
+use super::{Asked, Call, Conclusion, Life, Model, Sent, Told, reading};
 
 /// A call that the host makes.
 #[derive(Clone, Copy, Debug)]
@@ -144,14 +144,13 @@ impl Model {
             let said = Self::answer_to(request.origin.as_ref(), &request.id, answer.err());
             let (opens, declares) = (request.opens_session, request.declares);
             let names_revision = request.names_revision.clone();
-            let concludes = declares
-                .zip(answer.ok())
-                .map(|(client, result)| (self.server_declares(result), client));
             self.has_session |= opens && answer.is_ok();
-            if let (Some(member), Ok(result)) = (names_revision, answer) {
-                self.config.settle_revision(&result[&*member]);
-            }
-            self.settle_request(number, Some(said), concludes);
+            let concludes = answer.ok().map(|result| Conclusion {
+                declared: declares.map(|client| (self.server_declares(result), client)),
+                rules: names_revision.and_then(|member| self.config.settled_by(&result[&*member])),
+            });
+            let is_any = |it: &Conclusion| it.declared.is_some() || it.rules.is_some();
+            self.settle_request(number, Some(said), concludes.filter(is_any));
         }
         self.finish_drain();
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::reading::{self, Answered, Message};
 use super::steps::remember;
-use super::{Asked, Batch, Fate, Id, Life, Model, Origin, Request, Told};
+use super::{Asked, Batch, Conclusion, Fate, Id, Life, Model, Origin, Request, Told};
 
 impl Model {
     /// One whole message arrives. Gives its number if it is a batch.
@@ -286,13 +286,9 @@ impl Model {
         self.bulk.retain(|leaving| leaving.call != Some(number));
         if let Some(Answered::Result(result)) = answer {
             self.has_session |= opens_session;
-            if let Some(ours) = declares {
-                let peers = self.server_declares(result);
-                self.conclude(ours, peers);
-            }
-            if let Some(member) = names_revision {
-                self.config.settle_revision(&result[&*member]);
-            }
+            let declared = declares.map(|ours| (ours, self.server_declares(result)));
+            let rules = names_revision.and_then(|member| self.config.settled_by(&result[&*member]));
+            self.conclude(Conclusion { declared, rules });
         }
         self.settle_answered(id, number, answer);
     }

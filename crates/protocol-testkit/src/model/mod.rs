@@ -159,7 +159,7 @@ struct Leaving {
     message: Sent,
     /// The number of our call that it is the request or the cancel of.
     call: Option<u32>,
-    /// Whether it tells the peer what we declare: no cancel may overtake it.
+    /// Whether it tells the peer what holds about cancels: none may overtake it.
     concludes: bool,
 }
 
@@ -168,9 +168,17 @@ struct Batch {
     unanswered: usize,
     answers: Vec<Answer>,
     is_read: bool,
-    /// What both sides know of each other once its answers leave: whether we declared that we can be
-    /// asked to cancel, and whether the peer did.
-    concludes: Option<(bool, bool)>,
+    /// What holds once its answers leave.
+    concludes: Option<Conclusion>,
+}
+
+/// What our answer to an exchange settles about cancels, as soon as it is on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Conclusion {
+    /// Whether we declared that we can be asked to cancel, and whether the peer did.
+    declared: Option<(bool, bool)>,
+    /// The rules of the revision that is spoken from then on.
+    rules: Option<Rules>,
 }
 
 impl Model {

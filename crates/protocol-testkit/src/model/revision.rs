@@ -27,26 +27,27 @@ impl Rules {
         Some(exchange.member.clone())
     }
 
-    /// An exchange was answered with a result that has this in that member: from now on both sides speak
-    /// the best revision that it names. The framing and the envelope stay, and so does everything if it
-    /// names none.
-    pub(crate) fn settle_revision(&mut self, named: &Value) {
+    /// The rules once an exchange was answered with a result that has this in that member: both sides
+    /// speak the best revision that it names. The framing and the envelope stay. `None` if it names
+    /// none, or the one that is spoken.
+    pub(crate) fn settled_by(&self, named: &Value) -> Option<Self> {
         let dialect = &self.dialect;
-        let RevisionRule::Negotiated { revisions, .. } = &dialect.revisions else { return };
+        let RevisionRule::Negotiated { revisions, .. } = &dialect.revisions else { return None };
         let is_named = |version: &str| match named {
             Value::Array(versions) => versions.iter().any(|other| other == version),
             other => other == version,
         };
-        let Some(revision) = revisions.iter().find(|revision| is_named(&revision.version)) else {
-            return;
-        };
+        let revision = revisions.iter().find(|revision| is_named(&revision.version))?;
+        if revision.dialect.name == dialect.name {
+            return None;
+        }
         let mut spoken = revision.dialect.clone();
         spoken.framing = dialect.framing;
         spoken.envelope = dialect.envelope;
         spoken.revisions = dialect.revisions.clone();
         let mut config = (*self.0).clone();
         config.dialect = spoken;
-        self.0 = Arc::new(config);
+        Some(Self::new(config))
     }
 }
 

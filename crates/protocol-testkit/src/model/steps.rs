@@ -9,7 +9,9 @@ use protocol_core::{
 };
 use serde_json::Value;
 
-use super::{Answer, Asked, Exchange, Id, Leaving, Life, Model, Origin, Sent, Told, abp, reading};
+use super::{
+    Answer, Asked, Conclusion, Exchange, Id, Leaving, Life, Model, Origin, Sent, Told, abp, reading,
+};
 
 impl Model {
     pub(super) fn tell(&mut self, told: Told) {
@@ -220,13 +222,13 @@ impl Model {
         request.phase == RequestPhase::Cancelled && (is_silent || self.life == Life::Abandoned)
     }
 
-    /// Settles a request with its one answer, or with none. `concludes`: what both sides know of each
-    /// other once that answer leaves.
+    /// Settles a request with its one answer, or with none. `concludes`: what holds once that answer
+    /// leaves.
     pub(super) fn settle_request(
         &mut self,
         number: u64,
         answer: Option<Answer>,
-        concludes: Option<(bool, bool)>,
+        concludes: Option<Conclusion>,
     ) {
         let request = self.requests.get_mut(&number).expect("it is unanswered");
         let was_cancelled = request.phase.is_cancelled();
@@ -259,13 +261,13 @@ impl Model {
         &mut self,
         answer: Answer,
         batch: Option<u64>,
-        concludes: Option<(bool, bool)>,
+        concludes: Option<Conclusion>,
     ) {
         match batch {
             Some(batch) => {
                 let batch = self.batch_mut(batch);
                 batch.answers.push(answer);
-                batch.concludes = concludes.or(batch.concludes);
+                batch.concludes = concludes.or(batch.concludes.take());
             }
             None => self.queue_concluding(Sent::Answer(answer), concludes),
         }
@@ -283,10 +285,10 @@ impl Model {
     }
 
     /// What an answer concludes holds as soon as it is on its way.
-    fn queue_concluding(&mut self, message: Sent, concludes: Option<(bool, bool)>) {
+    fn queue_concluding(&mut self, message: Sent, concludes: Option<Conclusion>) {
         self.bulk.push_back(Leaving { message, call: None, concludes: concludes.is_some() });
-        if let Some((ours, peers)) = concludes {
-            self.conclude(ours, peers);
+        if let Some(concludes) = concludes {
+            self.conclude(concludes);
         }
     }
 
@@ -347,8 +349,13 @@ impl Model {
         }
     }
 
-    pub(super) fn conclude(&mut self, ours: bool, peers: bool) {
-        self.exchange = Exchange::Done { ours, peers };
+    pub(super) fn conclude(&mut self, Conclusion { declared, rules }: Conclusion) {
+        if let Some((ours, peers)) = declared {
+            self.exchange = Exchange::Done { ours, peers };
+        }
+        if let Some(rules) = rules {
+            self.config = rules;
+        }
     }
 
     /// Why requests with this method and these params can't be cancelled, if they can't.

@@ -38,7 +38,9 @@ fn written(draft: &Draft<'_>, envelope: Envelope) -> String {
     let config = config(envelope);
     let context = Context { config: &config, now: Timestamp::from_millis(1_234) };
     draft.write(&context, &mut out);
-    assert_eq!(out.len() - 1, draft.len(&context), "{draft:?}");
+    let (len, bounds) = (out.len() - 1, draft.bounds(&context));
+    assert_eq!(len, draft.len(&context), "{draft:?}");
+    assert!(bounds.usual <= bounds.most && len <= bounds.most, "{draft:?}: {bounds:?}");
     let text = String::from_utf8(out).unwrap();
     assert!(!text.contains(['\n', '\r']), "{text:?}");
     serde_json::from_str::<&RawValue>(&text[1..]).expect("it is JSON");
@@ -111,6 +113,15 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
         }
         take(&Draft::Told { method: text, token: "\"AB\"", reason: text });
     }
+}
+
+#[test]
+fn g08_the_bound_holds_where_every_character_is_escaped() {
+    each_draft(&"\u{1}".repeat(100), raw("{}"), |draft| {
+        for envelope in [Envelope::JsonRpc, Envelope::Abp] {
+            written(draft, envelope);
+        }
+    });
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn agrees(text: &str) {
     let oracle = serde_json::from_str::<&RawValue>(text);
     assert_eq!(value(text), oracle.as_ref().ok().map(|value| value.get()), "{text:?}: {oracle:?}");
 
-    let found = members(text, NAMES);
+    let found = members(text, &NAMES);
     let oracle = members_by_serde(text);
     assert_eq!(found.is_some(), oracle.is_some(), "{text:?}");
     for (at, wanted) in NAMES.into_iter().enumerate() {
