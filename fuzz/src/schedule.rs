@@ -201,7 +201,7 @@ impl Host {
             }
             Operation::Hostile { message, id, .. } => {
                 let dialect = &conn.config().dialect;
-                let bytes = framed(&message.message(Hostile::id(id), &dialect), dialect.framing);
+                let bytes = framed(&message.message(Hostile::id(id), dialect), dialect.framing);
                 self.receive(&bytes, now);
             }
             Operation::Wait { .. } => conn.handle_timeout(now),
