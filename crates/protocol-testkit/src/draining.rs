@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::guarantee::{Broken, Guarantee};
 use crate::hostile::{Hostile, framed};
-use crate::model::Told;
+use crate::model::{Told, cancel_member};
 use crate::operation::{Answering, Asked, Operation};
 
 /// Does the same operations to two equal connections, up to a shutdown, and drains them at different
@@ -182,8 +182,9 @@ impl Host {
             }
             Operation::Respond { request, answer, .. } => {
                 if let Some(request) = pick(&self.requests, request) {
+                    let result = answer.result(&conn.config().dialect);
                     let reply = match answer {
-                        Answering::Result | Answering::Revision(_) => Reply::Result(raw("{}")),
+                        Answering::Result | Answering::Revision(_) => Reply::Result(raw(&result)),
                         Answering::Error => Reply::Error { code: -1, message: "no", data: None },
                         Answering::Cancelled => Reply::Cancelled,
                     };
@@ -319,14 +320,14 @@ impl Host {
 
     /// A cancel of ours has left.
     fn has_left(&mut self, cancel: &str) -> Result<(), Broken> {
-        let member = match &self.stream.connection().config().dialect.cancel {
-            CancelRule::Notification { id, .. } => id,
-            CancelRule::Request { target: CancelTarget::Id { member }, .. } => member,
-            rule => panic!("{rule:?} writes a cancel"),
+        let (message, dialect) = (message(cancel), &self.stream.connection().config().dialect);
+        let member = match (&dialect.cancel, message["method"].as_str()) {
+            (CancelRule::Request { target: CancelTarget::Id { member }, .. }, _) => Some(&**member),
+            (_, method) => method.and_then(|method| cancel_member(dialect, method)),
         };
-        let message = message(cancel);
         let params = message.get("params").or(message.get("payload")).unwrap_or(&Value::Null);
-        let tag = number_in(&params[&**member]).and_then(|number| self.tag(number));
+        let named = member.map_or(&Value::Null, |member| &params[member]);
+        let tag = number_in(named).and_then(|number| self.tag(number));
         let tag = tag.unwrap_or_else(|| panic!("a cancel names no call: {cancel}"));
         let is_behind = self.left.contains(&tag);
         Broken::unless(is_behind && self.cancels.insert(tag), Guarantee::G4, || {

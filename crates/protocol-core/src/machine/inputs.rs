@@ -55,7 +55,6 @@ impl<C, R: Default, X> Machine<C, R, X> {
         if self.requests.unanswered() >= self.config.limits.requests {
             return Err((RequestRefusal::TooManyRequests, rare));
         }
-        self.finished.take(&id);
         let request = self.requests.insert(id, cancels, data, rare);
         if is_cancelled_early {
             self.cancel_early(request, now);

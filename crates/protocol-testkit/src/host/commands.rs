@@ -1,8 +1,8 @@
 //! What a host does by itself, and what its model makes of it.
 
 use protocol_core::{
-    Cause, Envelope, Params, Refusal, Reply, RequestHandle, RevisionRule, Shutdown,
-    StreamConnection, Timestamp, WireId, code,
+    Cause, Envelope, Params, Refusal, Reply, RequestHandle, Shutdown, StreamConnection, Timestamp,
+    WireId, code,
 };
 use serde_json::from_str;
 use serde_json::value::RawValue;
@@ -11,9 +11,6 @@ use super::{Host, Judged, fingerprint, value};
 use crate::guarantee::{Broken, Guarantee};
 use crate::model::Making;
 use crate::operation::{Answering, Asked, Operation};
-
-/// What answers `initialize` when the answer is a result.
-const RESULT: &str = r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#;
 
 impl Host {
     /// Does what a host does by itself. What is about the line does nothing here.
@@ -91,7 +88,8 @@ impl Host {
 
     fn respond(&mut self, request: u8, answer: Answering) -> Judged {
         let Some(request) = pick(&self.requests, request) else { return Ok(()) };
-        let (number, text) = (request.number(), self.result(answer));
+        let dialect = &self.stream.connection().config().dialect;
+        let (number, text) = (request.number(), answer.result(dialect));
         let result = value(&text);
         let (reply, said) = match answer {
             Answering::Result | Answering::Revision(_) => (Reply::Result(raw(&text)), Ok(&result)),
@@ -107,21 +105,6 @@ impl Host {
             self.model.respond(number, said);
         }
         self.judge()
-    }
-
-    /// What a result says: that we can be asked to cancel, and perhaps the revision to speak.
-    fn result(&self, answer: Answering) -> String {
-        let revisions = &self.stream.connection().config().dialect.revisions;
-        let (Answering::Revision(place), RevisionRule::Negotiated { revisions, .. }) =
-            (answer, revisions)
-        else {
-            return RESULT.into();
-        };
-        // Beyond the last, one that nobody speaks. An older one may stand in a list with others.
-        let version = |place: usize| revisions.get(place).map_or("1999-12-31", |it| &it.version);
-        let place = usize::from(place) % (revisions.len() + 1);
-        let (version, next) = (version(place), version(place + 1));
-        format!(r#"{{"protocolVersion":"{version}","supportedVersions":["{next}","{version}"]}}"#)
     }
 
     /// The token of an operation is the number of its request, many times.

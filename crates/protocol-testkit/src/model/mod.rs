@@ -30,8 +30,8 @@ use protocol_core::{
 pub(crate) use abp::{Asked, Origin};
 pub use commands::Making;
 pub(crate) use revision::Rules;
-pub(crate) use seen::token_member;
 pub use seen::{Acknowledged, Answer, Id, Sent, Told};
+pub(crate) use seen::{cancel_member, token_member};
 
 /// What one connection must do. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
