@@ -60,8 +60,10 @@ pub struct Context {
 /// Who sees what the peer is not told.
 #[derive(Clone, Default)]
 struct Hooks {
-    invalid_params: Option<Arc<dyn Fn(&InvalidParams) + Send + Sync>>,
+    invalid_params: Option<Arc<InvalidParamsHook>>,
 }
+
+type InvalidParamsHook = dyn Fn(&InvalidParams) + Send + Sync;
 
 /// What an observer makes of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

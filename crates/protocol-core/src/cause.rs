@@ -74,7 +74,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Why a connection closed; carried by the last event (G7).
+/// Why a connection closed, as [`Event::Closed`](crate::Event::Closed) tells it (G7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CloseReason {
     /// The peer's input ended.

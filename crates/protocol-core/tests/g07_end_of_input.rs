@@ -1,4 +1,5 @@
-//! G7: the end of input settles every call and marks every request; `Closed` is the last event.
+//! G7: the end of input settles every call and marks every request; `Closed` is told once, after all
+//! of it.
 
 mod support;
 

@@ -155,6 +155,9 @@ pub fn unix(stream: smol::net::unix::UnixStream, options: impl Into<Options>) ->
 
 /// A connection over this process's standard input and output, which smol reads and writes on
 /// threads of its own.
+///
+/// Whoever started this process is mostly the client, and this the server:
+/// [`Config::server`](protocol_core::Config::server).
 pub fn stdio(options: impl Into<Options>) -> Connection {
     spawn(Unblock::new(io::stdin()), Unblock::new(io::stdout()), options)
 }

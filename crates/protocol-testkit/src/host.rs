@@ -285,12 +285,13 @@ impl Host {
 
     // Judging
 
-    /// Whether a message might not fit.
+    /// Whether a message might not fit, after another that is always taken: a cancel of an operation is
+    /// told of before it is acknowledged.
     fn is_cramped(&self) -> bool {
         let connection = self.stream.connection();
         let limits = &connection.config().limits;
         connection.unsent_bytes() + LONGEST > limits.unsent_bytes
-            || self.model.waiting() >= limits.unsent_messages
+            || self.model.waiting() + 1 >= limits.unsent_messages
     }
 
     /// Whether there is so little room that answers may be kept back in half of it.

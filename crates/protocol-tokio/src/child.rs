@@ -24,7 +24,8 @@ pub struct ChildConnection {
     pub exit: JoinHandle<io::Result<ExitStatus>>,
 }
 
-/// Spawns a command and connects to it.
+/// Spawns a command and connects to it, mostly as its client:
+/// [`Config::client`](protocol_core::Config::client).
 ///
 /// When every handle is dropped, its standard input is closed, which asks it to end; a process that
 /// has not ended `grace` later is killed. It is killed at once if the runtime goes first.

@@ -152,6 +152,9 @@ pub fn unix(stream: tokio::net::UnixStream, options: impl Into<Options>) -> Conn
 
 /// A connection over this process's standard input and output.
 ///
+/// Whoever started this process is mostly the client, and this the server:
+/// [`Config::server`](protocol_core::Config::server).
+///
 /// tokio reads standard input on a thread that nothing can interrupt: end the process with
 /// [`std::process::exit`], or drop the runtime with
 /// [`shutdown_background`](tokio::runtime::Runtime::shutdown_background), while the input is open.

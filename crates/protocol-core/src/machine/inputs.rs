@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::{
     Answer, Batch, CANCEL_INPUTS, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Consent,
     Fate, LifeInput, LifeStep, Machine, Named, Patience, PeerCancel, PeerCancels, RequestHandle,
-    RequestInput, RequestRefusal, RequestStep, Session, Settlement, StrayResponse,
+    RequestInput, RequestPhase, RequestRefusal, RequestStep, Session, Settlement, StrayResponse,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::dialect::MessageOrder;
@@ -55,7 +55,6 @@ impl<C, R: Default, X> Machine<C, R, X> {
         if self.requests.unanswered() >= self.config.limits.requests {
             return Err((RequestRefusal::TooManyRequests, rare));
         }
-        self.finished.take(&id);
         let request = self.requests.insert(id, cancels, data, rare);
         if is_cancelled_early {
             self.cancel_early(request, now);
@@ -90,7 +89,9 @@ impl<C, R: Default, X> Machine<C, R, X> {
         let mut owners = self.withheld.owners_of(token).peekable();
         match owners.peek() {
             None => self.retired.get(token).is_some(),
-            Some(_) => owners.all(|it| self.request_phase(it).is_some_and(|it| it.is_cancelled())),
+            Some(_) => {
+                owners.all(|it| self.request_phase(it).is_some_and(RequestPhase::is_cancelled))
+            }
         }
     }
 
@@ -106,7 +107,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     pub fn is_unknown_operation(&self, token: Option<&WireId>) -> bool {
         let request = token.and_then(|token| self.requests.by_id(token));
         let phase = request.and_then(|request| self.request_phase(request));
-        self.peer_cancels() == PeerCancels::Obeyed && !phase.is_some_and(|it| it.is_operation())
+        self.peer_cancels() == PeerCancels::Obeyed && !phase.is_some_and(RequestPhase::is_operation)
     }
 
     /// Whether the peer's cancel of this request is obeyed, and what it names, to the table.

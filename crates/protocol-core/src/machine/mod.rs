@@ -1,9 +1,10 @@
 //! The machine that decides: ids, phases, causes, timers, parents. No bytes, no JSON, no payloads.
 //!
 //! It keeps one row for each of our calls (with the host's `C` in it) and one for each of the peer's
-//! requests (with `R`, and in a box with `X`, which few requests have). Every command and input looks its cell up in the [tables](CALL_TABLE),
-//! carries the step out on the row, and returns what it decided; what follows for other calls and
-//! requests is queued, to be taken from [`Machine::poll_action`] until that is empty.
+//! requests (with `R`, and with a boxed `X` where there is one, which few requests have). Every command
+//! and input looks its cell up in the [tables](CALL_TABLE), carries the step out on the row, and returns
+//! what it decided; what follows for other calls and requests is queued, to be taken from
+//! [`Machine::poll_action`] until that is empty.
 //! [`Connection`](crate::Connection) does so, and carries everything out on messages.
 
 mod action;

@@ -138,7 +138,8 @@ axis! {
     }
 }
 
-/// A row for each [`CallPhase`], a column for each [`CallInput`].
+/// A row for each [`CallPhase`], a column for each [`CallInput`]. A row stands on six lines: transmitted;
+/// cancelled on the wire; refused, or forgotten; answered; the cancel answered; ended by the peer.
 #[rustfmt::skip]
 pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; CallInput::ALL.len()]; CallPhase::ALL.len()] = {
     use CallPhase::*;
@@ -146,143 +147,66 @@ pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; CallInput::ALL.len()]; 
     [
         // Queued: it can be taken back, and no answer to it can be genuine.
         [
-            to(Sent, Nothing),                        // Transmitted
-            done(Withdraw),                           // Cancel
-            done(Withdraw),                           // CancelNow
-            done(Withdraw),                           // CancelOperation
-            done(Withdraw),                           // CancelOperationNow
-            done(Withdraw),                           // CancelRefused
-            done(Withdraw),                           // CancelRefusedNow
-            done(Withdraw),                           // Forget
-            to(Queued, Stray),                        // Result
-            to(Queued, Stray),                        // Token
-            to(Queued, Stray),                        // Error
-            to(Queued, Stray),                        // CancelError
-            to(Queued, Stray),                        // Malformed
-            to(Queued, Stray),                        // Acknowledged
-            to(Queued, Stray),                        // CancelFailed
-            to(Queued, Stray),                        // CancelMalformed
-            to(Queued, Nothing),                      // PeerEnds
+            to(Sent, Nothing),
+            done(Withdraw), done(Withdraw), done(Withdraw), done(Withdraw),
+            done(Withdraw), done(Withdraw), done(Withdraw),
+            to(Queued, Stray), to(Queued, Stray), to(Queued, Stray), to(Queued, Stray), to(Queued, Stray),
+            to(Queued, Stray), to(Queued, Stray), to(Queued, Stray),
+            to(Queued, Nothing),
         ],
         // Sent: the first answer settles it; -32800 is an error, for we did not ask.
         [
-            to(Sent, Nothing),                        // Transmitted
-            to(CancelQueued, SendCancel),             // Cancel
-            done(SendCancelAndSettle),                // CancelNow
-            to(AwaitingToken, AwaitToken),            // CancelOperation
-            done(AwaitTokenAndSettle),                // CancelOperationNow
-            to(Sent, Refuse),                         // CancelRefused
-            to(Sent, Refuse),                         // CancelRefusedNow
-            done(Settle),                             // Forget
-            done(Complete),                           // Result
-            done(Complete),                           // Token
-            done(Complete),                           // Error
-            done(Complete),                           // CancelError
-            done(Complete),                           // Malformed
-            to(Sent, Stray),                          // Acknowledged
-            to(Sent, Stray),                          // CancelFailed
-            to(Sent, Stray),                          // CancelMalformed
-            done(Settle),                             // PeerEnds
+            to(Sent, Nothing),
+            to(CancelQueued, SendCancel), done(SendCancelAndSettle), to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle),
+            to(Sent, Refuse), to(Sent, Refuse), done(Settle),
+            done(Complete), done(Complete), done(Complete), done(Complete), done(Complete),
+            to(Sent, Stray), to(Sent, Stray), to(Sent, Stray),
+            done(Settle),
         ],
         // CancelQueued: no second cancel; an answer leaves the first with nothing to cancel.
         [
-            to(Cancelling, Nothing),                  // Transmitted
-            to(CancelQueued, Nothing),                // Cancel
-            done(Settle),                             // CancelNow
-            to(CancelQueued, Nothing),                // CancelOperation
-            done(Settle),                             // CancelOperationNow
-            to(CancelQueued, Nothing),                // CancelRefused
-            done(Settle),                             // CancelRefusedNow
-            done(Settle),                             // Forget
-            done(WithdrawAndComplete),                // Result
-            done(WithdrawAndComplete),                // Token
-            done(WithdrawAndComplete),                // Error
-            done(WithdrawAndCompleteCancelled),       // CancelError
-            done(WithdrawAndComplete),                // Malformed
-            to(CancelQueued, Stray),                  // Acknowledged
-            to(CancelQueued, Stray),                  // CancelFailed
-            to(CancelQueued, Stray),                  // CancelMalformed
-            done(Settle),                             // PeerEnds
+            to(Cancelling, Nothing),
+            to(CancelQueued, Nothing), done(Settle), to(CancelQueued, Nothing), done(Settle),
+            to(CancelQueued, Nothing), done(Settle), done(Settle),
+            done(WithdrawAndComplete), done(WithdrawAndComplete), done(WithdrawAndComplete), done(WithdrawAndCompleteCancelled), done(WithdrawAndComplete),
+            to(CancelQueued, Stray), to(CancelQueued, Stray), to(CancelQueued, Stray),
+            done(Settle),
         ],
         // Cancelling: no second cancel; a result that won the race is a result (B23).
         [
-            to(Cancelling, Nothing),                  // Transmitted
-            to(Cancelling, Nothing),                  // Cancel
-            done(Settle),                             // CancelNow
-            to(Cancelling, Nothing),                  // CancelOperation
-            done(Settle),                             // CancelOperationNow
-            to(Cancelling, Nothing),                  // CancelRefused
-            done(Settle),                             // CancelRefusedNow
-            done(Settle),                             // Forget
-            done(Complete),                           // Result
-            done(Complete),                           // Token
-            done(Complete),                           // Error
-            done(CompleteCancelled),                  // CancelError
-            done(Complete),                           // Malformed
-            to(Cancelling, NoteAcknowledgement),      // Acknowledged
-            to(Cancelling, NoteAcknowledgement),      // CancelFailed
-            to(Cancelling, NoteAcknowledgement),      // CancelMalformed
-            done(Settle),                             // PeerEnds
+            to(Cancelling, Nothing),
+            to(Cancelling, Nothing), done(Settle), to(Cancelling, Nothing), done(Settle),
+            to(Cancelling, Nothing), done(Settle), done(Settle),
+            done(Complete), done(Complete), done(Complete), done(CompleteCancelled), done(Complete),
+            to(Cancelling, NoteAcknowledgement), to(Cancelling, NoteAcknowledgement), to(Cancelling, NoteAcknowledgement),
+            done(Settle),
         ],
         // AwaitingToken: there is nothing to name in a cancel yet.
         [
-            to(AwaitingToken, Nothing),               // Transmitted
-            to(AwaitingToken, AwaitToken),            // Cancel
-            done(AwaitTokenAndSettle),                // CancelNow
-            to(AwaitingToken, AwaitToken),            // CancelOperation
-            done(AwaitTokenAndSettle),                // CancelOperationNow
-            to(AwaitingToken, AwaitToken),            // CancelRefused
-            done(AwaitTokenAndSettle),                // CancelRefusedNow
-            done(AwaitTokenAndSettle),                // Forget
-            done(Complete),                           // Result
-            to(TokenCancelQueued, SendTokenCancel),   // Token
-            done(Complete),                           // Error
-            done(CompleteCancelled),                  // CancelError
-            done(Complete),                           // Malformed
-            to(AwaitingToken, Stray),                 // Acknowledged
-            to(AwaitingToken, Stray),                 // CancelFailed
-            to(AwaitingToken, Stray),                 // CancelMalformed
-            done(Settle),                             // PeerEnds
+            to(AwaitingToken, Nothing),
+            to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle), to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle),
+            to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle), done(AwaitTokenAndSettle),
+            done(Complete), to(TokenCancelQueued, SendTokenCancel), done(Complete), done(CompleteCancelled), done(Complete),
+            to(AwaitingToken, Stray), to(AwaitingToken, Stray), to(AwaitingToken, Stray),
+            done(Settle),
         ],
         // TokenCancelQueued: its answer has come, and its cancel has not left.
         [
-            to(AwaitingAcknowledgement, Nothing),     // Transmitted
-            to(TokenCancelQueued, Nothing),           // Cancel
-            done(Settle),                             // CancelNow
-            to(TokenCancelQueued, Nothing),           // CancelOperation
-            done(Settle),                             // CancelOperationNow
-            to(TokenCancelQueued, Nothing),           // CancelRefused
-            done(Settle),                             // CancelRefusedNow
-            done(Settle),                             // Forget
-            to(TokenCancelQueued, Duplicate),         // Result
-            to(TokenCancelQueued, Duplicate),         // Token
-            to(TokenCancelQueued, Duplicate),         // Error
-            to(TokenCancelQueued, Duplicate),         // CancelError
-            to(TokenCancelQueued, Duplicate),         // Malformed
-            to(TokenCancelQueued, Stray),             // Acknowledged
-            to(TokenCancelQueued, Stray),             // CancelFailed
-            to(TokenCancelQueued, Stray),             // CancelMalformed
-            done(Settle),                             // PeerEnds
+            to(AwaitingAcknowledgement, Nothing),
+            to(TokenCancelQueued, Nothing), done(Settle), to(TokenCancelQueued, Nothing), done(Settle),
+            to(TokenCancelQueued, Nothing), done(Settle), done(Settle),
+            to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate),
+            to(TokenCancelQueued, Stray), to(TokenCancelQueued, Stray), to(TokenCancelQueued, Stray),
+            done(Settle),
         ],
         // AwaitingAcknowledgement: its answer has come, and the answer to its cancel settles it.
         [
-            to(AwaitingAcknowledgement, Nothing),     // Transmitted
-            to(AwaitingAcknowledgement, Nothing),     // Cancel
-            done(Settle),                             // CancelNow
-            to(AwaitingAcknowledgement, Nothing),     // CancelOperation
-            done(Settle),                             // CancelOperationNow
-            to(AwaitingAcknowledgement, Nothing),     // CancelRefused
-            done(Settle),                             // CancelRefusedNow
-            done(Settle),                             // Forget
-            to(AwaitingAcknowledgement, Duplicate),   // Result
-            to(AwaitingAcknowledgement, Duplicate),   // Token
-            to(AwaitingAcknowledgement, Duplicate),   // Error
-            to(AwaitingAcknowledgement, Duplicate),   // CancelError
-            to(AwaitingAcknowledgement, Duplicate),   // Malformed
-            done(CompleteCancelled),                  // Acknowledged
-            done(Complete),                           // CancelFailed
-            done(Complete),                           // CancelMalformed
-            done(Settle),                             // PeerEnds
+            to(AwaitingAcknowledgement, Nothing),
+            to(AwaitingAcknowledgement, Nothing), done(Settle), to(AwaitingAcknowledgement, Nothing), done(Settle),
+            to(AwaitingAcknowledgement, Nothing), done(Settle), done(Settle),
+            to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate),
+            done(CompleteCancelled), done(Complete), done(Complete),
+            done(Settle),
         ],
     ]
 };
@@ -407,7 +331,8 @@ axis! {
     }
 }
 
-/// A row for each [`RequestPhase`], a column for each [`RequestInput`].
+/// A row for each [`RequestPhase`], a column for each [`RequestInput`]. A row stands on five lines:
+/// cancelled by us; cancelled by the peer; begun as an operation; answered; ended.
 #[rustfmt::skip]
 pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::ALL.len()]; RequestPhase::ALL.len()] = {
     use RequestPhase::*;
@@ -417,63 +342,43 @@ pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::
     [
         // Running
         [
-            to(Cancelled, MarkCancelled),             // Cancel
-            to(Cancelled, MarkCancelled),             // PeerCancel
-            to(Running, NotFound),                    // PeerCancelsOperation
-            to(Running, Ignore),                      // PeerCancelRefused
-            to(Operation, SendToken),                 // BeginOperation
-            to(Answered, SendResponse),               // Respond
-            to(Answered, SendResponse),               // RespondUnlessCancelled
-            to(Answered, SendResponse),               // RespondAsCancelled
-            to(Answered, Withhold),                   // End
+            to(Cancelled, MarkCancelled),
+            to(Cancelled, MarkCancelled), to(Running, NotFound), to(Running, Ignore),
+            to(Operation, SendToken),
+            to(Answered, SendResponse), to(Answered, SendResponse), to(Answered, SendResponse),
+            to(Answered, Withhold),
         ],
         // Cancelled: whatever the handler made of it is the answer, where there is one.
         [
-            to(Cancelled, Nothing),                   // Cancel
-            to(Cancelled, CancelledBefore),           // PeerCancel
-            to(Cancelled, NotFound),                  // PeerCancelsOperation
-            to(Cancelled, Ignore),                    // PeerCancelRefused
-            to(OperationCancelled, SendToken),        // BeginOperation
-            to(Answered, SendResponse),               // Respond
-            to(Answered, Withhold),                   // RespondUnlessCancelled
-            to(Answered, SendCancelled),              // RespondAsCancelled
-            to(Answered, Withhold),                   // End
+            to(Cancelled, Nothing),
+            to(Cancelled, CancelledBefore), to(Cancelled, NotFound), to(Cancelled, Ignore),
+            to(OperationCancelled, SendToken),
+            to(Answered, SendResponse), to(Answered, Withhold), to(Answered, SendCancelled),
+            to(Answered, Withhold),
         ],
         // Operation: its token was its answer.
         [
-            to(OperationCancelled, MarkCancelled),    // Cancel
-            to(Operation, NotFound),                  // PeerCancel
-            to(OperationCancelled, MarkCancelled),    // PeerCancelsOperation
-            to(Operation, Ignore),                    // PeerCancelRefused
-            to(Operation, Refuse),                    // BeginOperation
-            to(Answered, Withhold),                   // Respond
-            to(Answered, Withhold),                   // RespondUnlessCancelled
-            to(Answered, Withhold),                   // RespondAsCancelled
-            to(Answered, Withhold),                   // End
+            to(OperationCancelled, MarkCancelled),
+            to(Operation, NotFound), to(OperationCancelled, MarkCancelled), to(Operation, Ignore),
+            to(Operation, Refuse),
+            to(Answered, Withhold), to(Answered, Withhold), to(Answered, Withhold),
+            to(Answered, Withhold),
         ],
         // OperationCancelled
         [
-            to(OperationCancelled, Nothing),          // Cancel
-            to(OperationCancelled, NotFound),         // PeerCancel
-            to(OperationCancelled, CancelledBefore),  // PeerCancelsOperation
-            to(OperationCancelled, Ignore),           // PeerCancelRefused
-            to(OperationCancelled, Refuse),           // BeginOperation
-            to(Answered, Withhold),                   // Respond
-            to(Answered, Withhold),                   // RespondUnlessCancelled
-            to(Answered, Withhold),                   // RespondAsCancelled
-            to(Answered, Withhold),                   // End
+            to(OperationCancelled, Nothing),
+            to(OperationCancelled, NotFound), to(OperationCancelled, CancelledBefore), to(OperationCancelled, Ignore),
+            to(OperationCancelled, Refuse),
+            to(Answered, Withhold), to(Answered, Withhold), to(Answered, Withhold),
+            to(Answered, Withhold),
         ],
         // Answered: only its calls are left.
         [
-            to(Answered, Nothing),                    // Cancel
-            to(Answered, Completed),                  // PeerCancel
-            to(Answered, Completed),                  // PeerCancelsOperation
-            to(Answered, Completed),                  // PeerCancelRefused
-            to(Answered, Refuse),                     // BeginOperation
-            to(Answered, Refuse),                     // Respond
-            to(Answered, Refuse),                     // RespondUnlessCancelled
-            to(Answered, Refuse),                     // RespondAsCancelled
-            to(Answered, Refuse),                     // End
+            to(Answered, Nothing),
+            to(Answered, Completed), to(Answered, Completed), to(Answered, Completed),
+            to(Answered, Refuse),
+            to(Answered, Refuse), to(Answered, Refuse), to(Answered, Refuse),
+            to(Answered, Refuse),
         ],
     ]
 };
@@ -539,7 +444,8 @@ axis! {
     }
 }
 
-/// A row for each [`Life`], a column for each [`LifeInput`].
+/// A row for each [`Life`], a column for each [`LifeInput`]. A row stands on four lines: what is new;
+/// shutdowns; the end of input; nothing in flight.
 #[rustfmt::skip]
 pub const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::ALL.len()]; Life::ALL.len()] = {
     use Life::*;
@@ -547,47 +453,31 @@ pub const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::ALL.len()]; Life:
     [
         // Open
         [
-            to(Open, Accept),                         // NewCall
-            to(Open, Accept),                         // NewNestedCall
-            to(Open, Accept),                         // NewRequest
-            to(Draining, Nothing),                    // Drain
-            to(Draining, CancelEverything),           // CancelAll
-            to(Abandoned, AbandonEverything),         // Abandon
-            to(Closed, LoseEverything),               // Lose
-            to(Open, Nothing),                        // Idle
+            to(Open, Accept), to(Open, Accept), to(Open, Accept),
+            to(Draining, Nothing), to(Draining, CancelEverything), to(Abandoned, AbandonEverything),
+            to(Closed, LoseEverything),
+            to(Open, Nothing),
         ],
         // Draining: what is in flight may still make calls of its own.
         [
-            to(Draining, RefuseShuttingDown),         // NewCall
-            to(Draining, Accept),                     // NewNestedCall
-            to(Draining, RefuseShuttingDown),         // NewRequest
-            to(Draining, Nothing),                    // Drain
-            to(Draining, CancelEverything),           // CancelAll
-            to(Abandoned, AbandonEverything),         // Abandon
-            to(Closed, LoseEverything),               // Lose
-            to(Closed, Close),                        // Idle
+            to(Draining, RefuseShuttingDown), to(Draining, Accept), to(Draining, RefuseShuttingDown),
+            to(Draining, Nothing), to(Draining, CancelEverything), to(Abandoned, AbandonEverything),
+            to(Closed, LoseEverything),
+            to(Closed, Close),
         ],
         // Closed: the end of input may have left requests running, for a peer that comes back.
         [
-            to(Closed, RefuseClosed),                 // NewCall
-            to(Closed, RefuseClosed),                 // NewNestedCall
-            to(Closed, RefuseClosed),                 // NewRequest
-            to(Closed, Nothing),                      // Drain
-            to(Closed, CancelRequests),               // CancelAll
-            to(Abandoned, CancelRequests),            // Abandon
-            to(Closed, Nothing),                      // Lose
-            to(Closed, Nothing),                      // Idle
+            to(Closed, RefuseClosed), to(Closed, RefuseClosed), to(Closed, RefuseClosed),
+            to(Closed, Nothing), to(Closed, CancelRequests), to(Abandoned, CancelRequests),
+            to(Closed, Nothing),
+            to(Closed, Nothing),
         ],
         // Abandoned
         [
-            to(Abandoned, RefuseClosed),              // NewCall
-            to(Abandoned, RefuseClosed),              // NewNestedCall
-            to(Abandoned, RefuseClosed),              // NewRequest
-            to(Abandoned, Nothing),                   // Drain
-            to(Abandoned, CancelRequests),            // CancelAll
-            to(Abandoned, CancelRequests),            // Abandon
-            to(Abandoned, Nothing),                   // Lose
-            to(Abandoned, Nothing),                   // Idle
+            to(Abandoned, RefuseClosed), to(Abandoned, RefuseClosed), to(Abandoned, RefuseClosed),
+            to(Abandoned, Nothing), to(Abandoned, CancelRequests), to(Abandoned, CancelRequests),
+            to(Abandoned, Nothing),
+            to(Abandoned, Nothing),
         ],
     ]
 };
