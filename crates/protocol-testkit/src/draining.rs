@@ -180,17 +180,7 @@ impl Host {
                     conn.detach(call, now);
                 }
             }
-            Operation::Respond { request, answer, .. } => {
-                if let Some(request) = pick(&self.requests, request) {
-                    let result = answer.result(&conn.config().dialect);
-                    let reply = match answer {
-                        Answering::Result | Answering::Revision(_) => Reply::Result(raw(&result)),
-                        Answering::Error => Reply::Error { code: -1, message: "no", data: None },
-                        Answering::Cancelled => Reply::Cancelled,
-                    };
-                    let _ = conn.respond(request, reply);
-                }
-            }
+            Operation::Respond { request, answer, .. } => self.respond(request, answer),
             Operation::Begin { request: place, .. } => {
                 if let Some(request) = pick(&self.requests, place) {
                     let _ = conn.begin_operation(request, [place; 16]);
@@ -242,6 +232,18 @@ impl Host {
             self.highest = self.highest.max(call.number());
             self.calls.push(call);
         }
+    }
+
+    fn respond(&mut self, request: u8, answer: Answering) {
+        let Some(request) = pick(&self.requests, request) else { return };
+        let conn = self.stream.connection_mut();
+        let result = answer.result(&conn.config().dialect);
+        let reply = match answer {
+            Answering::Result | Answering::Revision(_) => Reply::Result(raw(&result)),
+            Answering::Error => Reply::Error { code: -1, message: "no", data: None },
+            Answering::Cancelled => Reply::Cancelled,
+        };
+        let _ = conn.respond(request, reply);
     }
 
     fn receive(&mut self, bytes: &[u8], now: Timestamp) {

@@ -379,8 +379,37 @@ impl Host {
         if let Some(must) = self.model.next_told() {
             return Err(Broken::new(broken_by(must), format!("the host was not told {must:?}")));
         }
+        self.judge_phases()?;
         let connection = self.stream.connection();
-        let machine = connection.machine();
+        let waits = connection.next_transmit_len().is_some();
+        Broken::unless(waits == self.has_transmit() || self.is_tight(), Guarantee::G4, || {
+            format!("that something waits to leave is {waits}, it must be {}", !waits)
+        })?;
+        // A promised wake-up always comes (F3).
+        Broken::unless(waits || !self.awaits_room, Guarantee::G8, || {
+            "the host was not told that there is room".into()
+        })?;
+        let timer = connection.poll_timeout().map(|(due, _)| due);
+        Broken::unless(timer == self.model.next_timer(), Guarantee::G5, || {
+            format!("the next timer is {timer:?}, it must be {:?}", self.model.next_timer())
+        })?;
+        let is_closed = connection.machine().is_closed();
+        Broken::unless(is_closed == self.model.is_closed(), Guarantee::G7, || {
+            format!("closed is {is_closed}, it must be {}", !is_closed)
+        })?;
+        let limits = connection.config().limits;
+        // Cancels, and what tells of cancelled operations.
+        let bound = limits.unsent_bytes
+            + 128 * (limits.calls + limits.abandoned_ids)
+            + 192 * limits.requests;
+        Broken::unless(connection.unsent_bytes() <= bound, Guarantee::G8, || {
+            format!("{} bytes are unsent", connection.unsent_bytes())
+        })
+    }
+
+    /// Compares what is in flight, and how far it is.
+    fn judge_phases(&self) -> Judged {
+        let machine = self.stream.connection().machine();
         let mut in_flight = 0;
         for (number, must) in self.model.calls() {
             in_flight += 1;
@@ -406,30 +435,6 @@ impl Host {
                 "{} requests are unanswered, {unanswered} must be",
                 machine.requests_in_flight()
             )
-        })?;
-        let waits = connection.next_transmit_len().is_some();
-        Broken::unless(waits == self.has_transmit() || self.is_tight(), Guarantee::G4, || {
-            format!("that something waits to leave is {waits}, it must be {}", !waits)
-        })?;
-        // A promised wake-up always comes (F3).
-        Broken::unless(waits || !self.awaits_room, Guarantee::G8, || {
-            "the host was not told that there is room".into()
-        })?;
-        let timer = connection.poll_timeout().map(|(due, _)| due);
-        Broken::unless(timer == self.model.next_timer(), Guarantee::G5, || {
-            format!("the next timer is {timer:?}, it must be {:?}", self.model.next_timer())
-        })?;
-        let is_closed = machine.is_closed();
-        Broken::unless(is_closed == self.model.is_closed(), Guarantee::G7, || {
-            format!("closed is {is_closed}, it must be {}", !is_closed)
-        })?;
-        let limits = connection.config().limits;
-        // Cancels, and what tells of cancelled operations.
-        let bound = limits.unsent_bytes
-            + 128 * (limits.calls + limits.abandoned_ids)
-            + 192 * limits.requests;
-        Broken::unless(connection.unsent_bytes() <= bound, Guarantee::G8, || {
-            format!("{} bytes are unsent", connection.unsent_bytes())
         })
     }
 

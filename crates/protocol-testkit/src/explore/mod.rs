@@ -167,12 +167,15 @@ pub fn search<S: System>(start: &S, most: usize) -> Report {
         }
         layer = next_layer;
     }
-    let circle = if exhausted { fair_steps.first_before_a_circle(steps.len()) } else { None };
-    let failure = circle.map(|index| {
-        let broken = Broken::new(Guarantee::G1, "fair delivery can go round in circles");
-        failure(start, &path(&steps, index), broken)
-    });
+    let failure = if exhausted { circle(start, &steps, fair_steps) } else { None };
     report(steps.len(), transitions, exhausted, failure)
+}
+
+/// The way to a circle of fair choices, if there is one.
+fn circle<S: System>(start: &S, steps: &[Step], fair_steps: FairSteps) -> Option<Failure> {
+    let index = fair_steps.first_before_a_circle(steps.len())?;
+    let broken = Broken::new(Guarantee::G1, "fair delivery can go round in circles");
+    Some(failure(start, &path(steps, index), broken))
 }
 
 /// Takes a choice; a panic is a broken guarantee too.

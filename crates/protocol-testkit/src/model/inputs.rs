@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol_core::machine::CallPhase;
 use protocol_core::{
     AnswerRule, BatchRule, CancelRule, Cause, CloseReason, ClosedStream, Envelope, MessageOrder,
-    RequestPhase, Role, Settlement, Timestamp, code,
+    OverLimit, RequestPhase, Role, Settlement, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -114,8 +114,24 @@ impl Model {
             return self.refuse(to, dialect.overload_code, "request_after_shutdown", batch);
         }
         if self.unanswered() >= self.config.limits.requests {
-            return self.refuse(to, dialect.overload_code, "too_many_requests", batch);
+            self.refuse(to, dialect.overload_code, "too_many_requests", batch);
+            if self.config.over_limit == OverLimit::Close {
+                self.close(CloseReason::OverLimit, Cause::Internal, now);
+            }
+            return;
         }
+        self.accept_request((id.clone(), origin), (method, params), batch);
+        if came_early {
+            self.receive_cancel(&id, now);
+        }
+    }
+
+    fn accept_request(
+        &mut self,
+        (id, origin): (Id, Option<Origin>),
+        (method, params): (&str, &Value),
+        batch: Option<u64>,
+    ) {
         // A call id that is used again starts anew.
         self.finished.retain(|(finished, _)| *finished != id);
         self.accepted += 1;
@@ -123,8 +139,9 @@ impl Model {
         if let Some(batch) = batch {
             self.batch_mut(batch).unanswered += 1;
         }
+        let dialect = &self.config.dialect;
         let tokens = match dialect.answer {
-            AnswerRule::SilentWithProgress => reading::tokens(&dialect, params),
+            AnswerRule::SilentWithProgress => reading::tokens(dialect, params),
             _ => Vec::new(),
         };
         self.retired.retain(|token| !tokens.contains(token));
@@ -134,7 +151,7 @@ impl Model {
             origin,
             may_begin: dialect.starts_operation(method).is_some(),
             token: None,
-            opens_session,
+            opens_session: self.opens_session(method),
             names_revision: self.config.names_revision(method),
             phase: RequestPhase::Running,
             cause: None,
@@ -146,10 +163,7 @@ impl Model {
             tokens,
         };
         self.requests.insert(number, request);
-        self.tell(Told::Request { request: number, id: id.clone() });
-        if came_early {
-            self.receive_cancel(&id, now);
-        }
+        self.tell(Told::Request { request: number, id });
     }
 
     /// The request that waits for its answer under this id. An operation has had its answer.
@@ -371,16 +385,20 @@ impl Model {
 
     /// The end of input arrives (G7).
     pub fn finish(&mut self, now: Timestamp) {
-        if self.is_closed() {
-            return;
+        if !self.is_closed() {
+            self.close(CloseReason::PeerGone, Cause::PeerGone, now);
         }
+    }
+
+    /// Nothing comes in any more.
+    fn close(&mut self, reason: CloseReason, cause: Cause, now: Timestamp) {
         self.life = Life::Closed;
-        self.lose_calls(Cause::PeerGone);
-        match self.config.dialect.closed_stream {
-            ClosedStream::PeerGone => self.mark_all(Cause::PeerGone, now),
-            ClosedStream::Cancel => self.mark_all(Cause::Peer, now),
-            ClosedStream::NoCancel => {}
+        self.lose_calls(cause);
+        match (reason, self.config.dialect.closed_stream) {
+            (CloseReason::PeerGone, ClosedStream::NoCancel) => {}
+            (CloseReason::PeerGone, ClosedStream::Cancel) => self.mark_all(Cause::Peer, now),
+            _ => self.mark_all(cause, now),
         }
-        self.tell(Told::Closed { reason: CloseReason::PeerGone });
+        self.tell(Told::Closed { reason });
     }
 }
