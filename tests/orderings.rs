@@ -6,7 +6,7 @@
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config as Proptest, TestCaseError, TestError, TestRunner};
-use protocol_core::{Config, Dialect, OverLimit, SessionRule};
+use protocol_core::{Config, Dialect, OverLimit, RawCancels, SessionRule, UnknownOperations};
 use protocol_testkit::{Broken, Operation, Random, World, both_roles, operations, small, tight};
 
 /// Does them from the very beginning, and in a session, where the dialect has sessions.
@@ -35,11 +35,13 @@ fn connections_with_little_room_do_what_the_reference_model_does() {
 }
 
 #[test]
-fn connections_that_close_over_their_limit_do_what_the_reference_model_does() {
+fn connections_of_other_choices_do_what_the_reference_model_does() {
     with_random_operations(|dialect| {
         let mut config = small(dialect);
         config.limits.requests = 2;
         config.over_limit = OverLimit::Close;
+        config.raw_cancels = RawCancels::Shown;
+        config.unknown_operations = UnknownOperations::Delivered;
         config
     });
 }

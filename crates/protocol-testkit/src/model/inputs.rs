@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    AnswerRule, BatchRule, CancelRule, Cause, CloseReason, ClosedStream, Envelope, MessageOrder,
-    OverLimit, RequestPhase, Role, Settlement, Timestamp, code,
+    AnswerRule, BatchRule, CancelRule, Cause, CloseReason, ClosedStream, Config, Envelope,
+    MessageOrder, OverLimit, RawCancels, RequestPhase, Role, Settlement, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -177,16 +177,9 @@ impl Model {
     fn receive_notification(&mut self, method: &str, params: &Value, now: Timestamp) {
         match self.config.dialect.cancel.clone() {
             CancelRule::Notification { method: cancel, id, .. } if cancel == method => {
-                let id = params.get(&*id);
-                let Some(named) =
-                    id.and_then(|id| reading::request_id(id, self.config.dialect.ids))
-                else {
-                    return self.tell(Told::Violation { rule: "malformed_cancel", id: None });
-                };
-                let ours = id.and_then(|id| reading::our_number(id, self.config.dialect.envelope));
-                match ours.filter(|number| self.peer_may_end(*number)) {
-                    Some(number) => self.receive_end(number),
-                    None => self.receive_cancel(&named, now),
+                self.receive_cancel_of(params.get(&*id), now);
+                if self.config.raw_cancels == RawCancels::Shown {
+                    self.tell(Told::Notification { method: method.into() });
                 }
             }
             // It could not be acknowledged.
@@ -199,6 +192,19 @@ impl Model {
                 }
                 self.tell(Told::Notification { method: method.into() });
             }
+        }
+    }
+
+    /// A cancel that is a notification comes, and holds this id.
+    fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) {
+        let Config { dialect, .. } = &*self.config;
+        let Some(named) = id.and_then(|id| reading::request_id(id, dialect.ids)) else {
+            return self.tell(Told::Violation { rule: "malformed_cancel", id: None });
+        };
+        let ours = id.and_then(|id| reading::our_number(id, dialect.envelope));
+        match ours.filter(|number| self.peer_may_end(*number)) {
+            Some(number) => self.receive_end(number),
+            None => self.receive_cancel(&named, now),
         }
     }
 
