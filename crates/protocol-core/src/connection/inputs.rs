@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
+use super::Connection;
 use super::batches::BatchKey;
 use super::requests::Delivery;
-use super::{Connection, End};
 use crate::cause::CloseReason;
 use crate::config::{Config, RawCancels};
 use crate::dialect::{BatchRule, CancelRule, Envelope, code};
@@ -60,7 +60,7 @@ impl<O, I: Default> Connection<O, I> {
         self.close(CloseReason::PeerGone, now);
     }
 
-    fn close(&mut self, reason: CloseReason, now: Timestamp) {
+    pub(super) fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.pass(now);
         self.machine.close(reason, now);
         self.follow();
@@ -121,10 +121,10 @@ impl<O, I: Default> Connection<O, I> {
             let batch = self.batches.open();
             self.machine.begin_batch();
             for member in members {
-                let (waiting, end) = (self.events.len(), self.end);
+                let (waiting, is_over) = (self.events.len(), self.is_end_told);
                 let event = self.take_message(decode::member(member, depth), Some(batch), now);
                 // What follows behind a member that closed the connection is answered, but not told.
-                if let Some(event) = event.filter(|_| end == End::NotTold) {
+                if let Some(event) = event.filter(|_| !is_over) {
                     self.events.insert(waiting, event.into_owned());
                 }
             }
@@ -222,12 +222,6 @@ impl<O, I: Default> Connection<O, I> {
     fn refuse_too_large(&mut self) {
         let error = (code::INVALID_REQUEST, "Invalid request: the message is too long");
         self.refuse(None, None, error, Violation::MessageTooLarge, None);
-    }
-
-    /// A peer that went over a limit is closed out, if the host chose so.
-    pub(super) fn close_over_limit(&mut self, now: Timestamp) {
-        self.machine.close(CloseReason::OverLimit, now);
-        self.follow();
     }
 
     pub(super) fn report(&mut self, violation: Violation, id: Option<WireId>) {
