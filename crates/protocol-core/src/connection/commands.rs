@@ -215,7 +215,9 @@ impl<O, I: Default> Connection<O, I> {
         }
         let is_running = self.machine.request_phase(request) == Some(RequestPhase::Running);
         match &self.machine.config().dialect.cancel {
-            CancelRule::Local | CancelRule::Request { .. } => return Err(Refusal::NoCancel),
+            CancelRule::Local | CancelRule::Request { .. } | CancelRule::Operation { .. } => {
+                return Err(Refusal::NoCancel);
+            }
             CancelRule::Notification { method, id: member, reason: place } if is_running => {
                 let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
                 let reason = place.as_deref().zip(reason);

@@ -6,10 +6,7 @@ use serde_json::value::RawValue;
 
 use super::batches::BatchKey;
 use super::negotiation::Declared;
-use crate::dialect::{
-    CancelRule, CancelTarget, Cancellers, CapabilityRule, Dialect, Envelope, RevisionRule, Role,
-    SessionRule,
-};
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Role};
 use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
 use crate::wire::abp::{Asked, Origin};
@@ -82,10 +79,8 @@ impl Opening {
     /// What a request of this method settles. In most dialects there is nothing to settle.
     #[inline]
     pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
-        match (&dialect.capability, &dialect.session, &dialect.revisions) {
-            (CapabilityRule::NotNeeded, SessionRule::NotNeeded, RevisionRule::Fixed) => {
-                Self::default()
-            }
+        match (&dialect.capability, &dialect.session, &*dialect.exchanges) {
+            (CapabilityRule::NotNeeded, None, []) => Self::default(),
             _ => Self::of_some(dialect, method, params),
         }
     }
@@ -97,10 +92,10 @@ impl Opening {
             }
             _ => None,
         };
-        let session = matches!(&dialect.session, SessionRule::Opened { by } if by == method);
+        let session = dialect.session.as_deref() == Some(method);
         let session = if session { Opens::SESSION } else { 0 };
         // No dialect has so many that they would not fit.
-        let exchange = dialect.exchanges().iter().take(100).position(|it| it.method == method);
+        let exchange = dialect.exchanges.iter().take(100).position(|(it, _)| it == method);
         let exchange = exchange.map_or(0, |at| at as u8 + 1);
         Self { declares, opens: Opens(session | exchange) }
     }
@@ -142,9 +137,7 @@ pub(super) fn uncancellable(
 ) -> Option<CancelRefusal> {
     let rule = &dialect.uncancellable;
     let has_no_name = match (&dialect.cancel, dialect.envelope) {
-        (CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. }, _) => {
-            !starts.iter().any(|start| start == method)
-        }
+        (CancelRule::Operation { .. }, _) => dialect.starts_operation(method).is_none(),
         // In the envelope that has call ids, only calls of capabilities have one.
         (_, Envelope::Abp) => asked == Asked::Other,
         (_, Envelope::JsonRpc) => false,

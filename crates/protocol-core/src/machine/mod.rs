@@ -37,7 +37,7 @@ pub use timers::TimerReason;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::{CancelRule, CancelTarget, Cancellers, CapabilityRule, Role, SessionRule};
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Role};
 use crate::id::WireId;
 use crate::time::Timestamp;
 use calls::{Calls, Named};
@@ -128,8 +128,8 @@ impl<C, R: Default, X> Machine<C, R, X> {
     pub fn new(config: Config) -> Self {
         let exchange_is_needed = config.dialect.capability != CapabilityRule::NotNeeded;
         let session = match config.dialect.session {
-            SessionRule::NotNeeded => Session::Open,
-            SessionRule::Opened { .. } => Session::Missing,
+            None => Session::Open,
+            Some(_) => Session::Missing,
         };
         Self {
             life: Life::Open,
@@ -345,17 +345,9 @@ impl<C, R: Default, X> Machine<C, R, X> {
     const fn cancel_form(&self) -> CancelForm {
         match &self.config.dialect.cancel {
             CancelRule::Local | CancelRule::ClosedStream => CancelForm::Absent,
-            CancelRule::Notification { .. }
-            | CancelRule::Request { target: CancelTarget::Id { .. }, .. } => CancelForm::OfRequest,
-            CancelRule::Request { target: CancelTarget::Operation { .. }, .. } => {
-                CancelForm::OfOperation
-            }
+            CancelRule::Notification { .. } | CancelRule::Request { .. } => CancelForm::OfRequest,
+            CancelRule::Operation { .. } => CancelForm::OfOperation,
         }
-    }
-
-    /// Whether our cancels are requests, and so have numbers of their own.
-    const fn cancels_are_requests(&self) -> bool {
-        matches!(self.config.dialect.cancel, CancelRule::Request { .. })
     }
 
     /// Whether any of the peer's cancels is obeyed.

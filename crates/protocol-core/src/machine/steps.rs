@@ -7,7 +7,7 @@ use super::{
     LifeStep, Machine, RequestHandle, RequestInput, RequestStep, Settlement, Transition,
 };
 use crate::cause::{Cause, CloseReason};
-use crate::dialect::{AnswerRule, CancelRule, CancelTarget};
+use crate::dialect::{AnswerRule, CancelRule};
 use crate::id::WireId;
 use crate::time::Timestamp;
 
@@ -38,12 +38,16 @@ impl<C, R: Default, X> Machine<C, R, X> {
                 None
             }
             CallStep::SendCancel | CallStep::SendTokenCancel => {
-                let is_request = self.cancels_are_requests();
+                let is_request = self.config.dialect.cancels_are_requests();
                 let number = is_request.then(|| self.calls.number_cancel(place).number());
                 Some(Action::SendCancel { call, number })
             }
             CallStep::SendCancelAndSettle => {
-                let number = self.cancels_are_requests().then(|| self.send_cancel_of_nobody());
+                let number = self
+                    .config
+                    .dialect
+                    .cancels_are_requests()
+                    .then(|| self.send_cancel_of_nobody());
                 let begin = self.cascade.len();
                 let done = self.settle_here(place, before, Fate::Left);
                 self.cascade.insert(begin, Action::Complete(done));
@@ -230,8 +234,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// Which input the host's answer to this request is.
     pub(super) fn respond_input(&self, cause: Option<Cause>) -> RequestInput {
         let dialect = &self.config.dialect;
-        let is_acknowledged =
-            matches!(dialect.cancel, CancelRule::Request { target: CancelTarget::Id { .. }, .. });
+        let is_acknowledged = matches!(dialect.cancel, CancelRule::Request { .. });
         match dialect.answer {
             _ if self.life == super::Life::Abandoned => RequestInput::RespondUnlessCancelled,
             // It asked for no silence, and may still be reading.
@@ -239,7 +242,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             AnswerRule::Silent | AnswerRule::SilentWithProgress => {
                 RequestInput::RespondUnlessCancelled
             }
-            AnswerRule::Answered if is_acknowledged && !dialect.allows_partial_results() => {
+            AnswerRule::Answered if is_acknowledged && !dialect.partial_results => {
                 RequestInput::RespondAsCancelled
             }
             AnswerRule::Answered => RequestInput::Respond,
@@ -266,9 +269,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     }
 
     fn remember_finished(&mut self, id: WireId, receipt: CancelReceipt) {
-        if let CancelRule::Request { target: CancelTarget::Id { .. }, .. } =
-            self.config.dialect.cancel
-        {
+        if let CancelRule::Request { .. } = self.config.dialect.cancel {
             self.finished.insert(id, receipt, self.config.limits.abandoned_ids);
         }
     }
@@ -298,7 +299,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             }
             LifeStep::LoseEverything => {
                 self.lose_calls(reason.cause());
-                if let Some(cause) = self.config.dialect.closed_stream.cause(reason) {
+                if let Some(cause) = self.config.dialect.cause_of_close(reason) {
                     self.cancel_requests(cause, now);
                 }
                 self.cascade.push_back(Action::Close { reason });
