@@ -104,9 +104,8 @@ pub use cause::{Cause, CloseReason};
 pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown, UnknownOperations};
 pub use connection::Connection;
 pub use dialect::{
-    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Dialect, Envelope, Exchange, Grace, List, MessageOrder, PartialResults,
-    ProgressRule, Revision, RevisionRule, Role, SessionRule, Text, Uncancellable, code,
+    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace,
+    MessageOrder, ProgressRule, Role, Uncancellable, code,
 };
 pub use error::{Refusal, SendError};
 pub use event::{ErrorObject, Event, Outcome, Params, Reply, Transmit, TransmitKind};

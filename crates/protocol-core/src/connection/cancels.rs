@@ -10,7 +10,7 @@ use super::requests::{DUPLICATE_ID, Delivery};
 use super::rows::Outgoing;
 use crate::cause::Cause;
 use crate::config::UnknownOperations;
-use crate::dialect::{CancelRule, CancelTarget, code};
+use crate::dialect::{CancelRule, code};
 use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
@@ -126,7 +126,7 @@ impl<O, I: Default> Connection<O, I> {
             return Err(Refusal::Closed);
         }
         let names = Names { member, id: Id::Token(id.token()), reason: None };
-        let is_request = matches!(config.dialect.cancel, CancelRule::Request { .. });
+        let is_request = config.dialect.cancels_are_requests();
         let number = is_request.then(|| self.machine.next_number());
         let draft = match number {
             None => Draft::CancelNotification { method, names },
@@ -195,24 +195,22 @@ impl<O, I: Default> Connection<O, I> {
         if origin.is_none() && self.machine.owes_answer(&id) {
             return self.refuse(Some(id), None, DUPLICATE_ID, Violation::DuplicateId, batch);
         }
-        let CancelRule::Request { target, reason: place, .. } = &self.config().dialect.cancel
-        else {
-            return;
-        };
-        let named = decode::param(params, target.member());
-        let wanted = named.and_then(|named| match target {
-            CancelTarget::Id { .. } => self.readable(named.get()),
-            CancelTarget::Operation { .. } => token_id(named),
+        let dialect = &self.config().dialect;
+        let Some((_, member, place)) = dialect.cancel.members() else { return };
+        let names_operation = dialect.has_operations();
+        let named = decode::param(params, member);
+        let wanted = named.and_then(|named| match names_operation {
+            true => token_id(named),
+            false => self.readable(named.get()),
         });
         let (Some(named), Some(wanted)) = (named, wanted) else {
-            let error = match (target, named) {
-                (CancelTarget::Operation { .. }, Some(_)) => OPERATION_NOT_FOUND,
+            let error = match (names_operation, named) {
+                (true, Some(_)) => OPERATION_NOT_FOUND,
                 _ => NAMES_NOTHING,
             };
             let origin = origin.as_deref();
             return self.refuse(Some(id), origin, error, Violation::MalformedCancel, batch);
         };
-        let place = place.as_deref();
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
         let (met, marked) = self.machine.receive_cancel(&wanted, now);
         if let Some(request) = marked {
@@ -225,9 +223,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Whether the host answers this cancel: it names an operation that is none of this connection's.
     pub(super) fn is_for_host(&self, params: Option<&RawValue>) -> bool {
-        let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
-            &self.config().dialect.cancel
-        else {
+        let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return false;
         };
         if self.config().unknown_operations == UnknownOperations::Refused {
@@ -249,7 +245,7 @@ impl<O, I: Default> Connection<O, I> {
         let context = Context { config: self.machine.config(), now: self.now };
         let to = To { id: id.token(), origin: origin.as_deref() };
         let member = match &context.config.dialect.cancel {
-            CancelRule::Request { target: CancelTarget::Id { member }, .. } => Some(member),
+            CancelRule::Request { id: member, .. } => Some(member),
             _ => None,
         };
         let draft = match (member, met) {
@@ -280,19 +276,6 @@ impl<O, I: Default> Connection<O, I> {
         };
         if !is_sent {
             self.report(Violation::AnswerDropped, Some(id));
-        }
-    }
-}
-
-impl CancelRule {
-    /// The method of a cancel, the member that names what is cancelled, and the one that says why.
-    fn members(&self) -> Option<(&str, &str, Option<&str>)> {
-        match self {
-            Self::Notification { method, id, reason } => Some((method, id, reason.as_deref())),
-            Self::Request { method, target, reason } => {
-                Some((method, target.member(), reason.as_deref()))
-            }
-            Self::Local | Self::ClosedStream => None,
         }
     }
 }

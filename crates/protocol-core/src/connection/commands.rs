@@ -217,7 +217,9 @@ impl<O, I: Default> Connection<O, I> {
         }
         let is_told = self.machine.end_step(request) == Some(RequestStep::SendEnd);
         match &self.machine.config().dialect.cancel {
-            CancelRule::Local | CancelRule::Request { .. } => return Err(Refusal::NoCancel),
+            CancelRule::Local | CancelRule::Request { .. } | CancelRule::Operation { .. } => {
+                return Err(Refusal::NoCancel);
+            }
             CancelRule::Notification { method, id: member, reason: place } if is_told => {
                 let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
                 let reason = place.as_deref().zip(reason);

@@ -10,7 +10,7 @@ use super::batches::BatchKey;
 use super::requests::Delivery;
 use crate::cause::CloseReason;
 use crate::config::{Config, RawCancels};
-use crate::dialect::{BatchRule, CancelRule, Envelope, code};
+use crate::dialect::{CancelRule, Envelope, code};
 use crate::event::Event;
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -111,7 +111,7 @@ impl<O, I: Default> Connection<O, I> {
 
     fn take_batch(&mut self, members: Vec<&RawValue>, now: Timestamp) {
         let Config { dialect, limits, .. } = self.config();
-        let is_refused = dialect.batches == BatchRule::Refused || dialect.envelope == Envelope::Abp;
+        let is_refused = dialect.batches.is_none() || dialect.envelope == Envelope::Abp;
         let violation = if is_refused {
             Violation::BatchRefused
         } else if members.is_empty() || members.len() > limits.batch_members {
@@ -195,7 +195,10 @@ impl<O, I: Default> Connection<O, I> {
                 return None;
             }
             // Nobody can acknowledge it.
-            CancelRule::Request { method: cancel, .. } if *cancel == method => {
+            CancelRule::Request { method: cancel, .. }
+            | CancelRule::Operation { method: cancel, .. }
+                if *cancel == method =>
+            {
                 let problem = EnvelopeProblem::Id;
                 self.report(Violation::InvalidNotification { problem }, None);
                 return None;

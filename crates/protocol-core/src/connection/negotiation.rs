@@ -64,8 +64,9 @@ impl<O, I: Default> Connection<O, I> {
         }
         let declared = self.declared(opening, asker, result);
         let dialect = &self.config().dialect;
-        let exchange = opening.exchange().and_then(|at| dialect.exchanges().get(at));
-        let dialect = exchange.and_then(|it| dialect.settled_by(&it.method, result)).map(Box::new);
+        let exchange = opening.exchange().and_then(|at| dialect.exchanges.get(at));
+        let dialect = exchange.and_then(|(method, _)| dialect.settled_by(method, result));
+        let dialect = dialect.map(Box::new);
         (declared.is_some() || dialect.is_some()).then_some(Conclusion { declared, dialect })
     }
 

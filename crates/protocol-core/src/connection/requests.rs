@@ -10,7 +10,7 @@ use super::batches::BatchKey;
 use super::rows::{Opening, Rare, server_ends, uncancellable};
 use crate::cause::CloseReason;
 use crate::config::OverLimit;
-use crate::dialect::{AnswerRule, BatchRule, Envelope, Role, code};
+use crate::dialect::{AnswerRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
 use crate::machine::CancelRefusal;
@@ -52,12 +52,15 @@ impl<O, I: Default> Connection<O, I> {
             self.refuse(id, origin, NOT_INITIALIZED, Violation::NotInitialized, batch);
             return None;
         }
-        if dialect.cancel_is_request(&request.method) && !self.is_for_host(request.params) {
+        if dialect.cancels_are_requests()
+            && dialect.cancel.is(&request.method)
+            && !self.is_for_host(request.params)
+        {
             self.take_cancel_request(request, batch, now);
             return None;
         }
         let id = self.readable(request.id).filter(|_| dialect.ids.allows(request.id));
-        let is_excepted = batch.is_some() && dialect.batches.excepts(&request.method);
+        let is_excepted = batch.is_some() && dialect.is_refused_in_batch(&request.method);
         let problem = if is_excepted { EnvelopeProblem::InBatch } else { EnvelopeProblem::Id };
         let Some(id) = id.filter(|_| !is_excepted) else {
             self.refuse_invalid(Some(request.id), request.origin.as_deref(), problem, batch);
@@ -187,12 +190,5 @@ impl<O, I: Default> Connection<O, I> {
         if !is_sent {
             self.report(Violation::AnswerDropped, id);
         }
-    }
-}
-
-impl BatchRule {
-    /// Whether a request of this method is refused in a batch.
-    fn excepts(&self, method: &str) -> bool {
-        matches!(self, Self::Accepted { except } if except.iter().any(|it| it == method))
     }
 }

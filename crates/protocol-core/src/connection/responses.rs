@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use super::rows::Outgoing;
 use super::{Connection, outcome};
-use crate::dialect::{CancelRule, CancelTarget, Envelope, Role};
+use crate::dialect::{CancelRule, Envelope, Role};
 use crate::event::Event;
 use crate::machine::{Action, Answer, Completion};
 use crate::violation::{EnvelopeProblem, Violation};
@@ -78,9 +78,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The usable token of an operation that an answer brings.
     fn token_in<'m>(&self, answer: &Result<Response<'m>, EnvelopeProblem>) -> Option<&'m RawValue> {
-        let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
-            &self.config().dialect.cancel
-        else {
+        let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return None;
         };
         let Ok(Response::Result(result)) = answer else { return None };

@@ -1,14 +1,12 @@
 //! What the connection keeps in the machine's rows, beside the host's data.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
 use super::batches::BatchKey;
-use crate::dialect::{
-    CancelRule, CancelTarget, Cancellers, CapabilityRule, Dialect, Envelope, RevisionRule, Role,
-    SessionRule, Text,
-};
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Role};
 use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
 use crate::wire::abp::{Asked, Origin};
@@ -76,10 +74,8 @@ impl Opening {
     /// What a request of this method settles. In most dialects there is nothing to settle.
     #[inline]
     pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
-        match (&dialect.capability, &dialect.session, &dialect.revisions) {
-            (CapabilityRule::NotNeeded, SessionRule::NotNeeded, RevisionRule::Fixed) => {
-                Self::default()
-            }
+        match (&dialect.capability, &dialect.session, &*dialect.exchanges) {
+            (CapabilityRule::NotNeeded, None, []) => Self::default(),
             _ => Self::of_some(dialect, method, params),
         }
     }
@@ -91,10 +87,10 @@ impl Opening {
             }
             _ => None,
         };
-        let session = matches!(&dialect.session, SessionRule::Opened { by } if by == method);
+        let session = dialect.session.as_deref() == Some(method);
         let session = if session { Opens::SESSION } else { 0 };
         // No dialect has so many that they would not fit.
-        let exchange = dialect.exchanges().iter().take(100).position(|it| it.method == method);
+        let exchange = dialect.exchanges.iter().take(100).position(|(it, _)| it == method);
         let exchange = exchange.map_or(0, |at| at as u8 + 1);
         Self { declares, opens: Opens(session | exchange) }
     }
@@ -122,7 +118,7 @@ pub(super) fn server_ends(dialect: &Dialect, caller: Role, method: &str) -> bool
 }
 
 /// Whether a `true` stands at this path of a request's params or of its result.
-pub(super) fn is_declared(value: Option<&RawValue>, path: &[Text]) -> bool {
+pub(super) fn is_declared(value: Option<&RawValue>, path: &[Cow<'static, str>]) -> bool {
     decode::path(value, path).is_some_and(|value| value.get() == "true")
 }
 
@@ -137,9 +133,7 @@ pub(super) fn uncancellable(
 ) -> Option<CancelRefusal> {
     let rule = &dialect.uncancellable;
     let has_no_name = match (&dialect.cancel, dialect.envelope) {
-        (CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. }, _) => {
-            !starts.iter().any(|start| start == method)
-        }
+        (CancelRule::Operation { .. }, _) => dialect.starts_operation(method).is_none(),
         // In the envelope that has call ids, only calls of capabilities have one.
         (_, Envelope::Abp) => asked == Asked::Other,
         (_, Envelope::JsonRpc) => false,

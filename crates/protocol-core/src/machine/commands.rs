@@ -12,7 +12,7 @@ use super::{
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{Dialect, Grace, RevisionRule};
+use crate::dialect::{Dialect, Grace};
 use crate::error::Refusal;
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -57,7 +57,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             self.calls.insert(Call { id, data, parent, phase, ending, refusal, rare: None });
         let Dialect { grace: usual, revisions, .. } = &self.config.dialect;
         // Where the dialect may change, so may its grace, and that of the call stays.
-        let is_kept = |grace: &Grace| grace != usual || *revisions != RevisionRule::Fixed;
+        let is_kept = |grace: &Grace| grace != usual || !revisions.is_empty();
         if let Some(grace) = options.grace.filter(is_kept) {
             self.calls.rare(place).grace = Some(grace);
         }

@@ -231,7 +231,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     }
 
     /// Nothing comes in any more: every call settles, every request is marked cancelled (G7), as far as
-    /// the dialect's [`ClosedStream`](crate::ClosedStream) says so.
+    /// the dialect's [`closed_stream`](crate::Dialect::closed_stream) says so.
     pub fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.step_life(LifeInput::Lose, reason, now);
     }

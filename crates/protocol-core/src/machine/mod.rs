@@ -32,7 +32,7 @@ pub use timers::TimerReason;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::{CancelRule, CancelTarget, Cancellers, CapabilityRule, Role, SessionRule};
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Role};
 use crate::id::WireId;
 use crate::time::Timestamp;
 use calls::{Calls, Named};
@@ -124,7 +124,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
         Self {
             life: Life::Open,
             is_in_batch: false,
-            lacks_session: config.dialect.session != SessionRule::NotNeeded,
+            lacks_session: config.dialect.session.is_some(),
             calls: Calls::new(),
             requests: Requests::new(),
             past: RecentIds::new(),
@@ -339,17 +339,9 @@ impl<C, R: Default, X> Machine<C, R, X> {
         self.calls.get(call)?.refusal.or_else(|| self.refusal())
     }
 
-    /// Whether our cancels are requests, and so have numbers of their own.
-    const fn cancels_are_requests(&self) -> bool {
-        matches!(self.config.dialect.cancel, CancelRule::Request { .. })
-    }
-
     /// Whether a cancel says what became of the request that it names.
     const fn cancels_are_acknowledged(&self) -> bool {
-        matches!(
-            self.config.dialect.cancel,
-            CancelRule::Request { target: CancelTarget::Id { .. }, .. }
-        )
+        matches!(self.config.dialect.cancel, CancelRule::Request { .. })
     }
 
     fn assert_consistent(&self) {

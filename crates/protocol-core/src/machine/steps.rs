@@ -11,7 +11,7 @@ use super::{
     RequestStep, Settlement,
 };
 use crate::cause::{Cause, CloseReason};
-use crate::dialect::{AnswerRule, CancelRule, CancelTarget};
+use crate::dialect::{AnswerRule, CancelRule};
 use crate::error::Refusal;
 use crate::time::Timestamp;
 
@@ -43,7 +43,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
                 return (step, None);
             }
             CallStep::SendCancel => {
-                let is_request = self.cancels_are_requests();
+                let is_request = self.config.dialect.cancels_are_requests();
                 let number = is_request.then(|| self.calls.number_cancel(place).number());
                 Action::SendCancel { call, number }
             }
@@ -88,9 +88,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
         match (refusal, &self.config.dialect.cancel) {
             (Some(_), _) => CallInput::CancelRefused,
             (None, CancelRule::Local | CancelRule::ClosedStream) => CallInput::Forget,
-            (None, CancelRule::Request { target: CancelTarget::Operation { .. }, .. }) => {
-                CallInput::CancelOperation
-            }
+            (None, CancelRule::Operation { .. }) => CallInput::CancelOperation,
             (None, CancelRule::Notification { .. } | CancelRule::Request { .. }) => {
                 CallInput::Cancel
             }
@@ -237,9 +235,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             AnswerRule::Silent | AnswerRule::SilentWithProgress => {
                 RequestInput::RespondUnlessCancelled
             }
-            AnswerRule::Answered
-                if self.cancels_are_acknowledged() && !dialect.allows_partial_results() =>
-            {
+            AnswerRule::Answered if self.cancels_are_acknowledged() && !dialect.partial_results => {
                 RequestInput::RespondAsCancelled
             }
             AnswerRule::Answered => RequestInput::Respond,
@@ -301,7 +297,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             }
             LifeStep::LoseEverything => {
                 self.lose_calls(reason.cause());
-                if let Some(cause) = self.config.dialect.closed_stream.cause(reason) {
+                if let Some(cause) = self.config.dialect.cause_of_close(reason) {
                     self.cancel_requests(cause, now);
                 }
             }
