@@ -118,7 +118,7 @@ fn g08_cancels_are_taken_above_the_limit_and_words_are_not() {
         .conn
         .notify("x/y", Params::Raw(raw(&format!(r#"{{"x":"{}"}}"#, "x".repeat(90)))))
         .unwrap();
-    agent.conn.cancel_because(call, Cause::Caller, &"why ".repeat(20), agent.now);
+    agent.conn.cancel_because(call, Cause::Caller, &*"why ".repeat(20), agent.now);
     let [cancel, _] = agent.sent().try_into().unwrap();
     assert!(cancel.ends_with(r#""payload":{"callId":"1"}}"#), "{cancel}");
 }

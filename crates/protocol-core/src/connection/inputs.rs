@@ -37,14 +37,13 @@ impl<O, I: Default> Connection<O, I> {
         } else {
             self.take(message, now)
         };
-        match event {
-            Some(event) if waiting == 0 => Some(event),
-            Some(event) => {
-                self.events.insert(waiting, event.into_owned());
-                self.poll_event()
-            }
-            None => self.poll_event(),
+        if waiting == 0 && event.is_some() {
+            return event;
         }
+        if let Some(event) = event {
+            self.events.insert(waiting, event.into_owned());
+        }
+        self.poll_event()
     }
 
     /// Fires every timer that is due.
