@@ -147,7 +147,8 @@ pub enum RawCancels {
     #[default]
     Hidden,
     /// It sees each as an [`Event::Notification`](crate::Event::Notification) too, after what it
-    /// did: for traces, and for routing of its own.
+    /// did: for traces, and for routing of its own. What ends one of our calls is not shown, being no
+    /// cancel of a request.
     Shown,
 }
 

@@ -116,7 +116,7 @@ pub use input::InputBuffer;
 pub use machine::{
     CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase, Settlement, TimerReason,
 };
-pub use relay::{Relay, RelayConnection, RelayEvent, Side};
+pub use relay::{Relay, RelayEvent, Side};
 pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
 pub use token::{InvalidToken, OperationToken};

@@ -9,7 +9,7 @@ use super::batches::BatchKey;
 use super::requests::{DUPLICATE_ID, Delivery};
 use super::rows::{Outgoing, ServerEnds};
 use crate::cause::Cause;
-use crate::config::UnknownOperations;
+use crate::config::{RawCancels, UnknownOperations};
 use crate::dialect::{CancelRule, CancelTarget, code};
 use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
@@ -145,10 +145,11 @@ impl<O, I: Default> Connection<O, I> {
 
     // The peer's
 
-    /// Takes a cancel that is a notification.
+    /// Takes a cancel that is a notification, and tells of the notification itself if the host wants that.
     pub(super) fn take_cancel<'m>(
         &mut self,
         params: Option<&'m RawValue>,
+        raw: Event<'m, O>,
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
@@ -156,19 +157,33 @@ impl<O, I: Default> Connection<O, I> {
         let id = decode::param(params, member).map(RawValue::get);
         let id = id.filter(|id| dialect.ids.allows(id)).and_then(|id| self.readable(id));
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
-        let Some(id) = id else {
-            self.report(Violation::MalformedCancel, None);
-            return None;
-        };
-        if let Some(call) = self.call_that_peer_ends(&id) {
+        if let Some(call) = id.as_ref().and_then(|id| self.call_that_peer_ends(id)) {
             if let Some(action) = self.machine.receive_end(call) {
                 self.carry_out(action);
             }
+            self.follow();
             return None;
         }
-        let request = self.machine.receive_cancel(&id, now).marked?;
-        self.mark_in_batch(request);
-        Some(Event::Cancelled { request, cause: Cause::Peer, reason })
+        let event = match &id {
+            Some(id) => self.machine.receive_cancel(id, now).marked.map(|request| {
+                self.mark_in_batch(request);
+                Event::Cancelled { request, cause: Cause::Peer, reason }
+            }),
+            None => {
+                self.report(Violation::MalformedCancel, None);
+                None
+            }
+        };
+        if self.config().raw_cancels == RawCancels::Hidden {
+            self.follow();
+            return event;
+        }
+        if let Some(event) = event {
+            self.tell(event.into_owned());
+        }
+        self.follow();
+        self.tell(raw.into_owned());
+        None
     }
 
     /// Our call that the peer's cancel ends: the one exception to that it names requests of its own

@@ -9,7 +9,7 @@ use super::batches::BatchKey;
 use super::requests::Delivery;
 use super::{Connection, End};
 use crate::cause::CloseReason;
-use crate::config::{Config, RawCancels};
+use crate::config::Config;
 use crate::dialect::{BatchRule, CancelRule, Envelope, code};
 use crate::event::Event;
 use crate::id::WireId;
@@ -181,18 +181,8 @@ impl<O, I: Default> Connection<O, I> {
         let config = self.machine.config();
         match &config.dialect.cancel {
             CancelRule::Notification { method: cancel, .. } if *cancel == method => {
-                let is_shown = config.raw_cancels == RawCancels::Shown;
-                let event = self.take_cancel(params, now);
-                if !is_shown {
-                    self.follow();
-                    return event;
-                }
-                if let Some(event) = event {
-                    self.tell(event.into_owned());
-                }
-                self.follow();
-                self.tell(Event::notification(method, params).into_owned());
-                return None;
+                let raw = Event::notification(method, params);
+                return self.take_cancel(params, raw, now);
             }
             // Nobody can acknowledge it.
             CancelRule::Request { method: cancel, .. } if *cancel == method => {

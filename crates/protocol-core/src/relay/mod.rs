@@ -19,11 +19,6 @@ use crate::stream::StreamConnection;
 use crate::time::Timestamp;
 pub use event::{RelayEvent, Side};
 
-/// One connection of a [`Relay`]. The data on each call is the request of the other side that the call
-/// was made for. The data on each request is the call that was made for it on the other side, if one
-/// was made.
-pub type RelayConnection = Connection<RequestHandle, Option<CallId>>;
-
 /// Two connections joined: towards the client we are the server ([`Side::Up`]), and towards the server
 /// we are a client ([`Side::Down`]).
 ///
@@ -79,11 +74,10 @@ pub type RelayConnection = Connection<RequestHandle, Option<CallId>>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Relay {
-    up: Hop,
-    down: Hop,
+    hops: [Hop; 2],
     /// The time that the host gave with the latest input or command.
     now: Timestamp,
-    events: VecDeque<RelayEvent>,
+    events: VecDeque<(Side, RelayEvent)>,
 }
 
 /// One connection, and what the relay itself owes on it.
@@ -118,8 +112,8 @@ impl Relay {
             // So that a cancel which is not obeyed is reported.
             config.raw_cancels = RawCancels::Shown;
         }
-        let (up, down) = (Hop::new(up), Hop::new(down));
-        Self { up, down, now: Timestamp::ZERO, events: VecDeque::new() }
+        let hops = [up, down].map(Hop::new);
+        Self { hops, now: Timestamp::ZERO, events: VecDeque::new() }
     }
 
     // Inputs
@@ -181,8 +175,9 @@ impl Relay {
         Some(transmit)
     }
 
-    /// The next event, for the log. Events are kept until they are polled.
-    pub fn poll_event(&mut self) -> Option<RelayEvent> {
+    /// The next event, for the log, and the side whose peer sent what it is about. Events are kept until
+    /// they are polled.
+    pub fn poll_event(&mut self) -> Option<(Side, RelayEvent)> {
         self.events.pop_front()
     }
 
@@ -208,10 +203,11 @@ impl Relay {
 
     // Getters
 
-    /// One side's connection, for its getters: what is in flight there, and which call or request of
-    /// the other side belongs to it.
+    /// One side's connection, for its getters. The data on each call is the request of the other side
+    /// that the call was made for. The data on each request is the call that was made for it on the
+    /// other side, if one was made.
     #[must_use]
-    pub const fn connection(&self, side: Side) -> &RelayConnection {
+    pub const fn connection(&self, side: Side) -> &Connection<RequestHandle, Option<CallId>> {
         self.hop(side).stream.connection()
     }
 
@@ -247,13 +243,17 @@ impl Relay {
             }
             Event::Settled { outcome, data, .. } => self.pass_back(side.other(), data, &outcome),
             Event::Violation { violation, id } => {
-                self.events.push_back(RelayEvent::Violation { side, violation, id });
+                self.report(side, RelayEvent::Violation { violation, id });
             }
             Event::Closed { reason } => self.pass_end(side, reason),
             // The relay tries again whenever a message leaves an outbox, and a tree that spans two
             // connections is in the data on their requests and calls.
             Event::Ready | Event::TreeSettled { .. } => {}
         }
+    }
+
+    fn report(&mut self, side: Side, event: RelayEvent) {
+        self.events.push_back((side, event));
     }
 
     // The two sides
@@ -263,22 +263,19 @@ impl Relay {
         &self.connection(side).config().dialect
     }
 
-    const fn connection_mut(&mut self, side: Side) -> &mut RelayConnection {
+    const fn connection_mut(
+        &mut self,
+        side: Side,
+    ) -> &mut Connection<RequestHandle, Option<CallId>> {
         self.hop_mut(side).stream.connection_mut()
     }
 
     const fn hop(&self, side: Side) -> &Hop {
-        match side {
-            Side::Up => &self.up,
-            Side::Down => &self.down,
-        }
+        &self.hops[side as usize]
     }
 
     const fn hop_mut(&mut self, side: Side) -> &mut Hop {
-        match side {
-            Side::Up => &mut self.up,
-            Side::Down => &mut self.down,
-        }
+        &mut self.hops[side as usize]
     }
 
     fn assert_consistent(&self) {

@@ -280,8 +280,8 @@ impl Chain {
             }
         }
         for relay in &mut self.relays {
-            while let Some(event) = relay.poll_event() {
-                check_event(&event, relay);
+            while let Some((side, event)) = relay.poll_event() {
+                check_event(side, &event, relay);
             }
         }
     }
@@ -525,16 +525,16 @@ impl End {
 }
 
 /// What a relay may report when both peers behave.
-fn check_event(event: &RelayEvent, relay: &Relay) {
+fn check_event(side: Side, event: &RelayEvent, relay: &Relay) {
     match event {
-        RelayEvent::Violation { violation: Violation::LateResponse, side, .. } => {
+        RelayEvent::Violation { violation: Violation::LateResponse, .. } => {
             let closing = relay.connection(side.other()).machine().is_closed();
-            let local = relay.connection(*side).config().dialect.cancel == CancelRule::Local;
+            let local = relay.connection(side).config().dialect.cancel == CancelRule::Local;
             assert!(local || closing, "{event}");
         }
         RelayEvent::Violation { violation: Violation::RequestAfterShutdown, .. }
         | RelayEvent::Closed { .. } => {}
-        RelayEvent::RequestRefused { side, .. } | RelayEvent::NotificationDropped { side, .. } => {
+        RelayEvent::RequestRefused { .. } | RelayEvent::NotificationDropped { .. } => {
             assert!(relay.connection(side.other()).machine().is_closed(), "{event}");
         }
         event => panic!("{event}"),

@@ -177,8 +177,8 @@ impl Model {
     fn receive_notification(&mut self, method: &str, params: &Value, now: Timestamp) {
         match self.config.dialect.cancel.clone() {
             CancelRule::Notification { method: cancel, id, .. } if cancel == method => {
-                self.receive_cancel_of(params.get(&*id), now);
-                if self.config.raw_cancels == RawCancels::Shown {
+                let named = self.receive_cancel_of(params.get(&*id), now);
+                if named == Named::Request && self.config.raw_cancels == RawCancels::Shown {
                     self.tell(Told::Notification { method: method.into() });
                 }
             }
@@ -196,15 +196,22 @@ impl Model {
     }
 
     /// A cancel that is a notification comes, and holds this id.
-    fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) {
+    fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) -> Named {
         let Config { dialect, .. } = &*self.config;
         let Some(named) = id.and_then(|id| reading::request_id(id, dialect.ids)) else {
-            return self.tell(Told::Violation { rule: "malformed_cancel", id: None });
+            self.tell(Told::Violation { rule: "malformed_cancel", id: None });
+            return Named::Request;
         };
         let ours = id.and_then(|id| reading::our_number(id, dialect.envelope));
         match ours.filter(|number| self.peer_may_end(*number)) {
-            Some(number) => self.receive_end(number),
-            None => self.receive_cancel(&named, now),
+            Some(number) => {
+                self.receive_end(number);
+                Named::OurCall
+            }
+            None => {
+                self.receive_cancel(&named, now);
+                Named::Request
+            }
         }
     }
 
@@ -407,4 +414,11 @@ impl Model {
         }
         self.tell(Told::Closed { reason });
     }
+}
+
+/// What a cancel of the peer's names, rightly or not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Request,
+    OurCall,
 }
