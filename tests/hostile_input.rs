@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::thread;
 
 use protocol_core::{
-    BatchRule, CloseReason, Config, Dialect, Event, Framing, InputBuffer, Outcome, Params, Reply,
+    BatchRule, CloseReason, Config, Dialect, Event, Framing, InputBuffer, Outcome, Reply,
     RequestHandle, StreamConnection, Timestamp, Violation,
 };
 
@@ -126,7 +126,7 @@ fn g09_200_000_levels_of_nesting() {
             let mut host = Host::new(dialect.clone());
             host.connection
                 .connection_mut()
-                .call("m", Params::Absent, "call", Default::default(), NOW)
+                .call("m", None, "call", Default::default(), NOW)
                 .unwrap();
             host.drain();
             for deep in [&arrays, &objects] {

@@ -1,8 +1,6 @@
 //! Bytes in any pieces.
 
-use protocol_core::{
-    CallOptions, Config, Framing, InputBuffer, Params, Reply, StreamConnection, Timestamp,
-};
+use protocol_core::{CallOptions, Config, Framing, InputBuffer, Reply, StreamConnection, Timestamp};
 use protocol_testkit::small;
 
 use crate::bytes::Bytes;
@@ -70,7 +68,7 @@ fn prepared(config: Config) -> StreamConnection<u8> {
     for tag in [1, 2] {
         // Before a session is open, some dialects take none.
         let _ =
-            stream.connection_mut().call("work", Params::Absent, tag, CallOptions::default(), NOW);
+            stream.connection_mut().call("work", None, tag, CallOptions::default(), NOW);
     }
     while stream.poll_transmit(&mut Vec::new()).is_some() {}
     stream

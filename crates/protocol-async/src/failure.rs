@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use protocol_core::{CallError, Reply, RpcError, code};
+use crate::answer::{CallError, RpcError};
+use protocol_core::{Reply, code};
 use serde_json::value::RawValue;
 
 use crate::cancellation::Cancelled;

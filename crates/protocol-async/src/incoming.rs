@@ -5,8 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::answer::RpcError;
 use futures_core::Stream;
-use protocol_core::{BeforeStart, CloseReason, RpcError, Violation, WireId, code};
+use protocol_core::{BeforeStart, CloseReason, Violation, WireId, code};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 

@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use protocol_core::{Cause, Connection, OperationToken, Refusal, Reply, RequestHandle, RpcError};
+use crate::answer::RpcError;
+use protocol_core::{Cause, Connection, OperationToken, Refusal, Reply, RequestHandle};
 use protocol_core::{Timestamp, code};
 use protocol_operations::{
     CancelReason, Cleanup, Ended, Limits, Metrics, OperationInfo, Operations, Urgency,

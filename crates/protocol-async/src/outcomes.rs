@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::task::Waker;
 
-use protocol_core::CallError;
+use crate::answer::CallError;
 use serde_json::value::RawValue;
 use slab::Slab;
 

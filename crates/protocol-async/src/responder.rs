@@ -3,7 +3,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use protocol_core::{Cause, Refusal, RequestHandle, RpcError, code};
+use crate::answer::RpcError;
+use protocol_core::{Cause, Refusal, RequestHandle, code};
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -7,7 +7,8 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use protocol_core::{CallError, CallId, CancelOutcome, Cause, Timestamp};
+use crate::answer::CallError;
+use protocol_core::{CallId, CancelOutcome, Cause, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 

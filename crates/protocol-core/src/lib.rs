@@ -78,7 +78,6 @@
 
 extern crate alloc;
 
-mod answer;
 mod cause;
 mod config;
 mod connection;
@@ -99,9 +98,8 @@ mod token;
 mod violation;
 mod wire;
 
-pub use answer::{CallError, RpcError};
 pub use cause::{Cause, CloseReason};
-pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown, UnknownOperations};
+pub use config::{CallOptions, Config, Limits, Shutdown};
 pub use connection::Connection;
 pub use dialect::{
     AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
@@ -109,7 +107,7 @@ pub use dialect::{
     ProgressRule, Revision, RevisionRule, Role, SessionRule, Text, Uncancellable, code,
 };
 pub use error::{Refusal, SendError};
-pub use event::{ErrorObject, Event, Outcome, Params, Reply, Transmit, TransmitKind};
+pub use event::{ErrorObject, Event, Outcome, Reply, Transmit, TransmitKind};
 pub use frame::Framing;
 pub use id::{IdRule, WireId};
 pub use input::InputBuffer;

@@ -8,7 +8,7 @@ use std::borrow::Cow::Borrowed;
 
 use protocol_core::{
     AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Config, Dialect, Envelope, Framing, Grace, IdRule, List, MessageOrder, OverLimit,
+    ClosedStream, Config, Dialect, Envelope, Framing, Grace, IdRule, List, MessageOrder,
     PartialResults, SessionRule, Text, Uncancellable,
 };
 use support::world::{self, Random, limited};
@@ -111,7 +111,7 @@ fn generated(random: &mut Random) -> [Config; 2] {
     dialect.order = any(random, &[MessageOrder::Kept, MessageOrder::MayChange]);
     dialect.closed_stream = any(random, &CLOSED);
     let mut config = limited(Config::client(dialect));
-    config.over_limit = any(random, &[OverLimit::Refuse, OverLimit::Refuse, OverLimit::Close]);
+    config.close_over_limit = any(random, &[false, false, true]);
     world::both_roles(config)
 }
 

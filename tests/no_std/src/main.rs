@@ -15,10 +15,7 @@ mod bare;
 
 use alloc::vec::Vec;
 
-use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, Params, Reply, RequestHandle,
-    Timestamp, TransmitKind,
-};
+use protocol_core::{CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, Reply, RequestHandle, Timestamp, TransmitKind};
 
 /// What has to work, in this order.
 #[derive(Clone, Copy)]
@@ -49,7 +46,7 @@ fn cancel_there_and_back() -> Result<(), Step> {
     let mut server: Connection<()> = Connection::new(Config::server(Dialect::ACP_V1));
 
     let call = client
-        .call("slow", Params::Absent, DATA, CallOptions::default(), now)
+        .call("slow", None, DATA, CallOptions::default(), now)
         .map_err(|_| Step::Call)?;
     let request = deliver(&mut client, &mut server, TransmitKind::Request, |event| match event {
         Event::Request { request, id, .. } if id == "1" => Some(request),

@@ -9,7 +9,6 @@ use super::batches::BatchKey;
 use super::requests::{DUPLICATE_ID, Delivery};
 use super::rows::{Outgoing, ServerEnds};
 use crate::cause::Cause;
-use crate::config::{RawCancels, UnknownOperations};
 use crate::dialect::{CancelRule, CancelTarget, code};
 use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
@@ -174,7 +173,7 @@ impl<O, I: Default> Connection<O, I> {
                 None
             }
         };
-        if self.config().raw_cancels == RawCancels::Hidden {
+        if !self.config().show_raw_cancels {
             self.follow();
             return event;
         }
@@ -245,7 +244,7 @@ impl<O, I: Default> Connection<O, I> {
         else {
             return false;
         };
-        if self.config().unknown_operations == UnknownOperations::Refused {
+        if !self.config().deliver_unknown_operations {
             return false;
         }
         // The token of another server need not look like ours.

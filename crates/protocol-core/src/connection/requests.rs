@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use super::Connection;
 use super::batches::BatchKey;
 use super::rows::{Opening, Rare, ServerEnds, uncancellable};
-use crate::config::OverLimit;
 use crate::dialect::{AnswerRule, BatchRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
@@ -140,7 +139,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         let id = self.readable(id);
         self.refuse(id, origin, error, violation, batch);
-        if violation == Violation::TooManyRequests && self.config().over_limit == OverLimit::Close {
+        if violation == Violation::TooManyRequests && self.config().close_over_limit {
             self.close_over_limit(now);
         }
     }

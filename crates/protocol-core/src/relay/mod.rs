@@ -10,7 +10,7 @@ mod pass;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::config::{Config, RawCancels, Shutdown, UnknownOperations};
+use crate::config::{Config, Shutdown};
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Role};
 use crate::event::{Event, Reply, Transmit};
@@ -95,22 +95,19 @@ impl Relay {
     /// A relay with nothing in flight, from the configuration towards the client and the one towards
     /// the server.
     ///
-    /// Their [`role`](Config::role), [`raw_cancels`](Config::raw_cancels) and
-    /// [`unknown_operations`](Config::unknown_operations) are what a relay needs, whatever they were.
+    /// Their [`role`](Config::role), [`show_raw_cancels`](Config::show_raw_cancels) and
+    /// [`deliver_unknown_operations`](Config::deliver_unknown_operations) are what a relay needs,
+    /// whatever they were.
     #[must_use]
     pub fn new(mut up: Config, mut down: Config) -> Self {
         (up.role, down.role) = (Role::Server, Role::Client);
         // An operation is always the far server's. Its cancel says there what it says here, if both
         // dialects cancel in the same way.
-        let unknown_operations = if up.dialect.cancel == down.dialect.cancel {
-            UnknownOperations::Delivered
-        } else {
-            UnknownOperations::Refused
-        };
+        let is_same_cancel = up.dialect.cancel == down.dialect.cancel;
         for config in [&mut up, &mut down] {
-            config.unknown_operations = unknown_operations;
+            config.deliver_unknown_operations = is_same_cancel;
             // So that a cancel which is not obeyed is reported.
-            config.raw_cancels = RawCancels::Shown;
+            config.show_raw_cancels = true;
         }
         let hops = [up, down].map(Hop::new);
         Self { hops, now: Timestamp::ZERO, events: VecDeque::new() }

@@ -10,7 +10,7 @@ use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, code};
 use crate::error::Refusal;
-use crate::event::{ErrorObject, Outcome, Params, Reply};
+use crate::event::{ErrorObject, Outcome, Reply};
 use crate::id::WireId;
 use crate::machine::{CancelOutcome, RequestHandle};
 use crate::wire::decode;
@@ -30,7 +30,7 @@ impl Relay {
             self.report(side, RelayEvent::CancelDropped { method: method.into() });
             return self.owe(side, request, NOT_A_METHOD);
         }
-        let (params, options, now) = (Params::from(params), CallOptions::default(), self.now);
+        let (options, now) = (CallOptions::default(), self.now);
         let far = self.connection_mut(side.other());
         match far.call(method, params, request, options, now) {
             Ok(call) => {
@@ -62,7 +62,7 @@ impl Relay {
             return self.report(side, RelayEvent::CancelDropped { method });
         }
         let far = self.connection_mut(side.other());
-        if let Err(reason) = far.notify(method, Params::from(params)) {
+        if let Err(reason) = far.notify(method, params) {
             let method = String::from(method);
             self.report(side, RelayEvent::NotificationDropped { method, reason });
         }

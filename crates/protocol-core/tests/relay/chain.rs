@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CallOptions, CancelRule, Cause, Config, Dialect, Event, InputBuffer, Params, Relay,
-    RelayEvent, Reply, RequestHandle, Side, StreamConnection, Timestamp, Transmit, TransmitKind,
-    Violation,
+    CallId, CallOptions, CancelRule, Cause, Config, Dialect, Event, InputBuffer, Relay, RelayEvent,
+    Reply, RequestHandle, Side, StreamConnection, Timestamp, Transmit, TransmitKind, Violation,
 };
 use serde_json::value::RawValue;
 
@@ -152,7 +151,7 @@ impl Chain {
         let params = raw(&format!(r#"{{"token":{token}}}"#));
         let call = end.stream.connection_mut().call(
             "work",
-            Params::Raw(&params),
+            Some(&params),
             token,
             CallOptions::default(),
             now,
@@ -185,7 +184,7 @@ impl Chain {
         self.tokens += 1;
         let (token, end) = (self.tokens, &mut self.ends[end]);
         let params = raw(&format!(r#"{{"token":{token}}}"#));
-        let sent = end.stream.connection_mut().notify("log", Params::Raw(&params));
+        let sent = end.stream.connection_mut().notify("log", Some(&params));
         sent.expect("it is open and has room");
         end.sent.push(Sent::Notification(token));
     }

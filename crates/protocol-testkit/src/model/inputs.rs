@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol_core::machine::CallPhase;
 use protocol_core::{
     AnswerRule, BatchRule, CancelRule, Cause, CloseReason, ClosedStream, Config, Envelope,
-    MessageOrder, OverLimit, RawCancels, RequestPhase, Role, Settlement, Timestamp, code,
+    MessageOrder, RequestPhase, Role, Settlement, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -115,7 +115,7 @@ impl Model {
         }
         if self.unanswered() >= self.config.limits.requests {
             self.refuse(to, dialect.overload_code, "too_many_requests", batch);
-            if self.config.over_limit == OverLimit::Close {
+            if self.config.close_over_limit {
                 self.close(CloseReason::OverLimit, Cause::Internal, now);
             }
             return;
@@ -178,7 +178,7 @@ impl Model {
         match self.config.dialect.cancel.clone() {
             CancelRule::Notification { method: cancel, id, .. } if cancel == method => {
                 let named = self.receive_cancel_of(params.get(&*id), now);
-                if named == Named::Request && self.config.raw_cancels == RawCancels::Shown {
+                if named == Named::Request && self.config.show_raw_cancels {
                     self.tell(Told::Notification { method: method.into() });
                 }
             }

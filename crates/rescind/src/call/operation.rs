@@ -3,8 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use protocol_async::CallError;
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
-use protocol_core::{CallError, CancelRule, CancelTarget, Cause, Dialect, Text};
+use protocol_core::{CancelRule, CancelTarget, Cause, Dialect, Text};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use protocol_core::{Params, Reply, Shutdown};
+use protocol_core::{Reply, Shutdown};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::value::RawValue;
@@ -171,7 +171,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn params(&self) -> Params<'a> {
+    pub(super) fn params(&self) -> Option<&'a RawValue> {
         self.params.into()
     }
 }
@@ -185,7 +185,7 @@ pub(super) struct Notify<'a> {
 }
 
 impl<'a> Notify<'a> {
-    pub(super) fn params(&self) -> Params<'a> {
+    pub(super) fn params(&self) -> Option<&'a RawValue> {
         self.params.into()
     }
 }
