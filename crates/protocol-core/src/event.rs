@@ -254,10 +254,6 @@ pub struct Transmit {
 }
 
 impl Transmit {
-    pub(crate) const fn new(kind: TransmitKind, start: usize, len: usize) -> Self {
-        Self { kind, start, len }
-    }
-
     /// The message, without framing, in the buffer that it was appended to.
     ///
     /// # Panics

@@ -49,13 +49,6 @@ impl Room {
     pub(crate) const UNLIMITED: Self = Self { bytes: usize::MAX, messages: usize::MAX };
 }
 
-/// The message does not fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full {
-    /// The bytes it would take.
-    pub(crate) len: usize,
-}
-
 /// One message that waits.
 #[derive(Clone)]
 struct Message {
@@ -107,8 +100,8 @@ impl Outbox {
             && self.ahead.len() + self.bulk.len() < room.messages
     }
 
-    /// Writes a message and queues it, if it fits. `number` is that of the request or cancel of ours
-    /// that it is.
+    /// Writes a message and queues it, if it fits; fails with the bytes that it would take. `number` is
+    /// that of the request or cancel of ours that it is.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
@@ -118,21 +111,18 @@ impl Outbox {
         lane: Lane,
         kind: TransmitKind,
         number: Option<u32>,
-    ) -> Result<Ticket, Full> {
+    ) -> Result<Ticket, usize> {
         let Bounds { usual, most } = draft.bounds(context);
         if !self.has_room(room, most) {
-            self.check(room, draft.len(context))?;
+            let len = draft.len(context);
+            if !self.has_room(room, len) {
+                return Err(len);
+            }
         }
         let mut bytes = self.buffer(usual);
         draft.write(context, &mut bytes);
         debug_assert!(bytes.len() <= most, "a draft knows its length");
         Ok(self.queue(lane, kind, number, bytes))
-    }
-
-    /// Whether a message of exactly this length fits.
-    #[cold]
-    fn check(&self, room: Room, len: usize) -> Result<(), Full> {
-        if self.has_room(room, len) { Ok(()) } else { Err(Full { len }) }
     }
 
     /// Queues a message that is written already, behind all others.
@@ -201,7 +191,7 @@ impl Outbox {
         let queue = if self.ahead.is_empty() { &mut self.bulk } else { &mut self.ahead };
         let Message { ticket, kind, number, mut bytes } = queue.messages.pop_front()?;
         queue.tidy();
-        let transmit = Transmit::new(kind, out.len(), bytes.len());
+        let transmit = Transmit { kind, start: out.len(), len: bytes.len() };
         self.bytes -= bytes.len();
         if out.is_empty() && bytes.len() >= Self::MOVED {
             mem::swap(out, &mut bytes);

@@ -1,5 +1,6 @@
 //! Cancels, both ways: ours of our calls, and the peer's of its requests.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
@@ -135,7 +136,7 @@ impl<O, I: Default> Connection<O, I> {
         // Behind all others: its request may still be waiting (G4).
         let (lane, kind) = (Lane::Bulk, TransmitKind::Cancel);
         let pushed = self.outbox.push(self.room(), &context, &draft, lane, kind, number);
-        pushed.map_err(|full| self.promise_room(full.len))?;
+        pushed.map_err(|len| self.promise_room(len))?;
         if is_request {
             self.machine.cancel_for_host();
         }
@@ -147,8 +148,8 @@ impl<O, I: Default> Connection<O, I> {
     /// Takes a cancel that is a notification, and tells of the notification itself if the host wants that.
     pub(super) fn take_cancel<'m>(
         &mut self,
+        method: Cow<'m, str>,
         params: Option<&'m RawValue>,
-        raw: Event<'m, O>,
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
@@ -181,7 +182,7 @@ impl<O, I: Default> Connection<O, I> {
             self.tell(event.into_owned());
         }
         self.follow();
-        self.tell(raw.into_owned());
+        self.tell(Event::notification(method, params).into_owned());
         None
     }
 

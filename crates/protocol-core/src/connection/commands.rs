@@ -82,7 +82,7 @@ impl<O, I: Default> Connection<O, I> {
         let draft = Draft::Request { number, method, params, timeout: options.timeout };
         let kind = TransmitKind::Request;
         let pushed = self.outbox.push(room, &context, &draft, Lane::Bulk, kind, Some(number));
-        pushed.map_err(|full| self.promise_room(full.len))
+        pushed.map_err(|len| self.promise_room(len))
     }
 
     /// Finds the tokens under which progress of a call will come.
@@ -163,7 +163,7 @@ impl<O, I: Default> Connection<O, I> {
         let Some(batch) = rare.and_then(|rare| rare.batch) else {
             let ticket = match self.outbox.push(room, &context, &draft, lane, kind, None) {
                 Ok(ticket) => ticket,
-                Err(full) => return Err(self.promise_room(full.len)),
+                Err(len) => return Err(self.promise_room(len)),
             };
             let Answered { data, rare, .. } = self.machine.respond(request)?;
             if let (Some(rare), Reply::Result(result)) = (rare, reply) {
@@ -228,7 +228,7 @@ impl<O, I: Default> Connection<O, I> {
                 // Behind all others: what the request was told before belongs before its end.
                 let (lane, kind) = (Lane::Bulk, TransmitKind::Cancel);
                 let pushed = self.outbox.push(self.room(), &context, &draft, lane, kind, None);
-                pushed.map_err(|full| self.promise_room(full.len))?;
+                pushed.map_err(|len| self.promise_room(len))?;
             }
             CancelRule::Notification { .. } | CancelRule::ClosedStream => {}
         }

@@ -302,7 +302,7 @@ impl<O, I: Default> Connection<O, I> {
         let context = Context { config: self.machine.config(), now: self.now };
         match self.outbox.push(self.room(), &context, draft, Lane::Bulk, kind, None) {
             Ok(_) => Ok(()),
-            Err(full) => Err(self.promise_room(full.len)),
+            Err(len) => Err(self.promise_room(len)),
         }
     }
 

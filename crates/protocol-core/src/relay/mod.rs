@@ -215,12 +215,11 @@ impl Relay {
     /// withdrawn or was given up.
     fn settle(&mut self) {
         loop {
-            let found = Side::BOTH
-                .into_iter()
-                .find_map(|side| self.connection_mut(side).poll_event().map(|event| (side, event)));
-            if let Some((side, event)) = found {
-                self.dispatch(side, event);
-            } else if !Side::BOTH.map(|side| self.pay(side)).contains(&true) {
+            if let Some(event) = self.connection_mut(Side::Up).poll_event() {
+                self.dispatch(Side::Up, event);
+            } else if let Some(event) = self.connection_mut(Side::Down).poll_event() {
+                self.dispatch(Side::Down, event);
+            } else if !self.pay() {
                 break;
             }
         }

@@ -29,19 +29,21 @@ impl Relay {
     }
 
     /// Gives the answers that are owed, as far as there is room. Returns whether any was given.
-    pub(super) fn pay(&mut self, side: Side) -> bool {
+    pub(super) fn pay(&mut self) -> bool {
         let mut is_paid = false;
-        while let Some(&(request, reply)) = self.hop(side).owed.front() {
-            match self.connection_mut(side).respond(request, reply) {
-                Ok(_) | Err(Refusal::AlreadyAnswered) => {}
-                Err(Refusal::OutboxFull) => break,
-                Err(_) => {
-                    let id = self.id_of(side, request);
-                    self.report(side, RelayEvent::AnswerDropped { id });
+        for side in Side::BOTH {
+            while let Some(&(request, reply)) = self.hop(side).owed.front() {
+                match self.connection_mut(side).respond(request, reply) {
+                    Ok(_) | Err(Refusal::AlreadyAnswered) => {}
+                    Err(Refusal::OutboxFull) => break,
+                    Err(_) => {
+                        let id = self.id_of(side, request);
+                        self.report(side, RelayEvent::AnswerDropped { id });
+                    }
                 }
+                self.hop_mut(side).owed.pop_front();
+                is_paid = true;
             }
-            self.hop_mut(side).owed.pop_front();
-            is_paid = true;
         }
         is_paid
     }
