@@ -6,14 +6,14 @@
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config as Proptest, TestCaseError, TestError, TestRunner};
-use protocol_core::{Config, Dialect, SessionRule};
+use protocol_core::{Config, Dialect};
 use protocol_testkit::{Broken, Operation, Random, World, both_roles, operations, small, tight};
 
 /// Does them from the very beginning, and in a session, where the dialect has sessions.
 fn run(config: &Config, operations: &[Operation]) -> Result<(), Broken> {
     // Two messages fill the line: every host meets back-pressure.
     let world = || World::on_a_line_of(both_roles(config.clone()), 300);
-    if config.dialect.session != SessionRule::NotNeeded {
+    if config.dialect.session.is_some() {
         run_in(world(), operations)?;
     }
     run_in(world().in_session()?, operations)

@@ -1,6 +1,9 @@
 //! One whole message of any bytes, to a connection in any of many states.
 
-use protocol_core::{CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Reply, Role, SessionRule, Shutdown, Timestamp, TransmitKind};
+use protocol_core::{
+    CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Reply,
+    Role, Shutdown, Timestamp, TransmitKind,
+};
 use protocol_testkit::{Hostile, small};
 use serde_json::value::RawValue;
 
@@ -90,7 +93,7 @@ fn request(id: &str, envelope: Envelope) -> String {
 
 /// Opens the session, where there is one, by a request of the peer's.
 fn open(conn: &mut Connection<u8>, dialect: &Dialect) {
-    let SessionRule::Opened { by } = &dialect.session else { return };
+    let Some(by) = &dialect.session else { return };
     let message = format!(r#"{{"type":"{by}","id":"0","payload":{{}}}}"#);
     // There are no calls yet.
     taken(conn, message.as_bytes());

@@ -102,9 +102,8 @@ pub use cause::{Cause, CloseReason};
 pub use config::{CallOptions, Config, Limits, Shutdown};
 pub use connection::Connection;
 pub use dialect::{
-    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Dialect, Envelope, Exchange, Grace, List, MessageOrder, PartialResults,
-    ProgressRule, Revision, RevisionRule, Role, SessionRule, Text, Uncancellable, code,
+    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace,
+    MessageOrder, ProgressRule, Role, Uncancellable, code,
 };
 pub use error::{Refusal, SendError};
 pub use event::{ErrorObject, Event, Outcome, Reply, Transmit, TransmitKind};

@@ -5,9 +5,9 @@
 mod support;
 
 use protocol_core::{
-    AnswerRule, BatchRule, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cancellers,
-    Cause, ClosedStream, Config, Connection, Dialect, Event, Grace, MessageOrder, Refusal, Reply,
-    RevisionRule, Role, Shutdown, Timestamp, TransmitKind, Uncancellable, WireId,
+    AnswerRule, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cancellers, Cause, Config,
+    Connection, Dialect, Event, Grace, MessageOrder, Refusal, Reply, Role, Shutdown, Timestamp,
+    TransmitKind, Uncancellable, WireId,
 };
 use support::{Host, error, millis, raw, request, result};
 
@@ -209,7 +209,7 @@ fn an_answer_that_is_withheld_exchanges_nothing() {
 #[test]
 fn g04_no_cancel_overtakes_a_batch_with_the_exchange_in_it() {
     let mut dialect = Dialect::ACP_DRAFT;
-    dialect.batches = BatchRule::Accepted { except: vec![].into() };
+    dialect.batches = Some(vec![].into());
     let mut agent = host(dialect, Role::Server);
     let early = agent.sent_call("early");
     let (open, other) = (request_with("0", "initialize", OPEN), request("1", "work"));
@@ -421,9 +421,9 @@ fn an_early_cancel_of_what_can_not_be_cancelled_is_ignored() {
 #[test]
 fn g07_the_end_of_input_means_what_the_dialect_says() {
     for (closed_stream, events) in [
-        (ClosedStream::PeerGone, vec!["cancelled r1 peer_gone", "closed peer_gone"]),
-        (ClosedStream::Cancel, vec!["cancelled r1 peer", "closed peer_gone"]),
-        (ClosedStream::NoCancel, vec!["closed peer_gone"]),
+        (Some(Cause::PeerGone), vec!["cancelled r1 peer_gone", "closed peer_gone"]),
+        (Some(Cause::Peer), vec!["cancelled r1 peer", "closed peer_gone"]),
+        (None, vec!["closed peer_gone"]),
     ] {
         let mut dialect = Dialect::ACP_V1;
         dialect.closed_stream = closed_stream;
@@ -449,7 +449,7 @@ fn g07_a_peer_that_is_gone_asked_for_no_silence() {
 #[test]
 fn g07_only_the_end_of_input_is_a_closed_stream() {
     let mut dialect = Dialect::ACP_V1;
-    dialect.closed_stream = ClosedStream::NoCancel;
+    dialect.closed_stream = None;
     let mut server = with(dialect, Role::Server, |config| {
         config.limits.requests = 1;
         config.close_over_limit = true;
@@ -559,18 +559,16 @@ fn the_presets_of_a_transport_differ_in_its_fields_only() {
 
 #[test]
 fn f72_both_transports_negotiate_the_same_revisions() {
-    let [stdio, http] = [Dialect::MCP, Dialect::MCP_HTTP].map(|family| match family.revisions {
-        RevisionRule::Negotiated { exchanges, revisions } => (exchanges, revisions),
-        RevisionRule::Fixed => panic!("a family negotiates"),
-    });
-    assert_eq!(stdio.0, http.0);
-    assert_eq!(stdio.1.len(), http.1.len());
-    for (stdio, http) in stdio.1.iter().zip(http.1.iter()) {
-        assert_eq!(stdio.version, http.version);
-        assert_eq!(stdio.dialect.name, format!("mcp-{}", stdio.version));
-        assert_eq!(http.dialect.name, format!("mcp-{}-http", http.version));
+    let [stdio, http] = [Dialect::MCP, Dialect::MCP_HTTP];
+    assert_eq!(stdio.exchanges, http.exchanges);
+    assert!(!stdio.exchanges.is_empty(), "a family negotiates");
+    assert_eq!(stdio.revisions.len(), http.revisions.len());
+    for ((version, stdio), (same, http)) in stdio.revisions.iter().zip(http.revisions.iter()) {
+        assert_eq!(version, same);
+        assert_eq!(stdio.name, format!("mcp-{version}"));
+        assert_eq!(http.name, format!("mcp-{version}-http"));
         for revision in [stdio, http] {
-            assert_eq!(revision.dialect.revisions, RevisionRule::Fixed);
+            assert!(revision.exchanges.is_empty() && revision.revisions.is_empty());
         }
     }
 }

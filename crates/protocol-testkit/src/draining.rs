@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CancelRule, CancelTarget, Cancellers, Cause, Config, Event, Reply, RequestHandle, Role,
+    CallId, CancelRule, Cancellers, Cause, Config, Event, Reply, RequestHandle, Role,
     StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::Value;
@@ -324,7 +324,7 @@ impl Host {
     fn has_left(&mut self, cancel: &str) -> Result<(), Broken> {
         let (message, dialect) = (message(cancel), &self.stream.connection().config().dialect);
         let member = match (&dialect.cancel, message["method"].as_str()) {
-            (CancelRule::Request { target: CancelTarget::Id { member }, .. }, _) => Some(&**member),
+            (CancelRule::Request { id: member, .. }, _) => Some(&**member),
             (_, method) => method.and_then(|method| cancel_member(dialect, method)),
         };
         let params = message.get("params").or(message.get("payload")).unwrap_or(&Value::Null);

@@ -1,15 +1,17 @@
 //! What the host asks of a connection.
 
+use alloc::boxed::Box;
+
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::rows::{Opening, Outgoing, Rare, ServerEnds, uncancellable};
+use super::rows::{Opening, Outgoing, Rare, server_ends, uncancellable};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, Role};
 use crate::error::{Refusal, SendError};
 use crate::event::{Reply, TransmitKind};
-use crate::machine::{Answered, CallId, RequestHandle, RequestPhase, RequestStep};
+use crate::machine::{CallId, RequestHandle, RequestStep};
 use crate::outbox::{Lane, Ticket};
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
@@ -57,7 +59,7 @@ impl<O, I: Default> Connection<O, I> {
             data,
             unsent: Some(unsent),
             opening: Opening::of(&config.dialect, method, params),
-            server_ends: ServerEnds::of(&config.dialect, config.role, method),
+            server_ends: server_ends(&config.dialect, config.role, method),
             asked,
         };
         self.machine.call(call, &options, refusal, outgoing, now);
@@ -165,7 +167,7 @@ impl<O, I: Default> Connection<O, I> {
                 Ok(ticket) => ticket,
                 Err(len) => return Err(self.promise_room(len)),
             };
-            let Answered { data, rare, .. } = self.machine.respond(request)?;
+            let (data, rare) = self.machine.respond(request)?;
             if let (Some(rare), Reply::Result(result)) = (rare, reply) {
                 let conclusion = self.open(rare.opening, Role::Server, result);
                 self.conclude_with(conclusion, ticket);
@@ -178,7 +180,7 @@ impl<O, I: Default> Connection<O, I> {
             return Err(self.promise_room(len));
         }
         let answer = draft.written(&context, len);
-        let Answered { data, rare, .. } = self.machine.respond(request)?;
+        let (data, rare) = self.machine.respond(request)?;
         if let (Some(rare), Reply::Result(result)) = (rare, reply) {
             if let Some(conclusion) = self.open(rare.opening, Role::Server, result) {
                 self.negotiation.kept_back(batch, conclusion);
@@ -191,12 +193,12 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Carries out what else a request leads to that ended without an answer, and gives its data back.
-    fn release(&mut self, ended: Answered<I, Rare>) -> I {
+    fn release(&mut self, (data, rare): (I, Option<Box<Rare>>)) -> I {
         self.follow();
-        if let Some(batch) = ended.rare.and_then(|rare| rare.batch) {
+        if let Some(batch) = rare.and_then(|rare| rare.batch) {
             self.settle_member(batch);
         }
-        ended.data
+        data
     }
 
     /// Ends a request of the client's that the dialect lets the server end, without an answer: the
@@ -213,13 +215,15 @@ impl<O, I: Default> Connection<O, I> {
         reason: Option<&str>,
     ) -> Result<I, Refusal> {
         let (_, _, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
-        if rare.is_none_or(|rare| rare.server_ends == ServerEnds::No) {
+        if !rare.is_some_and(|rare| rare.server_ends) {
             return Err(Refusal::NotOursToEnd);
         }
-        let is_running = self.machine.request_phase(request) == Some(RequestPhase::Running);
+        let is_told = self.machine.end_step(request) == Some(RequestStep::SendEnd);
         match &self.machine.config().dialect.cancel {
-            CancelRule::Local | CancelRule::Request { .. } => return Err(Refusal::NoCancel),
-            CancelRule::Notification { method, id: member, reason: place } if is_running => {
+            CancelRule::Local | CancelRule::Request { .. } | CancelRule::Operation { .. } => {
+                return Err(Refusal::NoCancel);
+            }
+            CancelRule::Notification { method, id: member, reason: place } if is_told => {
                 let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
                 let reason = place.as_deref().zip(reason);
                 let names = Names { member, id: Id::Token(id), reason };

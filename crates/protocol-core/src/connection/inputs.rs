@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
+use super::Connection;
 use super::batches::BatchKey;
 use super::requests::Delivery;
-use super::{Connection, End};
 use crate::cause::CloseReason;
 use crate::config::Config;
-use crate::dialect::{BatchRule, CancelRule, Envelope, code};
+use crate::dialect::{CancelRule, Envelope, code};
 use crate::event::Event;
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -54,7 +54,7 @@ impl<O, I: Default> Connection<O, I> {
         self.close(CloseReason::PeerGone, now);
     }
 
-    fn close(&mut self, reason: CloseReason, now: Timestamp) {
+    pub(super) fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.pass(now);
         self.machine.close(reason, now);
         self.follow();
@@ -112,7 +112,7 @@ impl<O, I: Default> Connection<O, I> {
 
     fn take_batch(&mut self, members: Vec<&RawValue>, now: Timestamp) {
         let Config { dialect, limits, .. } = self.config();
-        let is_refused = dialect.batches == BatchRule::Refused || dialect.envelope == Envelope::Abp;
+        let is_refused = dialect.batches.is_none() || dialect.envelope == Envelope::Abp;
         let violation = if is_refused {
             Violation::BatchRefused
         } else if members.is_empty() || members.len() > limits.batch_members {
@@ -122,10 +122,10 @@ impl<O, I: Default> Connection<O, I> {
             let batch = self.batches.open();
             self.machine.begin_batch();
             for member in members {
-                let (waiting, end) = (self.events.len(), self.end);
+                let (waiting, is_over) = (self.events.len(), self.is_end_told);
                 let event = self.take_message(decode::member(member, depth), Some(batch), now);
                 // What follows behind a member that closed the connection is answered, but not told.
-                if let Some(event) = event.filter(|_| end == End::NotTold) {
+                if let Some(event) = event.filter(|_| !is_over) {
                     self.events.insert(waiting, event.into_owned());
                 }
             }
@@ -185,7 +185,10 @@ impl<O, I: Default> Connection<O, I> {
                 return self.take_cancel(method, params, now);
             }
             // Nobody can acknowledge it.
-            CancelRule::Request { method: cancel, .. } if *cancel == method => {
+            CancelRule::Request { method: cancel, .. }
+            | CancelRule::Operation { method: cancel, .. }
+                if *cancel == method =>
+            {
                 let problem = EnvelopeProblem::Id;
                 self.report(Violation::InvalidNotification { problem }, None);
                 return None;
@@ -212,12 +215,6 @@ impl<O, I: Default> Connection<O, I> {
     fn refuse_too_large(&mut self) {
         let error = (code::INVALID_REQUEST, "Invalid request: the message is too long");
         self.refuse(None, None, error, Violation::MessageTooLarge, None);
-    }
-
-    /// A peer that went over a limit is closed out, if the host chose so.
-    pub(super) fn close_over_limit(&mut self, now: Timestamp) {
-        self.machine.close(CloseReason::OverLimit, now);
-        self.follow();
     }
 
     pub(super) fn report(&mut self, violation: Violation, id: Option<WireId>) {

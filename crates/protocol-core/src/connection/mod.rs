@@ -84,13 +84,7 @@ pub struct Connection<O, I = ()> {
     /// The bytes that a refused message needs, until the host was told that there is room.
     wanted: Option<usize>,
     /// Whether the host was told the end: after that only a promised `Ready` comes.
-    end: End,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    NotTold,
-    Told,
+    is_end_told: bool,
 }
 
 impl<O, I: Default> Connection<O, I> {
@@ -105,7 +99,7 @@ impl<O, I: Default> Connection<O, I> {
             now: Timestamp::ZERO,
             events: VecDeque::new(),
             wanted: None,
-            end: End::NotTold,
+            is_end_told: false,
         }
     }
 
@@ -231,7 +225,7 @@ impl<O, I: Default> Connection<O, I> {
             Action::TreeSettled { request } => self.tell(Event::TreeSettled { request }),
             Action::Close { reason } => {
                 self.tell(Event::Closed { reason });
-                self.end = End::Told;
+                self.is_end_told = true;
             }
         }
     }
@@ -274,7 +268,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Queues an event for the host, unless it was told the end.
     fn tell(&mut self, event: Event<'static, O>) {
-        if self.end == End::NotTold {
+        if !self.is_end_told {
             self.events.push_back(event);
         }
     }

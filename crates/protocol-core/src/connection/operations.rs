@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::Connection;
 use super::batches::BatchKey;
 use crate::cause::Cause;
-use crate::dialect::{CancelRule, CancelTarget};
+use crate::dialect::CancelRule;
 use crate::error::Refusal;
 use crate::event::TransmitKind;
 use crate::id::WireId;
@@ -33,9 +33,7 @@ impl<O, I: Default> Connection<O, I> {
         let rare = rare.filter(|rare| rare.starts_operation);
         let rare = rare.ok_or(Refusal::NoOperation)?;
         let batch = rare.batch;
-        let CancelRule::Request { target: CancelTarget::Operation { token: member, .. }, .. } =
-            &self.config().dialect.cancel
-        else {
+        let CancelRule::Operation { token: member, .. } = &self.config().dialect.cancel else {
             return Err(Refusal::NoOperation);
         };
         let token = OperationToken::from_bytes(entropy);
@@ -87,11 +85,7 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn tell_of_cancel(&mut self, request: RequestHandle, cause: Cause) {
         let Some(token) = self.machine.operation_token(request) else { return };
         let config = self.machine.config();
-        let CancelRule::Request { target: CancelTarget::Operation { told, .. }, .. } =
-            &config.dialect.cancel
-        else {
-            return;
-        };
+        let CancelRule::Operation { told, .. } = &config.dialect.cancel else { return };
         if self.machine.is_closed() {
             return;
         }

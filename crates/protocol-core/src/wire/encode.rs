@@ -18,7 +18,7 @@ use super::decode;
 use crate::config::Config;
 use crate::dialect::{Envelope, code};
 use crate::event::Reply;
-use crate::machine::CancelReceipt;
+use crate::machine::RequestStep;
 use crate::time::Timestamp;
 use crate::token::OperationToken;
 
@@ -91,8 +91,8 @@ pub(crate) enum Id<'a> {
 /// What a cancel of the peer's is answered with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Acknowledged<'a> {
-    /// What became of the request whose id is `target`, a JSON token.
-    Request { member: &'a str, target: &'a str, receipt: CancelReceipt },
+    /// What the cancel met: the request whose id is `target`, a JSON token.
+    Request { member: &'a str, target: &'a str, met: RequestStep },
     /// That an operation is cancelled.
     Operation,
 }
@@ -403,20 +403,18 @@ fn outcome<S: Sink>(out: &mut S, reply: Reply<'_>) {
 }
 
 fn acknowledged<S: Sink>(out: &mut S, what: Acknowledged<'_>) {
-    let Acknowledged::Request { member, target, receipt } = what else {
+    let Acknowledged::Request { member, target, met } = what else {
         return out.text(br#"{"status":"cancelled"}"#);
     };
     out.text(b"{");
     out.string(member);
     out.text(b":");
     out.text(target.as_bytes());
-    out.text(match receipt {
-        CancelReceipt::Cancelled | CancelReceipt::CancelledBefore => br#","cancelled":true}"#,
-        CancelReceipt::Completed => {
-            br#","cancelled":false,"reason":"Operation already completed"}"#
-        }
-        CancelReceipt::NotFound => br#","cancelled":false,"reason":"Operation not found"}"#,
-        CancelReceipt::Ignored => br#","cancelled":false,"reason":"Operation can't be cancelled"}"#,
+    out.text(match met {
+        RequestStep::MarkCancelled | RequestStep::CancelledBefore => br#","cancelled":true}"#,
+        RequestStep::Completed => br#","cancelled":false,"reason":"Operation already completed"}"#,
+        RequestStep::NotFound => br#","cancelled":false,"reason":"Operation not found"}"#,
+        _ => br#","cancelled":false,"reason":"Operation can't be cancelled"}"#,
     });
 }
 

@@ -92,14 +92,14 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
             ] {
                 take(&Draft::Response { to, reply });
             }
-            for receipt in [
-                CancelReceipt::Cancelled,
-                CancelReceipt::CancelledBefore,
-                CancelReceipt::Completed,
-                CancelReceipt::NotFound,
-                CancelReceipt::Ignored,
+            for met in [
+                RequestStep::MarkCancelled,
+                RequestStep::CancelledBefore,
+                RequestStep::Completed,
+                RequestStep::NotFound,
+                RequestStep::Ignore,
             ] {
-                let what = Acknowledged::Request { member: text, target: "1e0", receipt };
+                let what = Acknowledged::Request { member: text, target: "1e0", met };
                 take(&Draft::Acknowledgement { to, what });
             }
             take(&Draft::Acknowledgement { to, what: Acknowledged::Operation });
