@@ -49,6 +49,13 @@ impl Room {
     pub(crate) const UNLIMITED: Self = Self { bytes: usize::MAX, messages: usize::MAX };
 }
 
+/// The message does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    /// The bytes it would take.
+    pub(crate) len: usize,
+}
+
 /// One message that waits.
 #[derive(Clone)]
 struct Message {
@@ -100,8 +107,8 @@ impl Outbox {
             && self.ahead.len() + self.bulk.len() < room.messages
     }
 
-    /// Writes a message and queues it, if it fits; fails with the bytes that it would take. `number` is
-    /// that of the request or cancel of ours that it is.
+    /// Writes a message and queues it, if it fits. `number` is that of the request or cancel of ours
+    /// that it is.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
@@ -111,12 +118,12 @@ impl Outbox {
         lane: Lane,
         kind: TransmitKind,
         number: Option<u32>,
-    ) -> Result<Ticket, usize> {
+    ) -> Result<Ticket, Full> {
         let Bounds { usual, most } = draft.bounds(context);
         if !self.has_room(room, most) {
             let len = draft.len(context);
             if !self.has_room(room, len) {
-                return Err(len);
+                return Err(Full { len });
             }
         }
         let mut bytes = self.buffer(usual);

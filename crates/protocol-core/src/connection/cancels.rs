@@ -6,9 +6,9 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::batches::BatchKey;
 use super::requests::{DUPLICATE_ID, Delivery};
 use super::rows::Outgoing;
+use super::unsent::BatchKey;
 use crate::cause::Cause;
 use crate::dialect::{CancelRule, code};
 use crate::error::Refusal;
@@ -89,13 +89,13 @@ impl<O, I: Default> Connection<O, I> {
             None => Draft::CancelNotification { method, names },
             Some(number) => Draft::CancelRequest { number, method, names },
         };
-        let lane = if self.negotiation.is_unsent() { Lane::Bulk } else { Lane::Ahead };
+        let lane = if self.negotiation.unsent.is_some() { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
-        let room = self.room();
-        let pushed = self.outbox.push(room, &context, &draft(names), lane, kind, number);
+        let pushed = self.unsent.push(&context, &draft(names), lane, kind, number);
         let pushed = pushed.or_else(|_| {
-            self.outbox.push(Room::UNLIMITED, &context, &draft(silent), lane, kind, number)
+            let outbox = &mut self.unsent.outbox;
+            outbox.push(Room::UNLIMITED, &context, &draft(silent), lane, kind, number)
         });
         let outgoing = self.machine.call_data_mut(call);
         if let (Some(Outgoing { unsent, .. }), Ok(ticket)) = (outgoing, pushed) {
@@ -134,9 +134,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         let context = Context { config, now: self.now };
         // Behind all others: its request may still be waiting (G4).
-        let (lane, kind) = (Lane::Bulk, TransmitKind::Cancel);
-        let pushed = self.outbox.push(self.room(), &context, &draft, lane, kind, number);
-        pushed.map_err(|len| self.promise_room(len))?;
+        self.unsent.send(&context, &draft, TransmitKind::Cancel, number)?;
         if is_request {
             self.machine.cancel_for_host();
         }
@@ -276,21 +274,9 @@ impl<O, I: Default> Connection<O, I> {
                 Draft::Response { to, reply: Reply::Error { code, message, data: None } }
             }
         };
-        let len = draft.len(&context);
-        let is_sent = match batch {
-            None => {
-                let (lane, kind) = (Lane::Bulk, TransmitKind::Acknowledgement);
-                self.outbox.push(self.room(), &context, &draft, lane, kind, None).is_ok()
-            }
-            Some(batch) if self.outbox.has_room(self.room(), len) => {
-                let answer = draft.written(&context, len);
-                self.keep_back(batch, &answer);
-                true
-            }
-            Some(_) => false,
-        };
-        if !is_sent {
-            self.report(Violation::AnswerDropped, Some(id));
+        match self.unsent.answer(&context, &draft, TransmitKind::Acknowledgement, batch) {
+            Ok(sent) => self.answered(batch, sent, None),
+            Err(_) => self.report(Violation::AnswerDropped, Some(id)),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::dialect::{CancelRule, Envelope, Role};
 use crate::error::{Refusal, SendError};
 use crate::event::{Reply, TransmitKind};
 use crate::machine::{CallId, RequestHandle, RequestStep};
-use crate::outbox::{Lane, Ticket};
+use crate::outbox::Ticket;
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
 use crate::wire::decode;
@@ -79,12 +79,10 @@ impl<O, I: Default> Connection<O, I> {
         options: &CallOptions,
         now: Timestamp,
     ) -> Result<Ticket, Refusal> {
-        let (room, number) = (self.room(), call.number());
-        let context = Context { config: self.machine.config(), now: self.now.max(now) };
+        let (number, kind) = (call.number(), TransmitKind::Request);
         let draft = Draft::Request { number, method, params, timeout: options.timeout };
-        let kind = TransmitKind::Request;
-        let pushed = self.outbox.push(room, &context, &draft, Lane::Bulk, kind, Some(number));
-        pushed.map_err(|len| self.promise_room(len))
+        let context = Context { config: self.machine.config(), now: self.now.max(now) };
+        self.unsent.send(&context, &draft, kind, Some(number))
     }
 
     /// Finds the tokens under which progress of a call will come.
@@ -118,7 +116,9 @@ impl<O, I: Default> Connection<O, I> {
                 return Err(Refusal::Withheld);
             }
         }
-        self.send(&Draft::Notification { method, params }, TransmitKind::Notification)
+        let (draft, kind) = (Draft::Notification { method, params }, TransmitKind::Notification);
+        let context = Context { config: self.machine.config(), now: self.now };
+        self.unsent.send(&context, &draft, kind, None).map(|_| ())
     }
 
     /// Gives up interest in a call without cancelling it; it still settles, if need be after
@@ -160,39 +160,22 @@ impl<O, I: Default> Connection<O, I> {
             to: To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) },
             reply,
         };
+        let batch = rare.and_then(|rare| rare.batch);
         let context = Context { config: self.machine.config(), now: self.now };
-        let (room, lane, kind) = (self.room(), Lane::Bulk, TransmitKind::Response);
-        let Some(batch) = rare.and_then(|rare| rare.batch) else {
-            let ticket = match self.outbox.push(room, &context, &draft, lane, kind, None) {
-                Ok(ticket) => ticket,
-                Err(len) => return Err(self.promise_room(len)),
+        let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
+        let sent = sent.map_err(|full| self.unsent.promise_room(full, &context.config.limits))?;
+        let ended = self.machine.respond(request)?;
+        if let Some(rare) = &ended.1 {
+            let conclusion = match reply {
+                Reply::Result(result) => self.open(rare.opening, Role::Server, result),
+                _ => None,
             };
-            let (data, rare) = self.machine.respond(request)?;
-            if let (Some(rare), Reply::Result(result)) = (rare, reply) {
-                let conclusion = self.open(rare.opening, Role::Server, result);
-                self.conclude_with(conclusion, ticket);
-            }
-            self.follow();
-            return Ok(data);
-        };
-        let len = draft.len(&context);
-        if !self.outbox.has_room(room, len) {
-            return Err(self.promise_room(len));
+            self.answered(batch, sent, conclusion);
         }
-        let answer = draft.written(&context, len);
-        let (data, rare) = self.machine.respond(request)?;
-        if let (Some(rare), Reply::Result(result)) = (rare, reply) {
-            if let Some(conclusion) = self.open(rare.opening, Role::Server, result) {
-                self.negotiation.kept_back(batch, conclusion);
-            }
-        }
-        self.keep_back(batch, &answer);
-        self.follow();
-        self.settle_member(batch);
-        Ok(data)
+        Ok(self.release(ended))
     }
 
-    /// Carries out what else a request leads to that ended without an answer, and gives its data back.
+    /// Carries out what else the end of a request leads to, and gives its data back.
     fn release(&mut self, (data, rare): (I, Option<Box<Rare>>)) -> I {
         self.follow();
         if let Some(batch) = rare.and_then(|rare| rare.batch) {
@@ -230,9 +213,7 @@ impl<O, I: Default> Connection<O, I> {
                 let draft = Draft::CancelNotification { method, names };
                 let context = Context { config: self.machine.config(), now: self.now };
                 // Behind all others: what the request was told before belongs before its end.
-                let (lane, kind) = (Lane::Bulk, TransmitKind::Cancel);
-                let pushed = self.outbox.push(self.room(), &context, &draft, lane, kind, None);
-                pushed.map_err(|len| self.promise_room(len))?;
+                self.unsent.send(&context, &draft, TransmitKind::Cancel, None)?;
             }
             CancelRule::Notification { .. } | CancelRule::ClosedStream => {}
         }
@@ -257,8 +238,7 @@ impl<O, I: Default> Connection<O, I> {
         self.machine.shutdown(how, now);
         self.follow();
         if how == Shutdown::Abandon {
-            self.outbox.clear();
-            self.batches.forget_answers();
+            self.unsent.clear();
             self.offer_room();
         }
     }

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::batches::BatchKey;
 use super::requests::Delivery;
+use super::unsent::BatchKey;
 use crate::cause::CloseReason;
 use crate::config::Config;
 use crate::dialect::{CancelRule, Envelope, code};
@@ -119,7 +119,7 @@ impl<O, I: Default> Connection<O, I> {
             Violation::BatchSize
         } else {
             let depth = limits.depth;
-            let batch = self.batches.open();
+            let batch = self.unsent.open_batch();
             self.machine.begin_batch();
             for member in members {
                 let (waiting, is_over) = (self.events.len(), self.is_end_told);

@@ -5,8 +5,8 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::batches::BatchKey;
 use super::rows::{Opening, is_declared};
+use super::unsent::BatchKey;
 use crate::dialect::{CapabilityRule, Dialect, Role};
 use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
@@ -24,27 +24,9 @@ pub(super) struct Conclusion {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Negotiation {
     /// What it concludes, while its batch keeps it back.
-    kept_back: Option<(BatchKey, Conclusion)>,
+    pub(super) kept_back: Option<(BatchKey, Conclusion)>,
     /// Its place in the outbox: no cancel may overtake it.
-    unsent: Option<Ticket>,
-}
-
-impl Negotiation {
-    /// Our answer to an exchange waits for the others of its batch.
-    pub(super) fn kept_back(&mut self, batch: BatchKey, conclusion: Conclusion) {
-        self.kept_back = Some((batch, conclusion));
-    }
-
-    /// A message has left.
-    #[inline]
-    pub(super) fn sent(&mut self, message: Ticket) {
-        self.unsent.take_if(|unsent| *unsent == message);
-    }
-
-    /// Whether our answer to an exchange still waits in the outbox.
-    pub(super) const fn is_unsent(&self) -> bool {
-        self.unsent.is_some()
-    }
+    pub(super) unsent: Option<Ticket>,
 }
 
 impl<O, I: Default> Connection<O, I> {
@@ -96,19 +78,5 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(dialect) = dialect {
             self.machine.speak(*dialect);
         }
-    }
-
-    /// Our answer to an exchange waits in the outbox.
-    pub(super) fn conclude_with(&mut self, conclusion: Option<Conclusion>, answer: Ticket) {
-        if conclusion.is_some() {
-            self.conclude(conclusion);
-            self.negotiation.unsent = Some(answer);
-        }
-    }
-
-    /// The answers of a batch wait in the outbox.
-    pub(super) fn conclude_batch(&mut self, batch: BatchKey, answers: Ticket) {
-        let kept_back = self.negotiation.kept_back.take_if(|(kept, _)| *kept == batch);
-        self.conclude_with(kept_back.map(|(_, conclusion)| conclusion), answers);
     }
 }

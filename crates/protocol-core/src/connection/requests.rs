@@ -6,14 +6,13 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::batches::BatchKey;
 use super::rows::{Opening, Rare, server_ends, uncancellable};
+use super::unsent::BatchKey;
 use crate::cause::CloseReason;
 use crate::dialect::{AnswerRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
 use crate::machine::CancelRefusal;
-use crate::outbox::Lane;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{Asked, Origin};
@@ -76,7 +75,7 @@ impl<O, I: Default> Connection<O, I> {
             }
         };
         if let Some(batch) = batch {
-            self.batches.add_member(batch);
+            self.unsent.add_member(batch);
         }
         let dialect = &self.machine.config().dialect;
         if dialect.answer == AnswerRule::SilentWithProgress {
@@ -170,24 +169,11 @@ impl<O, I: Default> Connection<O, I> {
         let token = id.as_ref().map_or("null", WireId::token);
         let draft = Draft::Response { to: To { id: token, origin }, reply };
         let context = Context { config: self.machine.config(), now: self.now };
-        let room = self.room();
-        let is_sent = match batch {
-            None => {
-                let (lane, kind) = (Lane::Bulk, TransmitKind::Response);
-                self.outbox.push(room, &context, &draft, lane, kind, None).is_ok()
-            }
-            Some(batch) => {
-                let len = draft.len(&context);
-                let answer = self.outbox.has_room(room, len).then(|| draft.written(&context, len));
-                if let Some(answer) = &answer {
-                    self.keep_back(batch, answer);
-                }
-                answer.is_some()
-            }
-        };
+        let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
         self.report(violation, id.clone());
-        if !is_sent {
-            self.report(Violation::AnswerDropped, id);
+        match sent {
+            Ok(sent) => self.answered(batch, sent, None),
+            Err(_) => self.report(Violation::AnswerDropped, id),
         }
     }
 }

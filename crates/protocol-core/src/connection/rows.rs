@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
-use super::batches::BatchKey;
+use super::unsent::BatchKey;
 use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Role};
 use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;

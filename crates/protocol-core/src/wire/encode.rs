@@ -118,13 +118,6 @@ impl Draft<'_> {
         self.describe(context, out);
     }
 
-    /// The message, which is of this length.
-    pub(crate) fn written(&self, context: &Context<'_>, len: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(len);
-        self.write(context, &mut out);
-        out
-    }
-
     #[inline]
     fn describe<S: Sink>(&self, context: &Context<'_>, out: &mut S) {
         match *self {
