@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use protocol_core::{CallOptions, Config, Connection, Dialect, Event, IdRule, Limits, Outcome, Timestamp, Violation};
+use protocol_core::{
+    CallOptions, Config, Connection, Dialect, Event, IdRule, Limits, Outcome, Timestamp, Violation,
+};
 use serde_json::Value;
 use serde_json::value::RawValue;
 

@@ -1,6 +1,8 @@
 //! Bytes in any pieces.
 
-use protocol_core::{CallOptions, Config, Framing, InputBuffer, Reply, StreamConnection, Timestamp};
+use protocol_core::{
+    CallOptions, Config, Framing, InputBuffer, Reply, StreamConnection, Timestamp,
+};
 use protocol_testkit::small;
 
 use crate::bytes::Bytes;
@@ -67,8 +69,7 @@ fn prepared(config: Config) -> StreamConnection<u8> {
     let mut stream = StreamConnection::new(config);
     for tag in [1, 2] {
         // Before a session is open, some dialects take none.
-        let _ =
-            stream.connection_mut().call("work", None, tag, CallOptions::default(), NOW);
+        let _ = stream.connection_mut().call("work", None, tag, CallOptions::default(), NOW);
     }
     while stream.poll_transmit(&mut Vec::new()).is_some() {}
     stream

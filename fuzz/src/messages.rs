@@ -1,8 +1,8 @@
 //! One whole message of any bytes, to a connection in any of many states.
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Reply,
-    Role, Shutdown, Timestamp, TransmitKind,
+    CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Reply, Role, Shutdown,
+    Timestamp, TransmitKind,
 };
 use protocol_testkit::{Hostile, small};
 use serde_json::value::RawValue;

@@ -5,12 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::answer::RpcError;
 use futures_core::Stream;
 use protocol_core::{BeforeStart, CloseReason, Violation, WireId, code};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::answer::RpcError;
 use crate::failure::{Failure, InvalidParams};
 use crate::hub::State;
 use crate::inbox::Arrived;

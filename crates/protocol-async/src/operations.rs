@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::answer::RpcError;
 use protocol_core::{Cause, Connection, OperationToken, Refusal, Reply, RequestHandle};
 use protocol_core::{Timestamp, code};
 use protocol_operations::{
@@ -18,6 +17,7 @@ use protocol_operations::{
 use serde_json::value::RawValue;
 
 use crate::afterwards::contain;
+use crate::answer::RpcError;
 use crate::outside::Entropy;
 use crate::sync::{Arc, Mutex, lock};
 

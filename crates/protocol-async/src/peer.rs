@@ -5,7 +5,6 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::mem;
 
-use crate::answer::CallError;
 use protocol_core::{
     CallId, CallOptions, CancelOutcome, Cause, Dialect, Refusal, Shutdown, WireId,
 };
@@ -13,6 +12,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::afterwards::Afterwards;
+use crate::answer::CallError;
 use crate::hub::{Shared, State};
 use crate::in_flight::{self, InFlight};
 use crate::json::written;

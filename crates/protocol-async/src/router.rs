@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::answer::RpcError;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use protocol_core::{CallOptions, CloseReason, Refusal, RequestHandle, code};
@@ -17,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::to_raw_value;
 
 use crate::afterwards::contain;
+use crate::answer::RpcError;
 use crate::cancellation::Cancellation;
 use crate::failure::{Failure, InvalidParams};
 use crate::incoming::{Arrival, Incoming, Notification};

@@ -3,7 +3,10 @@
 //! with `serde_json`.
 
 use bench_harness::{Hanging, Payload};
-use protocol_core::{CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Relay, Reply, RequestHandle, Side, StreamConnection, Timestamp};
+use protocol_core::{
+    CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Relay, Reply, RequestHandle, Side,
+    StreamConnection, Timestamp,
+};
 use serde_json::value::RawValue;
 
 /// ACP version 1, with room for so many requests.

@@ -6,7 +6,6 @@ use std::fmt;
 use std::mem;
 use std::task::Waker;
 
-use crate::answer::{CallError, RpcError};
 use protocol_core::{
     CallId, CloseReason, Connection, Event, Outcome, Refusal, Reply, RequestHandle, Shutdown,
     StreamConnection, Timestamp, code,
@@ -15,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::{Messages, OUTPUT_BYTES, Options, Trace, Way};
 use crate::afterwards::{Afterward, Afterwards, contain};
+use crate::answer::{CallError, RpcError};
 use crate::cancellation::Cancellation;
 use crate::failure::Answer;
 use crate::inbox::Inbox;
