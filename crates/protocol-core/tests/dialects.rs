@@ -6,8 +6,8 @@ mod support;
 
 use protocol_core::{
     AnswerRule, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cancellers, Cause, Config,
-    Connection, Dialect, Event, Grace, MessageOrder, Params, Refusal, Reply, Role, Shutdown,
-    Timestamp, TransmitKind, Uncancellable, WireId,
+    Connection, Dialect, Event, Grace, MessageOrder, Refusal, Reply, Role, Shutdown, Timestamp,
+    TransmitKind, Uncancellable, WireId,
 };
 use support::{Host, error, millis, raw, request, result};
 
@@ -37,7 +37,7 @@ fn request_with(id: &str, method: &str, params: &str) -> String {
 
 fn progress(host: &mut Host, token: &str) -> Result<(), Refusal> {
     let params = format!(r#"{{"progressToken":{token},"progress":1}}"#);
-    host.conn.notify("notifications/progress", Params::Raw(raw(&params)))
+    host.conn.notify("notifications/progress", Some(raw(&params)))
 }
 
 // Refused cancels
@@ -57,7 +57,7 @@ fn g10_refused_cancels_leave_everything_as_it_was() {
     ] {
         let mut host = host(dialect.clone(), role);
         let options = CallOptions::default().timeout(millis(50)).idle_timeout(millis(40));
-        let call = host.try_call_with(method, Params::Raw(raw(params)), options).unwrap();
+        let call = host.try_call_with(method, Some(raw(params)), options).unwrap();
         assert_eq!(host.sent().len(), 1);
         let before = host.state();
         for cause in [Cause::Caller, Cause::Parent, Cause::Deadline, Cause::Internal] {
@@ -119,7 +119,7 @@ fn g06_an_uncancellable_call_outlives_its_parent() {
 fn a_cancel_that_was_sent_stays_sent_when_the_peer_takes_its_word_back() {
     let mut client = host(Dialect::ACP_DRAFT, Role::Client);
     for (id, answer) in [("1", OPENED), ("3", "{}")] {
-        client.try_call_with("initialize", Params::Raw(raw(OPEN)), CallOptions::default()).unwrap();
+        client.try_call_with("initialize", Some(raw(OPEN)), CallOptions::default()).unwrap();
         client.sent();
         client.receive(&result(id, answer));
         if id == "1" {
@@ -157,7 +157,7 @@ fn send_cancel_request_asks_whether_a_cancel_may_be_sent() {
 /// Opens a client and an agent that declare these, and says whether each cancels and obeys.
 fn negotiated(open: &str, opened: &str) -> [(bool, bool); 2] {
     let mut client = host(Dialect::ACP_DRAFT, Role::Client);
-    client.try_call_with("initialize", Params::Raw(raw(open)), CallOptions::default()).unwrap();
+    client.try_call_with("initialize", Some(raw(open)), CallOptions::default()).unwrap();
     let mut agent = host(Dialect::ACP_DRAFT, Role::Server);
     agent.receive(&client.sent()[0]);
     let request = agent.request(1);
@@ -231,14 +231,14 @@ fn g04_cancels_overtake_the_rest_once_the_answer_to_the_exchange_has_left() {
     };
     let early = agent.sent_call("early");
     agent.receive(&request_with("0", "initialize", OPEN));
-    agent.conn.notify("before", Params::Absent).unwrap();
+    agent.conn.notify("before", None).unwrap();
     let open = agent.request(1);
     agent.respond(open, Reply::Result(raw(OPENED))).unwrap();
     agent.send_one().expect("the notification");
     assert_eq!(agent.cancel(early), CancelOutcome::Sent);
     assert_eq!(kinds(&mut agent), [TransmitKind::Response, TransmitKind::Cancel]);
     let late = agent.sent_call("late");
-    agent.conn.notify("bulk", Params::Absent).unwrap();
+    agent.conn.notify("bulk", None).unwrap();
     assert_eq!(agent.cancel(late), CancelOutcome::Sent);
     assert_eq!(kinds(&mut agent), [TransmitKind::Cancel, TransmitKind::Notification]);
 }
@@ -255,7 +255,7 @@ fn an_exchange_never_lifts_what_a_role_may_not_do() {
     assert_eq!(agent.cancel(call), CancelOutcome::Refused(CancelRefusal::NotOurs));
 
     let mut client = host(dialect, Role::Client);
-    client.try_call_with("initialize", Params::Raw(raw(OPEN)), CallOptions::default()).unwrap();
+    client.try_call_with("initialize", Some(raw(OPEN)), CallOptions::default()).unwrap();
     client.sent();
     client.receive(&result("1", OPENED));
     client.receive(&request("5", "work"));
@@ -280,7 +280,7 @@ fn g02_silence_needs_no_room() {
     let (first, second) = (server.peer_requests("1"), server.peer_requests("2"));
     server.receive(&cancelled("1"));
     let fill = format!("[\"{}\"]", "x".repeat(40));
-    server.conn.notify("m", Params::Raw(raw(&fill))).unwrap();
+    server.conn.notify("m", Some(raw(&fill))).unwrap();
     assert_eq!(server.respond(second, Reply::Result(raw("1"))), Err(Refusal::OutboxFull));
     let long = format!("\"{}\"", "x".repeat(1_000));
     assert_eq!(server.respond(first, Reply::Result(raw(&long))), Ok(0));
@@ -300,7 +300,7 @@ fn progress_is_withheld_while_all_its_requests_are_cancelled() {
     assert_eq!(progress(&mut server, "\"t\""), Err(Refusal::Withheld));
     assert_eq!(progress(&mut server, r#""\u0074""#), Err(Refusal::Withheld));
     assert_eq!(server.state(), before, "a refusal changes nothing (G10)");
-    assert_eq!(server.conn.notify("log", Params::Raw(raw(params))), Ok(()));
+    assert_eq!(server.conn.notify("log", Some(raw(params))), Ok(()));
 }
 
 #[test]
@@ -452,7 +452,7 @@ fn g07_only_the_end_of_input_is_a_closed_stream() {
     dialect.closed_stream = None;
     let mut server = with(dialect, Role::Server, |config| {
         config.limits.requests = 1;
-        config.over_limit = protocol_core::OverLimit::Close;
+        config.close_over_limit = true;
     });
     server.peer_requests("1");
     assert_eq!(
@@ -486,7 +486,7 @@ fn end_request_gives_the_data_back_once_and_waits_its_turn() {
     let options = CallOptions::default().parent(listen);
     let child = server.sent_call_with("roots/list", options);
     let fill = format!("[\"{}\"]", "x".repeat(60));
-    server.conn.notify("m", Params::Raw(raw(&fill))).unwrap();
+    server.conn.notify("m", Some(raw(&fill))).unwrap();
     let before = server.state();
     assert_eq!(server.conn.end_request(listen, Some("over")), Err(Refusal::OutboxFull));
     assert_eq!(server.state(), before, "a refusal changes nothing (G10)");

@@ -8,7 +8,7 @@ use std::borrow::Cow::{self, Borrowed};
 
 use protocol_core::{
     AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Config, Dialect,
-    Envelope, Framing, Grace, IdRule, MessageOrder, OverLimit, Uncancellable,
+    Envelope, Framing, Grace, IdRule, MessageOrder, Uncancellable,
 };
 use support::world::{self, Random, limited};
 
@@ -102,7 +102,7 @@ fn generated(random: &mut Random) -> [Config; 2] {
     dialect.order = any(random, &[MessageOrder::Kept, MessageOrder::MayChange]);
     dialect.closed_stream = any(random, &CLOSED);
     let mut config = limited(Config::client(dialect));
-    config.over_limit = any(random, &[OverLimit::Refuse, OverLimit::Refuse, OverLimit::Close]);
+    config.close_over_limit = any(random, &[false, false, true]);
     world::both_roles(config)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CancelRule, Cancellers, Cause, Config, Event, Params, Reply, RequestHandle, Role,
+    CallId, CancelRule, Cancellers, Cause, Config, Event, Reply, RequestHandle, Role,
     StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::Value;
@@ -197,12 +197,12 @@ impl Host {
                 }
             }
             Operation::Notify { .. } => {
-                let _ = conn.notify("note", Params::Absent);
+                let _ = conn.notify("note", None);
             }
             Operation::Progress { token, .. } => {
                 if let Some(rule) = conn.config().dialect.progress.first().cloned() {
                     let params = format!(r#"{{"{}":{token}}}"#, rule.token);
-                    let _ = conn.notify(&rule.method, Params::Raw(raw(&params)));
+                    let _ = conn.notify(&rule.method, Some(raw(&params)));
                 }
             }
             Operation::Hostile { message, id, .. } => {
@@ -225,7 +225,7 @@ impl Host {
     fn call(&mut self, asked: Asked, now: Timestamp) {
         let parent = asked.parent.and_then(|parent| pick(&self.requests, parent));
         let (options, params) = (asked.options().parent(parent), asked.params());
-        let (method, params) = (asked.method.name(), Params::Raw(raw(&params)));
+        let (method, params) = (asked.method.name(), Some(raw(&params)));
         let tag = self.calls.len();
         // It may be closed, or have no session.
         if let Ok(call) = self.stream.connection_mut().call(method, params, tag, options, now) {

@@ -1,5 +1,6 @@
 //! Cancels, both ways: ours of our calls, and the peer's of its requests.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
@@ -9,7 +10,6 @@ use super::requests::{DUPLICATE_ID, Delivery};
 use super::rows::Outgoing;
 use super::unsent::BatchKey;
 use crate::cause::Cause;
-use crate::config::UnknownOperations;
 use crate::dialect::{CancelRule, code};
 use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
@@ -126,9 +126,10 @@ impl<O, I: Default> Connection<O, I> {
 
     // The peer's
 
-    /// Takes a cancel that is a notification.
+    /// Takes a cancel that is a notification, and tells of the notification itself if the host wants that.
     pub(super) fn take_cancel<'m>(
         &mut self,
+        method: Cow<'m, str>,
         params: Option<&'m RawValue>,
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
@@ -137,19 +138,33 @@ impl<O, I: Default> Connection<O, I> {
         let id = decode::param(params, member).map(RawValue::get);
         let id = id.filter(|id| dialect.ids.allows(id)).and_then(|id| self.readable(id));
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
-        let Some(id) = id else {
-            self.report(Violation::MalformedCancel, None);
-            return None;
-        };
-        if let Some(call) = self.call_that_peer_ends(&id) {
+        if let Some(call) = id.as_ref().and_then(|id| self.call_that_peer_ends(id)) {
             if let Some(action) = self.machine.receive_end(call) {
                 self.carry_out(action);
             }
+            self.follow();
             return None;
         }
-        let request = self.machine.receive_cancel(&id, now).1?;
-        self.mark_in_batch(request);
-        Some(Event::Cancelled { request, cause: Cause::Peer, reason })
+        let event = match &id {
+            Some(id) => self.machine.receive_cancel(id, now).1.map(|request| {
+                self.mark_in_batch(request);
+                Event::Cancelled { request, cause: Cause::Peer, reason }
+            }),
+            None => {
+                self.report(Violation::MalformedCancel, None);
+                None
+            }
+        };
+        if !self.config().show_raw_cancels {
+            self.follow();
+            return event;
+        }
+        if let Some(event) = event {
+            self.tell(event.into_owned());
+        }
+        self.follow();
+        self.tell(Event::notification(method, params).into_owned());
+        None
     }
 
     /// Our call that the peer's cancel ends: the one exception to that it names requests of its own
@@ -207,7 +222,7 @@ impl<O, I: Default> Connection<O, I> {
         let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return false;
         };
-        if self.config().unknown_operations == UnknownOperations::Refused {
+        if !self.config().deliver_unknown_operations {
             return false;
         }
         // The token of another server need not look like ours.

@@ -10,7 +10,7 @@ use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, Role};
 use crate::error::{Refusal, SendError};
-use crate::event::{Params, Reply, TransmitKind};
+use crate::event::{Reply, TransmitKind};
 use crate::machine::{CallId, RequestHandle, RequestStep};
 use crate::outbox::Ticket;
 use crate::time::Timestamp;
@@ -21,6 +21,9 @@ use crate::wire::encode::{Context, Draft, Id, Names, To};
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
     ///
+    /// `params` are a JSON array or object. `null` counts as absent: some peers refuse
+    /// `"params":null`.
+    ///
     /// # Errors
     ///
     /// [`Refusal::Closed`], [`Refusal::ShuttingDown`], [`Refusal::TooManyCalls`],
@@ -29,7 +32,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn call(
         &mut self,
         method: &str,
-        params: Params<'_>,
+        params: Option<&RawValue>,
         data: O,
         options: CallOptions,
         now: Timestamp,
@@ -50,7 +53,7 @@ impl<O, I: Default> Connection<O, I> {
             Err(reason) => return Err(SendError { reason, data }),
         };
         self.pass(now);
-        let (config, params) = (self.machine.config(), params.raw());
+        let config = self.machine.config();
         let refusal = uncancellable(&config.dialect, asked, method, params);
         let outgoing = Outgoing {
             data,
@@ -72,7 +75,7 @@ impl<O, I: Default> Connection<O, I> {
         &mut self,
         call: CallId,
         method: &str,
-        params: Params<'_>,
+        params: Option<&RawValue>,
         options: &CallOptions,
         now: Timestamp,
     ) -> Result<Ticket, Refusal> {
@@ -95,20 +98,20 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Sends a notification.
+    /// Sends a notification, with params as for a [`call`](Self::call).
     ///
     /// # Errors
     ///
     /// [`Refusal::Closed`], [`Refusal::InvalidParams`], [`Refusal::Withheld`],
     /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
-    pub fn notify(&mut self, method: &str, params: Params<'_>) -> Result<(), Refusal> {
+    pub fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
         let params = structured(params, self.config().dialect.envelope == Envelope::Abp)?;
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
         if self.machine.withholds_any_progress() {
             let rules = &self.config().dialect.progress;
-            let token = decode::progress_token(rules, method, params.raw());
+            let token = decode::progress_token(rules, method, params);
             if token.is_some_and(|token| self.machine.withholds_progress(&token)) {
                 return Err(Refusal::Withheld);
             }
@@ -243,12 +246,11 @@ impl<O, I: Default> Connection<O, I> {
 
 /// Params as JSON-RPC wants them: absent, an array or an object. Where they are the payload of ABP's
 /// envelope, they are no array.
-fn structured(params: Params<'_>, is_payload: bool) -> Result<Params<'_>, Refusal> {
-    let Params::Raw(raw) = params else { return Ok(params) };
-    match raw.get().as_bytes().first() {
-        Some(b'n') => Ok(Params::Absent),
+fn structured(params: Option<&RawValue>, is_payload: bool) -> Result<Option<&RawValue>, Refusal> {
+    match params.and_then(|params| params.get().as_bytes().first()) {
+        None | Some(b'n') => Ok(None),
         Some(b'{') => Ok(params),
         Some(b'[') if !is_payload => Ok(params),
-        _ => Err(Refusal::InvalidParams),
+        Some(_) => Err(Refusal::InvalidParams),
     }
 }

@@ -9,7 +9,7 @@ use super::Connection;
 use super::requests::Delivery;
 use super::unsent::BatchKey;
 use crate::cause::CloseReason;
-use crate::config::{Config, RawCancels};
+use crate::config::Config;
 use crate::dialect::{CancelRule, Envelope, code};
 use crate::event::Event;
 use crate::id::WireId;
@@ -29,21 +29,16 @@ impl<O, I: Default> Connection<O, I> {
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
         self.pass(now);
         let waiting = self.events.len();
-        let event = if self.machine.is_closed() {
-            None
-        } else if message.len() > self.config().limits.message_bytes {
-            self.refuse_too_large();
-            None
-        } else {
-            self.take(message, now)
-        };
-        if waiting == 0 && event.is_some() {
-            return event;
+        let mut event = self.take(message, now);
+        if waiting > 0 {
+            if let Some(event) = event.take() {
+                self.events.insert(waiting, event.into_owned());
+            }
         }
-        if let Some(event) = event {
-            self.events.insert(waiting, event.into_owned());
+        if event.is_none() {
+            event = self.poll_event();
         }
-        self.poll_event()
+        event
     }
 
     /// Fires every timer that is due.
@@ -66,9 +61,9 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// An event that the host has not been told after all becomes the oldest again.
-    pub(crate) fn put_back(&mut self, event: Option<Event<'static, O>>) {
+    pub(crate) fn put_back(&mut self, event: Option<Event<'_, O>>) {
         if let Some(event) = event {
-            self.events.push_front(event);
+            self.events.push_front(event.into_owned());
         }
     }
 
@@ -93,7 +88,14 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
+        if self.machine.is_closed() {
+            return None;
+        }
         let Config { dialect, limits, .. } = self.config();
+        if bytes.len() > limits.message_bytes {
+            self.refuse_too_large();
+            return None;
+        }
         match decode::incoming(bytes, dialect.envelope, limits) {
             decode::Incoming::One(message) => self.take_message(message, None, now),
             decode::Incoming::Batch(members) => {
@@ -180,18 +182,7 @@ impl<O, I: Default> Connection<O, I> {
         let config = self.machine.config();
         match &config.dialect.cancel {
             CancelRule::Notification { method: cancel, .. } if *cancel == method => {
-                let is_shown = config.raw_cancels == RawCancels::Shown;
-                let event = self.take_cancel(params, now);
-                if !is_shown {
-                    self.follow();
-                    return event;
-                }
-                if let Some(event) = event {
-                    self.tell(event.into_owned());
-                }
-                self.follow();
-                self.tell(Event::notification(method, params).into_owned());
-                return None;
+                return self.take_cancel(method, params, now);
             }
             // Nobody can acknowledge it.
             CancelRule::Request { method: cancel, .. }

@@ -47,11 +47,11 @@ use unsent::Unsent;
 /// # Example
 ///
 /// ```
-/// use protocol_core::{Config, Connection, Dialect, Event, Params, Timestamp};
+/// use protocol_core::{Config, Connection, Dialect, Event, Timestamp};
 ///
 /// let now = Timestamp::ZERO;
 /// let mut client: Connection<&str> = Connection::new(Config::client(Dialect::ACP_V1));
-/// let call = client.call("slow", Params::Absent, "my data", Default::default(), now)?;
+/// let call = client.call("slow", None, "my data", Default::default(), now)?;
 ///
 /// let mut wire = Vec::new();
 /// client.poll_transmit(&mut wire);

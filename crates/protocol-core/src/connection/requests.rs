@@ -9,7 +9,6 @@ use super::Connection;
 use super::rows::{Opening, Rare, server_ends, uncancellable};
 use super::unsent::BatchKey;
 use crate::cause::CloseReason;
-use crate::config::OverLimit;
 use crate::dialect::{AnswerRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
@@ -135,7 +134,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         let id = self.readable(id);
         self.refuse(id, origin, error, violation, batch);
-        if violation == Violation::TooManyRequests && self.config().over_limit == OverLimit::Close {
+        if violation == Violation::TooManyRequests && self.config().close_over_limit {
             self.close(CloseReason::OverLimit, now);
         }
     }

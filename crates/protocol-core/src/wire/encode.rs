@@ -17,7 +17,7 @@ use super::abp::{self, Asked, Origin};
 use super::decode;
 use crate::config::Config;
 use crate::dialect::{Envelope, code};
-use crate::event::{Params, Reply};
+use crate::event::Reply;
 use crate::machine::RequestStep;
 use crate::time::Timestamp;
 use crate::token::OperationToken;
@@ -32,12 +32,12 @@ pub(crate) enum Draft<'a> {
     Request {
         number: u32,
         method: &'a str,
-        params: Params<'a>,
+        params: Option<&'a RawValue>,
         /// The peer is told of it where the envelope has a place for that.
         timeout: Option<Duration>,
     },
     /// A notification.
-    Notification { method: &'a str, params: Params<'a> },
+    Notification { method: &'a str, params: Option<&'a RawValue> },
     /// The answer to a request.
     Response { to: To<'a>, reply: Reply<'a> },
     /// A cancel: a notification, or a request with a number of its own.
@@ -121,15 +121,14 @@ impl Draft<'_> {
         match *self {
             Self::Request { number, method, params, timeout } => match context.envelope() {
                 Envelope::Abp if Asked::by(method) == Asked::Capability => {
-                    context.capability(out, number, method, params.raw(), timeout);
+                    context.capability(out, number, method, params, timeout);
                 }
                 _ => {
-                    let params = params.raw().map(|params| |out: &mut S| out.raw(params));
+                    let params = params.map(|params| |out: &mut S| out.raw(params));
                     context.asking(out, Some(Id::Ours(number)), method, params);
                 }
             },
             Self::Notification { method, params } => {
-                let params = params.raw();
                 let id = match context.envelope() {
                     Envelope::JsonRpc => None,
                     Envelope::Abp => abp::progress_id(method, params).map(Id::Token),

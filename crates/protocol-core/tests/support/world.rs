@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol_core::{
     CallId, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cause, CloseReason, Config,
-    Envelope, Event, Grace, InputBuffer, Params, Reply, RequestHandle, RequestPhase, Role,
-    Shutdown, StreamConnection, Timestamp, TransmitKind,
+    Envelope, Event, Grace, InputBuffer, Reply, RequestHandle, RequestPhase, Role, Shutdown,
+    StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::Value;
 
@@ -285,7 +285,7 @@ impl Side {
                     r#"{"sessionId":1,"token":1,"progressToken":1}"#,
                     r#"{"sessionId":2,"token":2,"progressToken":2}"#,
                 ];
-                let params = Params::Raw(raw(random.pick(&params).expect("two")));
+                let params = Some(raw(random.pick(&params).expect("two")));
                 let methods = ["session/update", "$/progress", "notifications/progress"];
                 let method = random.pick(&methods).expect("three");
                 self.attempt(|conn| conn.notify(method, params));
@@ -322,7 +322,7 @@ impl Side {
             .parent(random.pick(&[None, parent]).flatten());
         let method = random.pick(&METHODS).expect("some");
         let params = random.pick(&PARAMS).expect("some");
-        let named = Params::Raw(raw(params));
+        let named = Some(raw(params));
         let call = self.attempt(|conn| conn.call(method, named, number.to_string(), options, now));
         let dialect = &self.stream.connection().config().dialect;
         let held = &dialect.uncancellable;

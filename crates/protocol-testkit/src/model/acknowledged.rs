@@ -1,7 +1,7 @@
 //! Cancels that are requests: the peer's, which are acknowledged, ours, and the operations that they
 //! may name.
 
-use protocol_core::{CancelRule, Cause, Refusal, RequestPhase, Timestamp, UnknownOperations, code};
+use protocol_core::{CancelRule, Cause, Refusal, RequestPhase, Timestamp, code};
 use serde_json::Value;
 
 use super::reading::{self, Answered};
@@ -88,7 +88,7 @@ impl Model {
         let is_known = |named| {
             reading::operation_token(named).is_some_and(|token| self.operation(&token).is_some())
         };
-        self.config.unknown_operations == UnknownOperations::Delivered
+        self.config.deliver_unknown_operations
             && self.obeys()
             && named.is_some_and(|named| !is_known(named))
     }

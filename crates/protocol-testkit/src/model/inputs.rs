@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    AnswerRule, CancelRule, Cause, CloseReason, Config, Envelope, MessageOrder, OverLimit,
-    RawCancels, RequestPhase, Role, Settlement, Timestamp, code,
+    AnswerRule, CancelRule, Cause, CloseReason, Config, Envelope, MessageOrder, RequestPhase, Role,
+    Settlement, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -118,7 +118,7 @@ impl Model {
         }
         if self.unanswered() >= self.config.limits.requests {
             self.refuse(to, dialect.overload_code, "too_many_requests", batch);
-            if self.config.over_limit == OverLimit::Close {
+            if self.config.close_over_limit {
                 self.close(CloseReason::OverLimit, Cause::Internal, now);
             }
             return;
@@ -180,8 +180,8 @@ impl Model {
     fn receive_notification(&mut self, method: &str, params: &Value, now: Timestamp) {
         match self.config.dialect.cancel.clone() {
             CancelRule::Notification { method: cancel, id, .. } if cancel == method => {
-                self.receive_cancel_of(params.get(&*id), now);
-                if self.config.raw_cancels == RawCancels::Shown {
+                let named = self.receive_cancel_of(params.get(&*id), now);
+                if named == Named::Request && self.config.show_raw_cancels {
                     self.tell(Told::Notification { method: method.into() });
                 }
             }
@@ -202,15 +202,22 @@ impl Model {
     }
 
     /// A cancel that is a notification comes, and holds this id.
-    fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) {
+    fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) -> Named {
         let Config { dialect, .. } = &*self.config;
         let Some(named) = id.and_then(|id| reading::request_id(id, dialect.ids)) else {
-            return self.tell(Told::Violation { rule: "malformed_cancel", id: None });
+            self.tell(Told::Violation { rule: "malformed_cancel", id: None });
+            return Named::Request;
         };
         let ours = id.and_then(|id| reading::our_number(id, dialect.envelope));
         match ours.filter(|number| self.peer_may_end(*number)) {
-            Some(number) => self.receive_end(number),
-            None => self.receive_cancel(&named, now),
+            Some(number) => {
+                self.receive_end(number);
+                Named::OurCall
+            }
+            None => {
+                self.receive_cancel(&named, now);
+                Named::Request
+            }
         }
     }
 
@@ -415,4 +422,11 @@ impl Model {
         }
         self.tell(Told::Closed { reason });
     }
+}
+
+/// What a cancel of the peer's names, rightly or not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Request,
+    OurCall,
 }

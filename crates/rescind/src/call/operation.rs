@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use protocol_async::CallError;
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
-use protocol_core::{CallError, CancelRule, Cause, Dialect};
+use protocol_core::{CancelRule, Cause, Dialect};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use protocol_async::RpcError;
 use protocol_blocking::{Answer, Failure, Notification, Request};
-use protocol_core::{RpcError, Violation, WireId};
+use protocol_core::{Violation, WireId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};

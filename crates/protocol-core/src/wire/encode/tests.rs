@@ -69,7 +69,7 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
         format!("{{\"code\":-32800,\n\"message\":{}}}", serde_json::to_string(text).unwrap());
     let other = format!("{{\"code\":-1,\"message\":{}}}", serde_json::to_string(text).unwrap());
     for (number, code) in [(0, i64::MIN), (9, -1), (10, 0), (u32::MAX, i64::MAX)] {
-        for params in [Params::Absent, Params::Raw(value)] {
+        for params in [None, Some(value)] {
             for method in [text, "initialize", "capabilities/progress"] {
                 take(&Draft::Notification { method, params });
                 for timeout in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
@@ -182,7 +182,7 @@ fn numbers_are_decimal() {
 fn a_message_is_one_line() {
     for end in ["\n", "\r", "\r\n", "\r\r", "\n\n\r"] {
         let params = format!("{{\"a\":{end}1{end},\"b\":\"\\r\"}}");
-        let params = Params::Raw(raw(&params));
+        let params = Some(raw(&params));
         let draft = Draft::Request { number: 1, method: "m", params, timeout: None };
         let space = " ".repeat(end.len());
         assert_eq!(
