@@ -6,10 +6,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use protocol_core::{BeforeStart, CloseReason, RpcError, Violation, WireId, code};
+use protocol_core::{BeforeStart, CloseReason, Violation, WireId, code};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::answer::RpcError;
 use crate::failure::{Failure, InvalidParams};
 use crate::hub::State;
 use crate::inbox::Arrived;

@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod afterwards;
+mod answer;
 mod cancellation;
 mod driver;
 mod failure;
@@ -54,6 +55,7 @@ mod sent;
 mod sync;
 mod waiters;
 
+pub use answer::{CallError, RpcError};
 pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCanceller};
 pub use driver::{Driver, Timer, connect};
 pub use failure::{Answer, Failure, InvalidParams};

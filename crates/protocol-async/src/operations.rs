@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use protocol_core::{Cause, Connection, OperationToken, Refusal, Reply, RequestHandle, RpcError};
+use protocol_core::{Cause, Connection, OperationToken, Refusal, Reply, RequestHandle};
 use protocol_core::{Timestamp, code};
 use protocol_operations::{
     CancelReason, Cleanup, Ended, Limits, Metrics, OperationInfo, Operations, Urgency,
@@ -17,6 +17,7 @@ use protocol_operations::{
 use serde_json::value::RawValue;
 
 use crate::afterwards::contain;
+use crate::answer::RpcError;
 use crate::outside::Entropy;
 use crate::sync::{Arc, Mutex, lock};
 

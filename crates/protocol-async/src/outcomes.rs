@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::task::Waker;
 
-use protocol_core::CallError;
 use serde_json::value::RawValue;
 use slab::Slab;
 
 use crate::afterwards::{Afterward, Afterwards};
+use crate::answer::CallError;
 use crate::cancellation::FollowerKey;
 
 /// What becomes of a call, as the peer wrote it. Errors are large and rare.

@@ -6,13 +6,13 @@ use std::marker::PhantomData;
 use std::mem;
 
 use protocol_core::{
-    CallError, CallId, CallOptions, CancelOutcome, Cause, Dialect, Params, Refusal, Shutdown,
-    WireId,
+    CallId, CallOptions, CancelOutcome, Cause, Dialect, Refusal, Shutdown, WireId,
 };
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::afterwards::Afterwards;
+use crate::answer::CallError;
 use crate::hub::{Shared, State};
 use crate::in_flight::{self, InFlight};
 use crate::json::written;
@@ -96,9 +96,7 @@ impl Peer {
     ///
     /// As [`notify`](Self::notify).
     pub fn notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.lease
-            .shared()
-            .send(|state, _| state.stream.connection_mut().notify(method, Params::from(params)))
+        self.lease.shared().send(|state, _| state.stream.connection_mut().notify(method, params))
     }
 
     /// Sends the dialect's cancel for a request whose id on this connection the host knows: for

@@ -7,11 +7,12 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use protocol_core::{CallError, CallId, CancelOutcome, Cause, Timestamp};
+use protocol_core::{CallId, CancelOutcome, Cause, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::afterwards::contain;
+use crate::answer::CallError;
 use crate::cancellation::Cancellation;
 use crate::failure::Failure;
 use crate::hub::{Core, Shared};

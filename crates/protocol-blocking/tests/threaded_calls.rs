@@ -10,11 +10,10 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use protocol_async::CallError;
 use protocol_blocking::threaded::{Incoming, Peer, SentRequest, Wait, connect, serve, tcp, unix};
 use protocol_blocking::{Answer, Request, Responder, block_on, block_on_for};
-use protocol_core::{
-    CallError, CallOptions, CancelOutcome, Cause, Config, Dialect, Refusal, Shutdown,
-};
+use protocol_core::{CallOptions, CancelOutcome, Cause, Config, Dialect, Refusal, Shutdown};
 use serde_json::{Value, json};
 use support::streams::{held_writer, pipe, told_reader};
 use support::{PATIENCE, Wire, cancel, cancelled, raw, request, result};

@@ -83,7 +83,8 @@ pub enum CloseReason {
     Shutdown,
     /// The peer's framing can't be followed any more.
     BrokenFraming,
-    /// The peer went over a limit, and [`OverLimit::Close`](crate::OverLimit::Close) was chosen.
+    /// The peer went over a limit, and [`Config::close_over_limit`](crate::Config::close_over_limit) was
+    /// chosen.
     OverLimit,
 }
 

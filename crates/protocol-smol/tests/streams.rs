@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use protocol_core::{CallError, Config, Dialect};
+use protocol_async::CallError;
+use protocol_core::{Config, Dialect};
 use smol::io::AsyncReadExt;
 use smol::net::{TcpListener, TcpStream};
 use smol::process::Command;

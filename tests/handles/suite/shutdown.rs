@@ -1,6 +1,7 @@
 //! The end of a connection, from our side.
 
-use protocol_core::{CallError, CallOptions, Cause, CloseReason, Refusal, Shutdown};
+use protocol_async::CallError;
+use protocol_core::{CallOptions, Cause, CloseReason, Refusal, Shutdown};
 
 use super::{
     DRIVER, Driver, acp, against_far, cancel_line, cancelled_line, notification_line, open,

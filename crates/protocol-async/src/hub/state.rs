@@ -7,13 +7,14 @@ use std::mem;
 use std::task::Waker;
 
 use protocol_core::{
-    CallId, CloseReason, Connection, Event, Outcome, Params, Refusal, Reply, RequestHandle,
-    RpcError, Shutdown, StreamConnection, Timestamp, code,
+    CallId, CloseReason, Connection, Event, Outcome, Refusal, Reply, RequestHandle, Shutdown,
+    StreamConnection, Timestamp, code,
 };
 use serde_json::value::RawValue;
 
 use super::{Messages, OUTPUT_BYTES, Options, Trace, Way};
 use crate::afterwards::{Afterward, Afterwards, contain};
+use crate::answer::{CallError, RpcError};
 use crate::cancellation::Cancellation;
 use crate::failure::Answer;
 use crate::inbox::Inbox;
@@ -139,7 +140,7 @@ impl Shared {
             let slot = state.outcomes.expect_one();
             let entry = CallEntry { slot, method: method.into(), since: now };
             let core = state.stream.connection_mut();
-            match core.call(method, Params::from(params), entry, options, now) {
+            match core.call(method, params, entry, options, now) {
                 Ok(call) => Ok((call, slot)),
                 Err(error) => {
                     state.outcomes.forget(slot);
@@ -301,7 +302,7 @@ impl State {
     fn dispatch_unusual(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         match event {
             Event::Settled { outcome, data, .. } => {
-                let outcome = outcome.into_result().map_err(Box::new);
+                let outcome = CallError::check(outcome).map_err(Box::new);
                 self.outcomes.settle(data.slot, outcome, after);
             }
             Event::Cancelled { request, cause, .. } => {

@@ -32,12 +32,13 @@ use std::mem;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use protocol_async::CallError;
 use protocol_async::hub::{Arrived, Inbox, Options, Trace, Way};
 use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
 use protocol_core::{
-    CallError, CallOptions, Cause, CloseReason, Connection, Event, InputBuffer, Params, Refusal,
-    Reply, RequestHandle, Shutdown, StreamConnection, Timestamp,
+    CallOptions, Cause, CloseReason, Connection, Event, InputBuffer, Refusal, Reply, RequestHandle,
+    Shutdown, StreamConnection, Timestamp,
 };
 use serde_json::value::RawValue;
 
@@ -159,8 +160,7 @@ impl<T: Transport> Host<T> {
     ) -> Result<Box<RawValue>, CallError> {
         let outcome = Arc::new(OnceLock::new());
         self.command(|core, now| {
-            core.call(method, Params::from(params), outcome.clone(), options, now)
-                .map_err(|error| error.reason)
+            core.call(method, params, outcome.clone(), options, now).map_err(|error| error.reason)
         })?;
         while outcome.get().is_none() {
             self.turn(Reading::MayBlock, None);
@@ -175,7 +175,7 @@ impl<T: Transport> Host<T> {
     ///
     /// As [`Connection::notify`](protocol_core::Connection::notify).
     pub fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.command(|core, _| core.notify(method, Params::from(params)))
+        self.command(|core, _| core.notify(method, params))
     }
 
     /// Shuts the connection down; [`run`](Self::run) returns when that is done.
@@ -279,7 +279,7 @@ impl<T: Transport> Host<T> {
             }
             Event::Settled { outcome, data, .. } => {
                 // A call settles once.
-                let _ = data.set(outcome.into_result());
+                let _ = data.set(CallError::check(outcome));
             }
             Event::Ready => self.room = Room::There,
             Event::Closed { reason } => self.closed = Some(reason),
