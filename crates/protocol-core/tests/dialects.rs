@@ -331,7 +331,7 @@ fn g08_withheld_tokens_are_bounded() {
 fn g08_a_reason_that_does_not_fit_is_left_out() {
     let mut client = with(Dialect::MCP, Role::Client, |config| config.limits.unsent_bytes = 200);
     let call = client.sent_call("work");
-    let outcome = client.conn.cancel_because(call, Cause::Caller, &"x".repeat(300), client.now);
+    let outcome = client.conn.cancel_because(call, Cause::Caller, &*"x".repeat(300), client.now);
     assert_eq!(outcome, CancelOutcome::Sent);
     assert_eq!(client.sent(), [cancelled("1")]);
 }

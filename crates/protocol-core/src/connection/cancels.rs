@@ -33,32 +33,24 @@ impl<O, I: Default> Connection<O, I> {
     /// Cancels a call, with [`Cause::Caller`], or with [`Cause::Dropped`] if nobody waits for it
     /// any more (G5). Legal at any time, also on a settled call.
     pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
-        self.cancel_for(call, cause, None, now)
+        self.cancel_because(call, cause, None, now)
     }
 
     /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place
     /// for that and the words fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes).
-    pub fn cancel_because(
+    pub fn cancel_because<'a>(
         &mut self,
         call: CallId,
         cause: Cause,
-        reason: &str,
-        now: Timestamp,
-    ) -> CancelOutcome {
-        self.cancel_for(call, cause, Some(reason), now)
-    }
-
-    fn cancel_for(
-        &mut self,
-        call: CallId,
-        cause: Cause,
-        reason: Option<&str>,
+        reason: impl Into<Option<&'a str>>,
         now: Timestamp,
     ) -> CancelOutcome {
         self.pass(now);
         let (outcome, action) = self.machine.cancel(call, cause, now);
         match action {
-            Some(Action::SendCancel { call, number }) => self.send_cancel(call, number, reason),
+            Some(Action::SendCancel { call, number }) => {
+                self.send_cancel(call, number, reason.into());
+            }
             Some(action) => self.carry_out(action),
             None => {}
         }
@@ -83,20 +75,14 @@ impl<O, I: Default> Connection<O, I> {
     ) {
         let context = Context { config: self.machine.config(), now: self.now };
         let Some((method, member, place)) = context.config.dialect.cancel.members() else { return };
-        let names = Names { member, id, reason: place.zip(why) };
-        let silent = Names { reason: None, ..names };
-        let draft = |names| match number {
-            None => Draft::CancelNotification { method, names },
-            Some(number) => Draft::CancelRequest { number, method, names },
-        };
+        let draft = |reason| Draft::Cancel { number, method, names: Names { member, id, reason } };
+        let reason = place.zip(why);
+        let reason = reason.filter(|_| self.unsent.has_room(&context, &draft(reason)));
         let lane = if self.negotiation.unsent.is_some() { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
-        let pushed = self.unsent.push(&context, &draft(names), lane, kind, number);
-        let pushed = pushed.or_else(|_| {
-            let outbox = &mut self.unsent.outbox;
-            outbox.push(Room::UNLIMITED, &context, &draft(silent), lane, kind, number)
-        });
+        let (outbox, room) = (&mut self.unsent.outbox, Room::UNLIMITED);
+        let pushed = outbox.push(room, &context, &draft(reason), lane, kind, number);
         let outgoing = self.machine.call_data_mut(call);
         if let (Some(Outgoing { unsent, .. }), Ok(ticket)) = (outgoing, pushed) {
             *unsent = Some(ticket);
@@ -128,10 +114,7 @@ impl<O, I: Default> Connection<O, I> {
         let names = Names { member, id: Id::Token(id.token()), reason: None };
         let is_request = config.dialect.cancels_are_requests();
         let number = is_request.then(|| self.machine.next_number());
-        let draft = match number {
-            None => Draft::CancelNotification { method, names },
-            Some(number) => Draft::CancelRequest { number, method, names },
-        };
+        let draft = Draft::Cancel { number, method, names };
         let context = Context { config, now: self.now };
         // Behind all others: its request may still be waiting (G4).
         self.unsent.send(&context, &draft, TransmitKind::Cancel, number)?;

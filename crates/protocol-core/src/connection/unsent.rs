@@ -55,6 +55,11 @@ impl Unsent {
         }
     }
 
+    /// Whether there is room for a message.
+    pub(super) fn has_room(&self, context: &Context<'_>, draft: &Draft<'_>) -> bool {
+        self.outbox.has_room(self.room(&context.config.limits), draft.len(context))
+    }
+
     /// Queues a message, if there is room. `number` is that of the request or cancel of ours that it
     /// is.
     #[inline(always)]

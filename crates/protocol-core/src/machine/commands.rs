@@ -113,14 +113,16 @@ impl<C, R: Default, X> Machine<C, R, X> {
         };
         self.record_ending(place, Settlement::Cancelled, cause);
         let (mut step, mut action) = self.step_call(place, input, None);
-        match grace {
-            _ if self.calls.find(call).is_none() => {}
-            Grace::Settle(Duration::ZERO) if refused.is_none() => match action {
-                Some(_) => self.cascade_step(place, CallInput::Forget),
-                None => (step, action) = self.step_call(place, CallInput::Forget, None),
-            },
-            Grace::Settle(grace) => self.shorten_grace(place, grace, now),
-            Grace::Await => {}
+        match (grace, &action) {
+            (_, Some(Action::Withdraw(_) | Action::Complete(_))) => {}
+            (Grace::Settle(Duration::ZERO), None) if refused.is_none() => {
+                (step, action) = self.step_call(place, CallInput::Forget, None);
+            }
+            (Grace::Settle(Duration::ZERO), Some(_)) if refused.is_none() => {
+                self.cascade_step(place, CallInput::Forget);
+            }
+            (Grace::Settle(grace), _) => self.shorten_grace(place, grace, now),
+            (Grace::Await, _) => {}
         }
         let outcome = match (step, refused) {
             (_, Some(why)) => CancelOutcome::Refused(why),

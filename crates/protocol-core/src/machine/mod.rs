@@ -300,12 +300,6 @@ impl<C, R: Default, X> Machine<C, R, X> {
     }
 
     /// What few requests have, on an unanswered request.
-    #[must_use]
-    pub fn request_rare(&self, request: RequestHandle) -> Option<&X> {
-        self.requests.get(request)?.rare.as_deref()
-    }
-
-    /// What few requests have, on an unanswered request.
     pub fn request_rare_mut(&mut self, request: RequestHandle) -> Option<&mut X> {
         self.requests.get_mut(request)?.rare.as_deref_mut()
     }

@@ -76,10 +76,7 @@ impl Relay {
         let data = self.connection_mut(side).request_data_mut(request);
         let Some(call) = data.and_then(|call| *call) else { return };
         let far = self.connection_mut(side.other());
-        let cancelled = match reason {
-            Some(reason) => far.cancel_because(call, Cause::Parent, reason, now),
-            None => far.cancel(call, Cause::Parent, now),
-        };
+        let cancelled = far.cancel_because(call, Cause::Parent, reason, now);
         if let CancelOutcome::Refused(reason) = cancelled {
             let id = self.id_of(side, request);
             self.report(side, RelayEvent::CancelRefused { id, reason });

@@ -40,10 +40,8 @@ pub(crate) enum Draft<'a> {
     Notification { method: &'a str, params: Option<&'a RawValue> },
     /// The answer to a request.
     Response { to: To<'a>, reply: Reply<'a> },
-    /// A cancel that is a notification.
-    CancelNotification { method: &'a str, names: Names<'a> },
-    /// A cancel that is a request with a number of its own.
-    CancelRequest { number: u32, method: &'a str, names: Names<'a> },
+    /// A cancel: a notification, or a request with a number of its own.
+    Cancel { number: Option<u32>, method: &'a str, names: Names<'a> },
     /// The answer to a cancel of the peer's that is a request.
     Acknowledgement { to: To<'a>, what: Acknowledged<'a> },
     /// The answer that starts an operation: its token, under this member.
@@ -139,12 +137,9 @@ impl Draft<'_> {
                 context.asking(out, id, method, params);
             }
             Self::Response { to, reply } => context.response(out, to, reply),
-            Self::CancelNotification { method, names } => {
-                context.asking(out, None, method, Some(|out: &mut S| context.names(out, names)));
-            }
-            Self::CancelRequest { number, method, names } => {
+            Self::Cancel { number, method, names } => {
                 let params = Some(|out: &mut S| context.names(out, names));
-                context.asking(out, Some(Id::Ours(number)), method, params);
+                context.asking(out, number.map(Id::Ours), method, params);
             }
             Self::Acknowledgement { to, what } => {
                 context.result(out, to, |out| acknowledged(out, what));

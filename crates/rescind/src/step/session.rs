@@ -95,7 +95,7 @@ impl Session {
             Command::Notify(notify) => self.notify(&notify, out),
             Command::Cancel(name, reason) => self.on_call(&name, out, |connection, call| {
                 Some(match reason {
-                    Some(reason) => connection.cancel_because(call, Cause::Caller, &reason, now),
+                    Some(reason) => connection.cancel_because(call, Cause::Caller, &*reason, now),
                     None => connection.cancel(call, Cause::Caller, now),
                 })
             }),

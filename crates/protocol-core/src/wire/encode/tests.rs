@@ -107,8 +107,9 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
         for id in [Id::Ours(number), Id::Token("\"\"")] {
             for reason in [None, Some((text, text))] {
                 let names = Names { member: text, id, reason };
-                take(&Draft::CancelNotification { method: text, names });
-                take(&Draft::CancelRequest { number, method: text, names });
+                for number in [None, Some(number)] {
+                    take(&Draft::Cancel { number, method: text, names });
+                }
             }
         }
         take(&Draft::Told { method: text, token: "\"AB\"", reason: text });
