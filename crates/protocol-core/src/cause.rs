@@ -60,12 +60,6 @@ impl Cause {
             Self::Internal => "internal",
         }
     }
-
-    /// Whether a timer cancelled the call, so that its outcome is `timed_out`.
-    #[must_use]
-    pub const fn is_timer(self) -> bool {
-        matches!(self, Self::Deadline | Self::IdleTimeout | Self::HardCap)
-    }
 }
 
 impl fmt::Display for Cause {

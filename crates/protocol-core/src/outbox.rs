@@ -183,13 +183,10 @@ impl Outbox {
         }
     }
 
-    fn first(&self) -> Option<&Message> {
-        self.ahead.messages.front().or(self.bulk.messages.front())
-    }
-
     /// The length of the next message.
     pub(crate) fn next_len(&self) -> Option<usize> {
-        self.first().map(|message| message.bytes.len())
+        let next = self.ahead.messages.front().or(self.bulk.messages.front());
+        next.map(|message| message.bytes.len())
     }
 
     /// Moves the next message to the end of `out`; says which it was, and its number.

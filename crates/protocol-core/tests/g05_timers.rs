@@ -184,6 +184,6 @@ fn g05_time_saturates() {
     host.now = Timestamp::from_millis(1);
     host.call_with("slow", CallOptions::default().timeout(std::time::Duration::MAX));
     assert_eq!(host.advance(1_000_000_000), [""; 0]);
-    host.now = Timestamp::from_nanos(u64::MAX);
+    host.now = Timestamp::from_millis(u64::MAX);
     assert_eq!(host.advance(0), ["settled slow timed_out deadline"]);
 }

@@ -101,8 +101,10 @@ impl Relay {
     /// Whether a message of this method names an id in some dialect, as its cancels do or as those that
     /// tell of a cancelled operation seem to. An id means nothing on another connection (B25).
     fn looks_like_a_cancel(&self, method: &str) -> bool {
-        let dialects = Side::BOTH.map(|side| self.dialect(side));
-        dialects.iter().any(|dialect| dialect.is_cancel(method) || dialect.tells_of_cancels(method))
+        Side::BOTH.into_iter().any(|side| {
+            let dialect = self.dialect(side);
+            dialect.is_cancel(method) || dialect.tells_of_cancels(method)
+        })
     }
 
     /// Whether a notification tells the client of a cancelled operation. It names a token, which may
