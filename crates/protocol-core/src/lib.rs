@@ -95,7 +95,6 @@ mod relay;
 mod slot;
 mod stream;
 mod time;
-mod token;
 mod violation;
 mod wire;
 
@@ -118,7 +117,6 @@ pub use machine::{
 pub use relay::{Relay, RelayConnection, RelayEvent, Side};
 pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
-pub use token::{InvalidToken, OperationToken};
 pub use violation::{EnvelopeProblem, Violation};
 pub use wire::raw_value;
 #[cfg(feature = "std")]

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::Connection;
 use super::batches::BatchKey;
+use super::operations::token_id;
 use super::requests::{DUPLICATE_ID, Delivery};
 use super::rows::{Outgoing, ServerEnds};
 use crate::cause::Cause;
@@ -17,7 +18,6 @@ use crate::id::WireId;
 use crate::machine::{Action, CallId, CancelOutcome, CancelReceipt};
 use crate::outbox::{Lane, Room};
 use crate::time::Timestamp;
-use crate::token::OperationToken;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::Origin;
 use crate::wire::decode;
@@ -278,10 +278,4 @@ impl<O, I: Default> Connection<O, I> {
             self.report(Violation::AnswerDropped, Some(id));
         }
     }
-}
-
-/// The id that the machine knows an operation by.
-fn token_id(token: &RawValue) -> Option<WireId> {
-    let token: OperationToken = decode::string(token)?.parse().ok()?;
-    Some(token.wire_id())
 }

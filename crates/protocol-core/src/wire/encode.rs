@@ -20,7 +20,6 @@ use crate::dialect::{Envelope, code};
 use crate::event::{Params, Reply};
 use crate::machine::CancelReceipt;
 use crate::time::Timestamp;
-use crate::token::OperationToken;
 
 pub(crate) use sink::{Bounds, decimal};
 use sink::{Length, Sink};
@@ -46,8 +45,8 @@ pub(crate) enum Draft<'a> {
     CancelRequest { number: u32, method: &'a str, names: Names<'a> },
     /// The answer to a cancel of the peer's that is a request.
     Acknowledgement { to: To<'a>, what: Acknowledged<'a> },
-    /// The answer that starts an operation: its token, under this member.
-    TokenResult { to: To<'a>, member: &'a str, token: OperationToken },
+    /// The answer that starts an operation: its token, a JSON token, under this member.
+    TokenResult { to: To<'a>, member: &'a str, token: &'a str },
     /// The notification that an operation was cancelled. Its token is a JSON token.
     Told { method: &'a str, token: &'a str, reason: &'a str },
 }
@@ -161,7 +160,7 @@ impl Draft<'_> {
                 out.text(b"{");
                 out.string(member);
                 out.text(b":");
-                out.token(token);
+                out.text(token.as_bytes());
                 out.text(b"}");
             }),
             Self::Told { method, token, reason } => {

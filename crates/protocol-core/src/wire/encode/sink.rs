@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use memchr::memchr2;
 use serde_json::value::RawValue;
 
-use crate::token::OperationToken;
 use crate::wire::scan;
 
 /// Takes the parts of a message, one after the other.
@@ -27,15 +26,6 @@ pub(super) trait Sink {
     fn string(&mut self, text: &str) {
         self.text(b"\"");
         self.characters(text);
-        self.text(b"\"");
-    }
-
-    /// The token of an operation, as the string that it is on the wire.
-    fn token(&mut self, token: OperationToken) {
-        self.text(b"\"");
-        for byte in token.to_bytes() {
-            self.text(&hexadecimal(byte, b"0123456789ABCDEF"));
-        }
         self.text(b"\"");
     }
 
@@ -170,15 +160,13 @@ fn escaped(text: &str, out: &mut Vec<u8>) {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
             0..0x20 => {
                 out.extend_from_slice(b"\\u00");
-                out.extend_from_slice(&hexadecimal(byte, b"0123456789abcdef"));
+                out.extend(
+                    [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]),
+                );
             }
             _ => out.push(byte),
         }
     }
-}
-
-fn hexadecimal(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
-    [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
 }
 
 /// Appends a number.
