@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::Connection;
 use super::batches::BatchKey;
 use super::operations::token_id;
-use super::requests::{DUPLICATE_ID, Delivery};
+use super::requests::DUPLICATE_ID;
 use super::rows::{Outgoing, ServerEnds};
 use crate::cause::Cause;
 use crate::config::UnknownOperations;
@@ -20,7 +20,7 @@ use crate::outbox::{Lane, Room};
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::Origin;
-use crate::wire::decode;
+use crate::wire::decode::{self, Request};
 use crate::wire::encode::{Acknowledged, Context, Draft, Id, Names, To};
 
 const OPERATION_NOT_FOUND: (i64, &str) = (code::OPERATION_NOT_FOUND, "Operation not found");
@@ -85,10 +85,7 @@ impl<O, I: Default> Connection<O, I> {
         let Some((method, member, place)) = context.config.dialect.cancel.members() else { return };
         let names = Names { member, id, reason: place.zip(why) };
         let silent = Names { reason: None, ..names };
-        let draft = |names| match number {
-            None => Draft::CancelNotification { method, names },
-            Some(number) => Draft::CancelRequest { number, method, names },
-        };
+        let draft = |names| Draft::Cancel { number, method, names };
         let lane = if self.negotiation.is_unsent() { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, number.or(call.map(CallId::number)));
@@ -128,10 +125,7 @@ impl<O, I: Default> Connection<O, I> {
         let names = Names { member, id: Id::Token(id.token()), reason: None };
         let is_request = config.dialect.cancels_are_requests();
         let number = is_request.then(|| self.machine.next_number());
-        let draft = match number {
-            None => Draft::CancelNotification { method, names },
-            Some(number) => Draft::CancelRequest { number, method, names },
-        };
+        let draft = Draft::Cancel { number, method, names };
         let context = Context { config, now: self.now };
         // Behind all others: its request may still be waiting (G4).
         let (lane, kind) = (Lane::Bulk, TransmitKind::Cancel);
@@ -182,11 +176,11 @@ impl<O, I: Default> Connection<O, I> {
     /// Takes a cancel that is a request, and answers it.
     pub(super) fn take_cancel_request(
         &mut self,
-        request: Delivery<'_>,
+        request: Request<'_>,
         batch: Option<BatchKey>,
         now: Timestamp,
     ) {
-        let Delivery { id, params, origin, .. } = request;
+        let Request { id, params, origin, .. } = request;
         let ids = self.config().dialect.ids;
         let Some(id) = self.readable(id).filter(|id| ids.allows(id.token())) else {
             return self.refuse_invalid(Some(id), origin.as_deref(), EnvelopeProblem::Id, batch);

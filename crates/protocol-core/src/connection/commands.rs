@@ -222,7 +222,7 @@ impl<O, I: Default> Connection<O, I> {
                 let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
                 let reason = place.as_deref().zip(reason);
                 let names = Names { member, id: Id::Token(id), reason };
-                let draft = Draft::CancelNotification { method, names };
+                let draft = Draft::Cancel { number: None, method, names };
                 let context = Context { config: self.machine.config(), now: self.now };
                 // Behind all others: what the request was told before belongs before its end.
                 let (lane, kind) = (Lane::Bulk, TransmitKind::Cancel);

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
-use super::decode::{Message, Response, string, text};
+use super::decode::{Message, Request, Response, string, text};
 use super::raw;
 use super::scan::{self, Members};
 use crate::config::Limits;
@@ -117,31 +117,31 @@ fn read<'m>(
     };
     let message = Some(id.get()).filter(|id| id.len() <= longest).and_then(WireId::scanned);
     if kind != CALL {
-        let origin = Box::new(Origin { kind: Kind::Other(kind.as_ref().into()), message });
+        let kind_of_answer = Kind::Other(kind.as_ref().into());
+        let origin = Some(Box::new(Origin { kind: kind_of_answer, message }));
+        let (id, method, params) = (id.get(), kind, payload);
         return match problem {
-            Some(problem) => Message::InvalidAbp { origin, id: Some(id.get()), problem },
-            None => {
-                Message::Abp { origin, id: id.get(), method: kind, params: payload, options: None }
-            }
+            Some(problem) => Message::Invalid { id: Some(id), origin, problem },
+            None => Message::Request(Request { id, method, params, options: None, origin }),
         };
     }
-    let origin = Box::new(Origin { kind: Kind::Call, message });
+    let origin = Some(Box::new(Origin { kind: Kind::Call, message }));
     let ([capability, params, options, direct], twice) =
         optional(payload, ["capability", "params", "options", "callId"]);
     let ([chosen], chosen_twice) = optional(options, ["callId"]);
     let there = |member: &&RawValue| member.get() != "null";
     // The agent's side makes one where there is none; a message's id is as good.
-    let call = chosen.filter(there).or(direct.filter(there)).unwrap_or(id).get();
+    let id = chosen.filter(there).or(direct.filter(there)).unwrap_or(id).get();
     let capability = capability.and_then(string).filter(|capability| !is_type(capability));
     let (params, options) = (params.filter(there), options.filter(there));
     let is_structured = params.is_none_or(|params| params.get().starts_with(['{', '[']));
     let problem =
         problem.or(twice).or(chosen_twice).or((!is_structured).then_some(EnvelopeProblem::Params));
     match (problem, capability) {
-        (None, Some(method)) => Message::Abp { origin, id: call, method, params, options },
+        (None, Some(method)) => Message::Request(Request { id, method, params, options, origin }),
         (problem, _) => {
             let problem = problem.unwrap_or(EnvelopeProblem::Capability);
-            Message::InvalidAbp { origin, id: Some(call), problem }
+            Message::Invalid { id: Some(id), origin, problem }
         }
     }
 }
@@ -204,8 +204,8 @@ fn failure(raw: &RawValue) -> Option<ErrorObject<'_>> {
 }
 
 /// Returns the id of a notification. The protocol gives only progress notifications one: their token.
-pub(super) fn progress_id<'a>(method: &str, params: Option<&'a RawValue>) -> Option<&'a str> {
-    let ([token], _) = optional(params.filter(|_| method == PROGRESS), ["progressToken"]);
+pub(super) fn progress_id<'a>(method: &str, params: &'a RawValue) -> Option<&'a str> {
+    let ([token], _) = optional(Some(params).filter(|_| method == PROGRESS), ["progressToken"]);
     token.map(RawValue::get)
 }
 
