@@ -118,6 +118,5 @@ pub use relay::{Relay, RelayConnection, RelayEvent, Side};
 pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
 pub use violation::{EnvelopeProblem, Violation};
-pub use wire::raw_value;
 #[cfg(feature = "std")]
 pub use wire::write_value;

@@ -229,6 +229,7 @@ impl Writer<'_> {
     }
 
     /// An answer that holds a result.
+    #[inline]
     fn result(&mut self, to: To<'_>, result: impl FnOnce(&mut Self)) {
         if let Some(origin) = to.origin {
             return self.answer(origin, result);
