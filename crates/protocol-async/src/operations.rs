@@ -9,10 +9,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use protocol_core::{Cause, Connection, OperationToken, Refusal, Reply, RequestHandle};
+use protocol_core::{Cause, Connection, Refusal, Reply, RequestHandle};
 use protocol_core::{Timestamp, code};
 use protocol_operations::{
-    CancelReason, Cleanup, Ended, Limits, Metrics, OperationInfo, Operations, Urgency,
+    CancelReason, Cleanup, Ended, Limits, Metrics, OperationInfo, OperationToken, Operations,
+    Urgency,
 };
 use serde_json::value::RawValue;
 
@@ -116,16 +117,16 @@ impl SharedOperations {
         registered.map(|_| ()).map_err(|error| error.problem.to_string())
     }
 
-    fn cancel(&self, token: OperationToken, reason: CancelReason) {
+    fn cancel(&self, token: [u8; 16], reason: CancelReason) {
         let mut operations = lock(&self.shared.operations);
-        let Some(operation) = operations.find(token) else { return };
+        let Some(operation) = operations.find(OperationToken::from_bytes(token)) else { return };
         // The core has told its client, and its marker tells its handler to stop.
         let _ = operations.cancel(operation, reason, Urgency::Forced, (self.shared.now)());
     }
 
-    fn end(&self, token: OperationToken, how: End<'_>) -> Option<CleanUp> {
+    fn end(&self, token: [u8; 16], how: End<'_>) -> Option<CleanUp> {
         let mut operations = lock(&self.shared.operations);
-        let operation = operations.find(token)?;
+        let operation = operations.find(OperationToken::from_bytes(token))?;
         let ended = match how {
             End::Answered(partial) => {
                 if let Some(partial) = partial.filter(|_| operations.is_cancelled(operation)) {
@@ -185,7 +186,7 @@ pub fn begin<O, I: Default>(
     let begun = core.begin_operation(request, entropy);
     if let (Err(_), Some(operations)) = (&begun, operations) {
         // It was not cancelled, so there is nothing to clean up.
-        let _ = operations.end(OperationToken::from_bytes(entropy), End::WorkerGone);
+        let _ = operations.end(entropy, End::WorkerGone);
     }
     match begun {
         Ok(_) | Err(Refusal::AlreadyAnswered) => Ok(()),

@@ -23,23 +23,21 @@ pub struct WireId(Repr);
 
 #[derive(Clone)]
 enum Repr {
-    Short(Text<14>),
-    /// Long enough for a UUID in quotes.
-    Middle(Box<Text<39>>),
-    Other(Box<Other>),
+    Short(Short),
+    Long(Box<Long>),
 }
 
 /// A token without a backslash.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Text<const MOST: usize> {
+struct Short {
     len: u8,
     /// Invariant: UTF-8 up to `len`, and then zeros.
-    bytes: [u8; MOST],
+    bytes: [u8; 14],
 }
 
 /// A token that is longer, or a string with escapes.
 #[derive(Clone)]
-struct Other {
+struct Long {
     token: Box<str>,
     /// The token as it would be with every escape decoded, quotes kept, if it has any.
     decoded: Option<Box<str>>,
@@ -64,78 +62,32 @@ impl WireId {
         match token.as_bytes() {
             [b'"', ..] if token.contains('\\') => {
                 let decoded: String = serde_json::from_str(token).ok()?;
-                Some(Self(Repr::other(token, Some(format!("\"{decoded}\"").into()))))
+                Some(Self::long(token, Some(format!("\"{decoded}\"").into())))
             }
-            [b'"' | b'-' | b'0'..=b'9', ..] | b"null" => Some(Self(Repr::plain(token))),
+            [b'"' | b'-' | b'0'..=b'9', ..] | b"null" => Some(match Short::of(token) {
+                Some(short) => Self(Repr::Short(short)),
+                None => Self::long(token, None),
+            }),
             _ => None,
         }
+    }
+
+    fn long(token: &str, decoded: Option<Box<str>>) -> Self {
+        Self(Repr::Long(Box::new(Long { token: token.into(), decoded })))
     }
 
     /// The token, byte for byte as the peer wrote it.
     #[must_use]
     pub fn token(&self) -> &str {
         match &self.0 {
-            Repr::Short(text) => text.as_str(),
-            Repr::Middle(text) => text.as_str(),
-            Repr::Other(other) => &other.token,
+            Repr::Short(short) => {
+                core::str::from_utf8(short.as_bytes()).expect("it is copied from a str")
+            }
+            Repr::Long(long) => &long.token,
         }
     }
 
-    /// What ids compare by. Tokens of different types differ in their first byte.
-    fn key(&self) -> &[u8] {
-        match &self.0 {
-            Repr::Short(text) => text.as_bytes(),
-            Repr::Middle(text) => text.as_bytes(),
-            Repr::Other(other) => other.decoded.as_ref().unwrap_or(&other.token).as_bytes(),
-        }
-    }
-}
-
-impl Repr {
-    fn plain(token: &str) -> Self {
-        if let Some(text) = Text::short(token) {
-            Self::Short(text)
-        } else if let Some(text) = Text::of(token) {
-            Self::Middle(Box::new(text))
-        } else {
-            Self::other(token, None)
-        }
-    }
-
-    fn other(token: &str, decoded: Option<Box<str>>) -> Self {
-        Self::Other(Box::new(Other { token: token.into(), decoded }))
-    }
-}
-
-impl<const MOST: usize> Text<MOST> {
-    fn of(token: &str) -> Option<Self> {
-        let len = u8::try_from(token.len()).ok()?;
-        let mut bytes = [0; MOST];
-        bytes.get_mut(..token.len())?.copy_from_slice(token.as_bytes());
-        Some(Self { len, bytes })
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-
-    fn as_str(&self) -> &str {
-        core::str::from_utf8(self.as_bytes()).expect("it is copied from a str")
-    }
-}
-
-impl Key for WireId {
-    /// Most peers count their ids up, so numbers are spread in a row.
-    fn spread(&self) -> u64 {
-        match &self.0 {
-            Repr::Short(text) if text.bytes[0].is_ascii_digit() => text.number(),
-            _ => self.mixed(),
-        }
-    }
-}
-
-impl WireId {
-    /// Kept out of `spread`, so that the path for numbers is short enough to be inlined.
+    /// A hash of all of it. Kept out of `spread`, so that the path for numbers is short.
     #[inline(never)]
     fn mixed(&self) -> u64 {
         let sum = self.key().chunks(8).fold(0_u64, |sum, chunk| {
@@ -146,15 +98,25 @@ impl WireId {
         // A product's high bits depend on every bit of its factors.
         sum.rotate_left(32)
     }
+
+    /// What ids compare by. Tokens of different types differ in their first byte.
+    fn key(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Short(short) => short.as_bytes(),
+            Repr::Long(long) => long.decoded.as_ref().unwrap_or(&long.token).as_bytes(),
+        }
+    }
 }
 
-impl Text<14> {
-    /// Does the same as [`of`](Self::of) byte by byte, which is faster for so few bytes than copying
-    /// them to memory and reading them back at once.
-    fn short(token: &str) -> Option<Self> {
-        let len = u8::try_from(token.len()).ok().filter(|len| *len <= 14)?;
-        let all = token.bytes().rev().fold(0_u128, |all, byte| all << 8 | u128::from(byte));
-        all.to_le_bytes().first_chunk().map(|bytes| Self { len, bytes: *bytes })
+impl Short {
+    fn of(token: &str) -> Option<Self> {
+        let mut bytes = [0; 14];
+        bytes.get_mut(..token.len())?.copy_from_slice(token.as_bytes());
+        Some(Self { len: token.len() as u8, bytes })
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
     }
 
     /// The number that the digits spell. The result means nothing if there are other characters. The
@@ -170,6 +132,16 @@ impl Text<14> {
         let number = fours.wrapping_mul(10_000 << 32 | 1) >> 32;
         let rest = rest.iter().take(usize::from(self.len).saturating_sub(8));
         rest.fold(number, |sum, byte| sum * 10 + u64::from(byte & 0x0f))
+    }
+}
+
+impl Key for WireId {
+    /// Most peers count their ids up, so numbers are spread in a row.
+    fn spread(&self) -> u64 {
+        match &self.0 {
+            Repr::Short(short) if short.bytes[0].is_ascii_digit() => short.number(),
+            _ => self.mixed(),
+        }
     }
 }
 
@@ -356,6 +328,5 @@ mod tests {
     #[test]
     fn an_id_is_small() {
         assert_eq!(size_of::<WireId>(), 16);
-        assert_eq!(size_of::<Text<39>>(), 40);
     }
 }

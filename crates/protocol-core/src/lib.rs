@@ -94,7 +94,6 @@ mod relay;
 mod slot;
 mod stream;
 mod time;
-mod token;
 mod violation;
 mod wire;
 
@@ -116,8 +115,6 @@ pub use machine::{
 pub use relay::{Relay, RelayEvent, Side};
 pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
-pub use token::{InvalidToken, OperationToken};
 pub use violation::{EnvelopeProblem, Violation};
-pub use wire::raw_value;
 #[cfg(feature = "std")]
 pub use wire::write_value;

@@ -7,7 +7,7 @@ use core::mem;
 use core::num::NonZeroU32;
 
 use crate::event::{Transmit, TransmitKind};
-use crate::wire::encode::{Bounds, Context, Draft};
+use crate::wire::encode::{Context, Draft};
 
 /// Holds whole unframed messages, each in a buffer of its own.
 ///
@@ -119,17 +119,16 @@ impl Outbox {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, Full> {
-        let Bounds { usual, most } = draft.bounds(context);
-        if !self.has_room(room, most) {
-            let len = draft.len(context);
-            if !self.has_room(room, len) {
-                return Err(Full { len });
+        let has_place = self.ahead.len() + self.bulk.len() < room.messages;
+        let most = if has_place { room.bytes.saturating_sub(self.bytes) } else { 0 };
+        let mut bytes = self.buffer(draft.usual_len().min(most));
+        match draft.write(context, most, &mut bytes) {
+            Ok(()) => Ok(self.queue(lane, kind, number, bytes)),
+            Err(len) => {
+                self.recycle(bytes);
+                Err(Full { len })
             }
         }
-        let mut bytes = self.buffer(usual);
-        draft.write(context, &mut bytes);
-        debug_assert!(bytes.len() <= most, "a draft knows its length");
-        Ok(self.queue(lane, kind, number, bytes))
     }
 
     /// Queues a message that is written already, behind all others.
@@ -162,7 +161,8 @@ impl Outbox {
             Some(buffer) if buffer.capacity() >= len => buffer,
             // One that is too short makes place for one that is not.
             _ if len <= Self::SPARE_BYTES => Vec::with_capacity(len.next_multiple_of(Self::ROUND)),
-            _ => Vec::with_capacity(len),
+            // Few envelopes take more than usual, but to move a long message would cost more.
+            _ => Vec::with_capacity(len + 4 * Self::ROUND),
         }
     }
 

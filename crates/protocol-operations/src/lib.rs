@@ -66,10 +66,11 @@ mod metrics;
 mod reason;
 mod registry;
 mod table;
+mod token;
 
 pub use error::{CheckError, NotFound, RegisterError, RegisterProblem, TooManyKinds};
 pub use metrics::{Cleanup, DURATION_BUCKETS_MS, Kind, Metrics};
-pub use protocol_core::OperationToken;
 pub use reason::CancelReason;
 pub use registry::{Ended, Limits, OperationId, OperationInfo, Operations, Urgency};
 pub use table::{Input, Status, Step, TABLE, Transition};
+pub use token::OperationToken;

@@ -3,13 +3,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use hashbrown::HashTable;
-use protocol_core::{OperationToken, Timestamp};
+use protocol_core::Timestamp;
 use slab::Slab;
 
 use crate::error::{CheckError, NotFound, RegisterError, RegisterProblem, TooManyKinds};
 use crate::metrics::{Cleanup, Kind, Metrics};
 use crate::reason::CancelReason;
 use crate::table::{Input, Status, Step};
+use crate::token::OperationToken;
 
 /// Every operation that is under way; see the [crate](crate) for what one can do.
 ///

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use protocol_core::{Cause, Config, Connection, Dialect, Event, Timestamp};
-use protocol_operations::{CancelReason, Cleanup, Operations, Step, Urgency};
+use protocol_operations::{CancelReason, Cleanup, OperationToken, Operations, Step, Urgency};
 
 const NOW: Timestamp = Timestamp::ZERO;
 
@@ -26,7 +26,9 @@ fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
         let Some(Event::Request { request, method, .. }) = event else { panic!("{event:?}") };
         let entropy = [number as u8; 16];
         let operation = operations.register(&method, entropy, (), NOW).unwrap();
-        let token = conn.begin_operation(request, entropy).unwrap();
+        conn.begin_operation(request, entropy).unwrap();
+        let token = operations.token(operation).unwrap();
+        assert_eq!(conn.operation(request).map(OperationToken::from_bytes), Some(token));
         assert_eq!(operations.find(token), Some(operation));
         assert!(sent(&mut conn)[0].contains(&format!("\"{token}\"")));
 

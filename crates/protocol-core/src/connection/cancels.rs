@@ -6,7 +6,8 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::requests::{DUPLICATE_ID, Delivery};
+use super::operations::token_id;
+use super::requests::DUPLICATE_ID;
 use super::rows::Outgoing;
 use super::unsent::BatchKey;
 use crate::cause::Cause;
@@ -17,10 +18,9 @@ use crate::id::WireId;
 use crate::machine::{Action, CallId, CancelOutcome, RequestStep};
 use crate::outbox::{Lane, Room};
 use crate::time::Timestamp;
-use crate::token::OperationToken;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::Origin;
-use crate::wire::decode;
+use crate::wire::decode::{self, Request};
 use crate::wire::encode::{Acknowledged, Context, Draft, Id, Names, To};
 
 const OPERATION_NOT_FOUND: (i64, &str) = (code::OPERATION_NOT_FOUND, "Operation not found");
@@ -178,11 +178,11 @@ impl<O, I: Default> Connection<O, I> {
     /// Takes a cancel that is a request, and answers it.
     pub(super) fn take_cancel_request(
         &mut self,
-        request: Delivery<'_>,
+        request: Request<'_>,
         batch: Option<BatchKey>,
         now: Timestamp,
     ) {
-        let Delivery { id, params, origin, .. } = request;
+        let Request { id, params, origin, .. } = request;
         let ids = self.config().dialect.ids;
         let Some(id) = self.readable(id).filter(|id| ids.allows(id.token())) else {
             return self.refuse_invalid(Some(id), origin.as_deref(), EnvelopeProblem::Id, batch);
@@ -262,10 +262,4 @@ impl<O, I: Default> Connection<O, I> {
             Err(_) => self.report(Violation::AnswerDropped, Some(id)),
         }
     }
-}
-
-/// The id that the machine knows an operation by.
-fn token_id(token: &RawValue) -> Option<WireId> {
-    let token: OperationToken = decode::string(token)?.parse().ok()?;
-    Some(token.wire_id())
 }

@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::requests::Delivery;
 use super::unsent::BatchKey;
 use crate::cause::CloseReason;
 use crate::config::Config;
@@ -96,18 +95,8 @@ impl<O, I: Default> Connection<O, I> {
             self.refuse_too_large();
             return None;
         }
-        match decode::incoming(bytes, dialect.envelope, limits) {
-            decode::Incoming::One(message) => self.take_message(message, None, now),
-            decode::Incoming::Batch(members) => {
-                self.take_batch(members, now);
-                None
-            }
-            decode::Incoming::Unreadable(violation) => {
-                let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
-                self.refuse(None, None, error, violation, None);
-                None
-            }
-        }
+        let message = decode::incoming(bytes, dialect.envelope, limits);
+        self.take_message(message, None, now)
     }
 
     fn take_batch(&mut self, members: Vec<&RawValue>, now: Timestamp) {
@@ -145,29 +134,31 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
         match message {
-            Message::Request { id, method, params } => {
-                let request = Delivery { id, method, params, options: None, origin: None };
-                self.take_request(request, batch, now)
-            }
-            Message::Abp { origin, id, method, params, options } => {
-                let request = Delivery { id, method, params, options, origin: Some(origin) };
-                self.take_request(request, batch, now)
-            }
+            Message::Request(request) => self.take_request(request, batch, now),
             Message::Notification { method, params } => self.take_notification(method, params, now),
             Message::Response { id, asked, answer } => self.take_response(id, asked, answer),
             Message::Neither { id, problem } if self.is_in_flight(id) => {
                 self.take_response(id, None, Err(problem))
             }
-            Message::Neither { id, problem } | Message::Invalid { id, problem } => {
+            Message::Neither { id, problem } => {
                 self.refuse_invalid(id, None, problem, batch);
                 None
             }
-            Message::InvalidAbp { origin, id, problem } => {
-                self.refuse_invalid(id, Some(&origin), problem, batch);
+            Message::Invalid { id, origin, problem } => {
+                self.refuse_invalid(id, origin.as_deref(), problem, batch);
                 None
             }
             Message::InvalidNotification { problem } => {
                 self.report(Violation::InvalidNotification { problem }, None);
+                None
+            }
+            Message::Batch(members) => {
+                self.take_batch(members, now);
+                None
+            }
+            Message::Unreadable(violation) => {
+                let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
+                self.refuse(None, None, error, violation, batch);
                 None
             }
         }

@@ -1,5 +1,9 @@
 //! Operations on the wire: requests that are answered at once with a token, and go on.
 
+use alloc::format;
+
+use serde_json::value::RawValue;
+
 use super::Connection;
 use crate::cause::Cause;
 use crate::dialect::CancelRule;
@@ -8,13 +12,14 @@ use crate::event::TransmitKind;
 use crate::id::WireId;
 use crate::machine::RequestHandle;
 use crate::outbox::{Lane, Room};
-use crate::token::OperationToken;
+use crate::wire::decode;
 use crate::wire::encode::{Context, Draft, To};
 
 impl<O, I: Default> Connection<O, I> {
-    /// Answers a request with the token of an operation that goes on, made of 16 random bytes. From
-    /// now on whoever shows the token can cancel it, and [`respond`](Self::respond) only ends it:
-    /// what the operation made is the host's to tell.
+    /// Answers a request with the token of an operation that goes on: 16 random bytes, on the wire 32
+    /// hexadecimal digits, written in upper case and read in either. From now on whoever shows the token
+    /// can cancel it, and [`respond`](Self::respond) only ends it: what the operation made is the host's
+    /// to tell.
     ///
     /// # Errors
     ///
@@ -24,8 +29,8 @@ impl<O, I: Default> Connection<O, I> {
     pub fn begin_operation(
         &mut self,
         request: RequestHandle,
-        entropy: [u8; 16],
-    ) -> Result<OperationToken, Refusal> {
+        token: [u8; 16],
+    ) -> Result<(), Refusal> {
         let (_, id, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
         let rare = rare.filter(|rare| rare.starts_operation);
         let rare = rare.ok_or(Refusal::NoOperation)?;
@@ -34,10 +39,10 @@ impl<O, I: Default> Connection<O, I> {
         else {
             return Err(Refusal::NoOperation);
         };
-        let token = OperationToken::from_bytes(entropy);
-        self.machine.admit_operation(request, &token.wire_id())?;
+        let token = id_of(token);
+        self.machine.admit_operation(request, &token)?;
         let to = To { id: id.map_or("null", WireId::token), origin: rare.origin.as_deref() };
-        let draft = Draft::TokenResult { to, member, token };
+        let draft = Draft::TokenResult { to, member, token: token.token() };
         let context = Context { config: self.machine.config(), now: self.now };
         // Nothing is sent once the connection is abandoned (G7).
         let sent = match self.machine.withholds_answer(request) {
@@ -46,7 +51,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         let sent = sent.map_err(|full| self.unsent.promise_room(full, &context.config.limits))?;
         let cause = self.machine.request_cause(request);
-        self.machine.begin_operation(request, token.wire_id())?;
+        self.machine.begin_operation(request, token)?;
         if let Some(batch) = batch {
             self.answered(Some(batch), sent, None);
             self.settle_member(batch);
@@ -57,14 +62,14 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(cause) = cause {
             self.tell_of_cancel(request, cause);
         }
-        Ok(token)
+        Ok(())
     }
 
     /// The token of the operation that a request has begun, until [`respond`](Self::respond) ends it.
     #[must_use]
-    pub fn operation(&self, request: RequestHandle) -> Option<OperationToken> {
-        let id = self.machine.operation_token(request)?.token();
-        id.trim_matches('"').parse().ok()
+    pub fn operation(&self, request: RequestHandle) -> Option<[u8; 16]> {
+        let digits = self.machine.operation_token(request)?.token().trim_matches('"');
+        u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
     }
 
     /// Tells the client that an operation of its was cancelled. At most one notice an operation, so it
@@ -82,6 +87,20 @@ impl<O, I: Default> Connection<O, I> {
         let pushed = self.unsent.outbox.push(Room::UNLIMITED, &context, &draft, lane, kind, None);
         debug_assert!(pushed.is_ok(), "there is always room above the limit");
     }
+}
+
+/// The id that the machine knows an operation by: its token on the wire.
+fn id_of(token: [u8; 16]) -> WireId {
+    let token = format!("\"{:032X}\"", u128::from_be_bytes(token));
+    WireId::scanned(&token).expect("a string is an id")
+}
+
+/// The same of a token that the peer wrote, if it can be one of ours.
+pub(super) fn token_id(token: &RawValue) -> Option<WireId> {
+    let digits = decode::string(token)?;
+    let is_token = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let token = u128::from_str_radix(&digits, 16).ok().filter(|_| is_token)?;
+    Some(id_of(token.to_be_bytes()))
 }
 
 /// Why an operation was cancelled, in the words of its protocol.

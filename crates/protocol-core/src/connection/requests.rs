@@ -3,8 +3,6 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
-use serde_json::value::RawValue;
-
 use super::Connection;
 use super::rows::{Opening, Rare, server_ends, uncancellable};
 use super::unsent::BatchKey;
@@ -16,17 +14,8 @@ use crate::machine::CancelRefusal;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{Asked, Origin};
-use crate::wire::decode;
+use crate::wire::decode::{self, Request};
 use crate::wire::encode::{Context, Draft, To};
-
-/// A request as it came in.
-pub(super) struct Delivery<'m> {
-    pub(super) id: &'m str,
-    pub(super) method: Cow<'m, str>,
-    pub(super) params: Option<&'m RawValue>,
-    pub(super) options: Option<&'m RawValue>,
-    pub(super) origin: Option<Box<Origin>>,
-}
 
 /// A code and its message.
 pub(super) type Error = (i64, &'static str);
@@ -39,7 +28,7 @@ impl<O, I: Default> Connection<O, I> {
     #[inline]
     pub(super) fn take_request<'m>(
         &mut self,
-        mut request: Delivery<'m>,
+        mut request: Request<'m>,
         batch: Option<BatchKey>,
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
@@ -86,7 +75,7 @@ impl<O, I: Default> Connection<O, I> {
             }
         }
         self.follow();
-        let Delivery { id, method, params, options, .. } = request;
+        let Request { id, method, params, options, .. } = request;
         Some(Event::Request {
             request: handle,
             id: Cow::Borrowed(id),
@@ -100,7 +89,7 @@ impl<O, I: Default> Connection<O, I> {
     #[inline]
     fn rare_of(
         &self,
-        request: &mut Delivery<'_>,
+        request: &mut Request<'_>,
         opening: Opening,
         batch: Option<BatchKey>,
     ) -> (Option<Box<Rare>>, Option<CancelRefusal>) {

@@ -119,7 +119,8 @@ impl Unsent {
         // Room for the brackets, too.
         answers.reserve(len + 2);
         answers.push(if answers.is_empty() { b'[' } else { b',' });
-        draft.write(context, answers);
+        let written = draft.write(context, len, answers);
+        debug_assert!(written.is_ok(), "a draft knows its length");
         self.kept_back += answers.len() - before;
         let is_much = self.kept_back > limits.unsent_bytes / 2;
         Ok(if is_much { self.send_kept_back(batch) } else { None })

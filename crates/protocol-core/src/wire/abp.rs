@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
-use super::decode::{Message, Response, string, text};
+use super::decode::{Message, Request, Response, string, text};
 use super::raw;
 use super::scan::{self, Members};
 use crate::config::Limits;
@@ -25,17 +25,11 @@ pub(super) const RESULT: &str = "-result";
 /// Where the answer to a request goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    kind: Kind,
-    /// The id of its message, unless it can't be read.
+    /// The type of its message.
+    kind: Box<str>,
+    /// The id of its message, unless it can't be read. The id of a request that calls a capability is its
+    /// call id; of any other it is this.
     message: Option<WireId>,
-}
-
-#[derive(Clone, Debug)]
-enum Kind {
-    /// A call of a capability. The id of the request is its call id.
-    Call,
-    /// Any other type of message. The id of the request is that of its message.
-    Other(Box<str>),
 }
 
 impl Origin {
@@ -44,19 +38,13 @@ impl Origin {
     const FAILED: &'static str = "OPERATION_FAILED";
 
     /// What the request asks for.
-    pub(crate) const fn asked(&self) -> Asked {
-        match self.kind {
-            Kind::Call => Asked::Capability,
-            Kind::Other(_) => Asked::Other,
-        }
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::by_type(&self.kind)
     }
 
     /// The type of its message.
     pub(super) const fn kind(&self) -> &str {
-        match &self.kind {
-            Kind::Call => CALL,
-            Kind::Other(kind) => kind,
-        }
+        &self.kind
     }
 
     /// The token of its message's id.
@@ -75,6 +63,11 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
+    /// What a message of this type asks for.
+    fn by_type(kind: &str) -> Self {
+        if kind == CALL { Self::Capability } else { Self::Other }
+    }
+
     /// What a request of ours asks for.
     pub(crate) fn by(method: &str) -> Self {
         if is_type(method) { Self::Other } else { Self::Capability }
@@ -116,32 +109,30 @@ fn read<'m>(
         };
     };
     let message = Some(id.get()).filter(|id| id.len() <= longest).and_then(WireId::scanned);
+    let origin = Some(Box::new(Origin { kind: kind.as_ref().into(), message }));
     if kind != CALL {
-        let origin = Box::new(Origin { kind: Kind::Other(kind.as_ref().into()), message });
+        let (id, method, params) = (id.get(), kind, payload);
         return match problem {
-            Some(problem) => Message::InvalidAbp { origin, id: Some(id.get()), problem },
-            None => {
-                Message::Abp { origin, id: id.get(), method: kind, params: payload, options: None }
-            }
+            Some(problem) => Message::Invalid { id: Some(id), origin, problem },
+            None => Message::Request(Request { id, method, params, options: None, origin }),
         };
     }
-    let origin = Box::new(Origin { kind: Kind::Call, message });
     let ([capability, params, options, direct], twice) =
         optional(payload, ["capability", "params", "options", "callId"]);
     let ([chosen], chosen_twice) = optional(options, ["callId"]);
     let there = |member: &&RawValue| member.get() != "null";
     // The agent's side makes one where there is none; a message's id is as good.
-    let call = chosen.filter(there).or(direct.filter(there)).unwrap_or(id).get();
+    let id = chosen.filter(there).or(direct.filter(there)).unwrap_or(id).get();
     let capability = capability.and_then(string).filter(|capability| !is_type(capability));
     let (params, options) = (params.filter(there), options.filter(there));
     let is_structured = params.is_none_or(|params| params.get().starts_with(['{', '[']));
     let problem =
         problem.or(twice).or(chosen_twice).or((!is_structured).then_some(EnvelopeProblem::Params));
     match (problem, capability) {
-        (None, Some(method)) => Message::Abp { origin, id: call, method, params, options },
+        (None, Some(method)) => Message::Request(Request { id, method, params, options, origin }),
         (problem, _) => {
             let problem = problem.unwrap_or(EnvelopeProblem::Capability);
-            Message::InvalidAbp { origin, id: Some(call), problem }
+            Message::Invalid { id: Some(id), origin, problem }
         }
     }
 }
@@ -155,7 +146,7 @@ fn response<'m>(
 ) -> Message<'m> {
     let ([call, success, data, error, cancelled], twice) =
         optional(payload, ["callId", "success", "data", "error", "cancelled"]);
-    let asked = if asked == CALL { Asked::Capability } else { Asked::Other };
+    let asked = Asked::by_type(asked);
     let is_call = asked == Asked::Capability;
     let id = call.filter(|_| is_call).or(id).map(RawValue::get);
     let payload = payload.unwrap_or(RawValue::NULL);
@@ -204,8 +195,8 @@ fn failure(raw: &RawValue) -> Option<ErrorObject<'_>> {
 }
 
 /// Returns the id of a notification. The protocol gives only progress notifications one: their token.
-pub(super) fn progress_id<'a>(method: &str, params: Option<&'a RawValue>) -> Option<&'a str> {
-    let ([token], _) = optional(params.filter(|_| method == PROGRESS), ["progressToken"]);
+pub(super) fn progress_id<'a>(method: &str, params: &'a RawValue) -> Option<&'a str> {
+    let ([token], _) = optional(Some(params).filter(|_| method == PROGRESS), ["progressToken"]);
     token.map(RawValue::get)
 }
 

@@ -21,25 +21,10 @@ use crate::event::ErrorObject;
 use crate::id::WireId;
 use crate::violation::{EnvelopeProblem, Violation};
 
-/// The outermost form of what arrived.
-#[derive(Debug)]
-pub(crate) enum Incoming<'m> {
-    One(Message<'m>),
-    /// It holds at most one member more than the limit allows.
-    Batch(Vec<&'m RawValue>),
-    /// Can't be read at all.
-    Unreadable(Violation),
-}
-
-/// One message.
+/// What arrived, or one member of a batch.
 #[derive(Debug)]
 pub(crate) enum Message<'m> {
-    Request {
-        /// The id token, of whatever type.
-        id: &'m str,
-        method: Cow<'m, str>,
-        params: Option<&'m RawValue>,
-    },
+    Request(Request<'m>),
     Notification {
         method: Cow<'m, str>,
         params: Option<&'m RawValue>,
@@ -51,9 +36,10 @@ pub(crate) enum Message<'m> {
         asked: Option<Asked>,
         answer: Result<Response<'m>, EnvelopeProblem>,
     },
-    /// No message; the id token is there to answer it with (B2).
+    /// No message, or a broken request; the id token is there to answer it with (B2).
     Invalid {
         id: Option<&'m str>,
+        origin: Option<Box<Origin>>,
         problem: EnvelopeProblem,
     },
     /// Neither method nor result nor error: a broken request, or a broken response to a call.
@@ -65,21 +51,23 @@ pub(crate) enum Message<'m> {
     InvalidNotification {
         problem: EnvelopeProblem,
     },
-    /// A request in the envelope of ABP.
-    Abp {
-        origin: Box<Origin>,
-        /// The id token, of whatever type.
-        id: &'m str,
-        method: Cow<'m, str>,
-        params: Option<&'m RawValue>,
-        options: Option<&'m RawValue>,
-    },
-    /// A broken request in the envelope of ABP.
-    InvalidAbp {
-        origin: Box<Origin>,
-        id: Option<&'m str>,
-        problem: EnvelopeProblem,
-    },
+    /// Many messages: at most one more than the limit allows.
+    Batch(Vec<&'m RawValue>),
+    /// Can't be read at all.
+    Unreadable(Violation),
+}
+
+/// A request as it came in.
+#[derive(Debug)]
+pub(crate) struct Request<'m> {
+    /// The id token, of whatever type.
+    pub(crate) id: &'m str,
+    pub(crate) method: Cow<'m, str>,
+    pub(crate) params: Option<&'m RawValue>,
+    /// What stands beside the params in the envelope of ABP.
+    pub(crate) options: Option<&'m RawValue>,
+    /// Where the answer goes in the envelope of ABP.
+    pub(crate) origin: Option<Box<Origin>>,
 }
 
 /// What a response says.
@@ -100,28 +88,20 @@ impl<'m> Response<'m> {
 
 /// Reads what arrived.
 #[inline]
-pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits) -> Incoming<'m> {
+pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits) -> Message<'m> {
     let text = match core::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
-            return Incoming::Unreadable(Violation::InvalidUtf8 { offset: error.valid_up_to() });
+            return Message::Unreadable(Violation::InvalidUtf8 { offset: error.valid_up_to() });
         }
     };
-    let read = match text.as_bytes().get(Json::of(text).space(0)) {
-        Some(b'{') => {
-            let message = match envelope {
-                Envelope::JsonRpc => message(text, limits.depth),
-                Envelope::Abp => abp::message(text, limits),
-            };
-            match message {
-                Some(message) => return Incoming::One(message),
-                None => None,
-            }
-        }
-        Some(b'[') => array(text, limits.batch_members).map(Incoming::Batch),
-        _ => scan::value(text).map(|_| Incoming::One(NO_OBJECT)),
+    let read = match (text.as_bytes().get(Json::of(text).space(0)), envelope) {
+        (Some(b'{'), Envelope::JsonRpc) => message(text, limits.depth),
+        (Some(b'{'), Envelope::Abp) => abp::message(text, limits),
+        (Some(b'['), _) => array(text, limits.batch_members).map(Message::Batch),
+        _ => scan::value(text).map(|_| NO_OBJECT),
     };
-    read.unwrap_or_else(|| Incoming::Unreadable(Violation::Parse { offset: offset(text) }))
+    read.unwrap_or_else(|| Message::Unreadable(Violation::Parse { offset: offset(text) }))
 }
 
 /// Reads one member of a batch.
@@ -133,7 +113,8 @@ pub(crate) fn member(value: &RawValue, depth: usize) -> Message<'_> {
     }
 }
 
-const NO_OBJECT: Message<'_> = Message::Invalid { id: None, problem: EnvelopeProblem::NotAnObject };
+const NO_OBJECT: Message<'_> =
+    Message::Invalid { id: None, origin: None, problem: EnvelopeProblem::NotAnObject };
 
 /// Reads the member `name` of params that are an object: `None` if they are not, or it is missing.
 pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m RawValue> {
@@ -249,15 +230,19 @@ fn trusted_id<'m>(members: &Members<'m, 6>) -> Option<&'m str> {
 fn asking<'m>(members: &Members<'m, 6>, problem: Option<EnvelopeProblem>) -> Message<'m> {
     let Some(method) = members.string(METHOD) else {
         let problem = problem.unwrap_or(EnvelopeProblem::Method);
-        return Message::Invalid { id: trusted_id(members), problem };
+        return Message::Invalid { id: trusted_id(members), origin: None, problem };
     };
     let params = members.get(PARAMS).filter(|&params| params != "null");
     let bad_params = params.is_some_and(|params| !params.starts_with(['{', '[']));
     let params = params.map(raw::of);
     match (problem.or(bad_params.then_some(EnvelopeProblem::Params)), members.get(ID)) {
-        (None, Some(id)) => Message::Request { id, method, params },
+        (None, Some(id)) => {
+            Message::Request(Request { id, method, params, options: None, origin: None })
+        }
         (None, None) => Message::Notification { method, params },
-        (Some(problem), Some(_)) => Message::Invalid { id: trusted_id(members), problem },
+        (Some(problem), Some(_)) => {
+            Message::Invalid { id: trusted_id(members), origin: None, problem }
+        }
         (Some(problem), None) => Message::InvalidNotification { problem },
     }
 }
@@ -275,7 +260,7 @@ fn answering<'m>(
             let problem = problem.unwrap_or(EnvelopeProblem::Empty);
             // What has params can only be a broken request.
             return match members.get(PARAMS) {
-                Some(_) => Message::Invalid { id, problem },
+                Some(_) => Message::Invalid { id, origin: None, problem },
                 None => Message::Neither { id, problem },
             };
         }

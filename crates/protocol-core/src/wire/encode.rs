@@ -1,12 +1,11 @@
 //! Messages to be sent: what each one says, how long that is, and its bytes.
 //!
-//! A message is described once, to a [`Sink`]. One sink keeps bytes, one counts them, and one adds up how
-//! many there may be, so the length that is checked before anything is written is always the length that
-//! is written, or more than that.
+//! A [`Writer`] keeps bytes as long as they fit and counts all of them, so a message that is too long takes
+//! no more memory than there is room for, and its length is known all the same.
 //!
 //! A member that has nothing to say is left out: some peers refuse `"params":null`.
 
-mod sink;
+mod writer;
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -20,10 +19,9 @@ use crate::dialect::{Envelope, code};
 use crate::event::Reply;
 use crate::machine::RequestStep;
 use crate::time::Timestamp;
-use crate::token::OperationToken;
 
-pub(crate) use sink::{Bounds, decimal};
-use sink::{Length, Sink};
+use writer::Writer;
+pub(crate) use writer::decimal;
 
 /// One message to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +42,8 @@ pub(crate) enum Draft<'a> {
     Cancel { number: Option<u32>, method: &'a str, names: Names<'a> },
     /// The answer to a cancel of the peer's that is a request.
     Acknowledgement { to: To<'a>, what: Acknowledged<'a> },
-    /// The answer that starts an operation: its token, under this member.
-    TokenResult { to: To<'a>, member: &'a str, token: OperationToken },
+    /// The answer that starts an operation: its token, a JSON token, under this member.
+    TokenResult { to: To<'a>, member: &'a str, token: &'a str },
     /// The notification that an operation was cancelled. Its token is a JSON token.
     Told { method: &'a str, token: &'a str, reason: &'a str },
 }
@@ -95,315 +93,335 @@ pub(crate) enum Acknowledged<'a> {
     Operation,
 }
 
+/// The bytes of most envelopes, with an id.
+const ENVELOPE: usize = 64;
+
 impl Draft<'_> {
-    /// The bytes that [`write`](Self::write) will append.
+    /// The bytes of the message.
     pub(crate) fn len(&self, context: &Context<'_>) -> usize {
-        let mut length = Length(0);
-        self.describe(context, &mut length);
-        length.0
+        self.write(context, 0, &mut Vec::new()).err().unwrap_or(0)
     }
 
-    /// What the length is mostly, and at the most. This looks at no text, so it is quicker than
-    /// [`len`](Self::len).
-    pub(crate) fn bounds(&self, context: &Context<'_>) -> Bounds {
-        let mut bounds = Bounds { usual: 0, most: 0 };
-        self.describe(context, &mut bounds);
-        bounds
+    /// About the bytes of the message, if its envelope is JSON-RPC's. This looks at no text.
+    pub(crate) fn usual_len(&self) -> usize {
+        let (method, value) = match self {
+            Self::Request { method, params, .. } | Self::Notification { method, params } => {
+                (method.len(), *params)
+            }
+            Self::Response { reply: Reply::Result(value) | Reply::ErrorRaw(value), .. } => {
+                (0, Some(*value))
+            }
+            Self::Response { reply: Reply::Error { message, data, .. }, .. } => {
+                (message.len(), *data)
+            }
+            _ => (0, None),
+        };
+        ENVELOPE + method + value.map_or(0, |value| value.get().len())
     }
 
-    /// Appends the message.
-    pub(crate) fn write(&self, context: &Context<'_>, out: &mut Vec<u8>) {
-        self.describe(context, out);
-    }
-
+    /// Appends the message, if it is no longer than `most`.
+    ///
+    /// # Errors
+    ///
+    /// Its length. What was appended is then only a part of it, at most the envelope longer than `most`.
     #[inline]
-    fn describe<S: Sink>(&self, context: &Context<'_>, out: &mut S) {
-        match *self {
-            Self::Request { number, method, params, timeout } => match context.envelope() {
-                Envelope::Abp if Asked::by(method) == Asked::Capability => {
-                    context.capability(out, number, method, params, timeout);
-                }
-                _ => {
-                    let params = params.map(|params| |out: &mut S| out.raw(params));
-                    context.asking(out, Some(Id::Ours(number)), method, params);
-                }
-            },
-            Self::Notification { method, params } => {
-                let id = match context.envelope() {
-                    Envelope::JsonRpc => None,
-                    Envelope::Abp => abp::progress_id(method, params).map(Id::Token),
-                };
-                let params = params.map(|params| |out: &mut S| out.raw(params));
-                context.asking(out, id, method, params);
-            }
-            Self::Response { to, reply } => context.response(out, to, reply),
-            Self::Cancel { number, method, names } => {
-                let params = Some(|out: &mut S| context.names(out, names));
-                context.asking(out, number.map(Id::Ours), method, params);
-            }
-            Self::Acknowledgement { to, what } => {
-                context.result(out, to, |out| acknowledged(out, what));
-            }
-            Self::TokenResult { to, member, token } => context.result(out, to, |out| {
-                out.text(b"{");
-                out.string(member);
-                out.text(b":");
-                out.token(token);
-                out.text(b"}");
-            }),
-            Self::Told { method, token, reason } => {
-                let params = |out: &mut S| {
-                    out.text(br#"{"requestId":"#);
-                    out.text(token.as_bytes());
-                    out.text(br#","reason":"#);
-                    out.string(reason);
-                    out.text(br#","timestamp":"#);
-                    out.decimal(context.stamp());
-                    out.text(b"}");
-                };
-                context.asking(out, None, method, Some(params));
-            }
-        }
+    pub(crate) fn write(
+        &self,
+        context: &Context<'_>,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), usize> {
+        let start = out.len();
+        let mut writer = Writer { context, out, most: start.saturating_add(most), skipped: 0 };
+        writer.draft(self);
+        let len = writer.skipped.saturating_add(writer.out.len() - start);
+        if len <= most { Ok(()) } else { Err(len) }
     }
 }
 
 impl Context<'_> {
-    const fn envelope(&self) -> Envelope {
-        self.config.dialect.envelope
-    }
-
     /// The Unix time in milliseconds.
     fn stamp(&self) -> u64 {
         let zero = self.config.unix_time_at_zero.as_millis();
         u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(self.now.as_millis())
     }
+}
+
+impl Writer<'_> {
+    const fn is_abp(&self) -> bool {
+        matches!(self.context.config.dialect.envelope, Envelope::Abp)
+    }
+
+    #[inline]
+    fn draft(&mut self, draft: &Draft<'_>) {
+        match *draft {
+            Draft::Request { number, method, params, timeout } => {
+                if self.is_abp() && Asked::by(method) == Asked::Capability {
+                    return self.capability(number, method, params, timeout);
+                }
+                let params = params.map(|params| |out: &mut Self| out.raw(params));
+                self.asking(Some(Id::Ours(number)), method, params);
+            }
+            Draft::Notification { method, params } => {
+                let id = params.filter(|_| self.is_abp());
+                let id = id.and_then(|params| abp::progress_id(method, params)).map(Id::Token);
+                self.asking(id, method, params.map(|params| |out: &mut Self| out.raw(params)));
+            }
+            Draft::Response { to, reply } => self.response(to, reply),
+            Draft::Cancel { number, method, names } => {
+                let params = |out: &mut Self| out.names(names);
+                self.asking(number.map(Id::Ours), method, Some(params));
+            }
+            Draft::Acknowledgement { to, what } => self.result(to, |out| out.acknowledged(what)),
+            Draft::TokenResult { to, member, token } => self.result(to, |out| {
+                out.text("{");
+                out.string(member);
+                out.text(":");
+                out.text(token);
+                out.text("}");
+            }),
+            Draft::Told { method, token, reason } => {
+                let params = |out: &mut Self| {
+                    out.text(r#"{"requestId":"#);
+                    out.text(token);
+                    out.text(r#","reason":"#);
+                    out.string(reason);
+                    out.text(r#","timestamp":"#);
+                    out.decimal(out.context.stamp());
+                    out.text("}");
+                };
+                self.asking(None, method, Some(params));
+            }
+        }
+    }
 
     /// A request or a notification.
     #[inline]
-    fn asking<S: Sink>(
-        &self,
-        out: &mut S,
-        id: Option<Id<'_>>,
-        method: &str,
-        params: Option<impl FnOnce(&mut S)>,
-    ) {
-        if self.envelope() == Envelope::Abp {
-            return self.message(out, [method, ""], id, |out| match params {
+    fn asking(&mut self, id: Option<Id<'_>>, method: &str, params: Option<impl FnOnce(&mut Self)>) {
+        if self.is_abp() {
+            return self.message([method, ""], id, |out| match params {
                 Some(params) => params(out),
-                None => out.text(b"{}"),
+                None => out.text("{}"),
             });
         }
-        out.text(br#"{"jsonrpc":"2.0","#);
+        self.text(r#"{"jsonrpc":"2.0","#);
         if let Some(id) = id {
-            out.text(br#""id":"#);
-            self.id(out, id);
-            out.text(b",");
+            self.text(r#""id":"#);
+            self.id(id);
+            self.text(",");
         }
-        out.text(br#""method":"#);
-        out.string(method);
+        self.text(r#""method":"#);
+        self.string(method);
         if let Some(params) = params {
-            out.text(br#","params":"#);
-            params(out);
+            self.text(r#","params":"#);
+            params(self);
         }
-        out.text(b"}");
+        self.text("}");
     }
 
     /// An answer that holds a result.
-    fn result<S: Sink>(&self, out: &mut S, to: To<'_>, result: impl FnOnce(&mut S)) {
+    #[inline]
+    fn result(&mut self, to: To<'_>, result: impl FnOnce(&mut Self)) {
         if let Some(origin) = to.origin {
-            return self.answer(out, origin, result);
+            return self.answer(origin, result);
         }
-        out.text(br#"{"jsonrpc":"2.0","id":"#);
-        out.text(to.id.as_bytes());
-        out.text(br#","result":"#);
-        result(out);
-        out.text(b"}");
+        self.text(r#"{"jsonrpc":"2.0","id":"#);
+        self.text(to.id);
+        self.text(r#","result":"#);
+        result(self);
+        self.text("}");
     }
 
     #[inline]
-    fn response<S: Sink>(&self, out: &mut S, to: To<'_>, reply: Reply<'_>) {
+    fn response(&mut self, to: To<'_>, reply: Reply<'_>) {
         let (code, message, data) = match (reply, to.origin) {
-            (_, Some(origin)) => return self.abp_response(out, to.id, origin, reply),
-            (Reply::Result(result), None) => {
-                return self.result(out, to, |out| out.raw(result));
-            }
+            (_, Some(origin)) => return self.abp_response(to.id, origin, reply),
+            (Reply::Result(result), None) => return self.result(to, |out| out.raw(result)),
             (Reply::Error { code, message, data }, None) => (code, message, data),
             (Reply::Cancelled, None) => {
-                (code::REQUEST_CANCELLED, &*self.config.dialect.cancelled_message, None)
+                (code::REQUEST_CANCELLED, &*self.context.config.dialect.cancelled_message, None)
             }
             (Reply::ErrorRaw(object), None) => {
-                out.text(br#"{"jsonrpc":"2.0","id":"#);
-                out.text(to.id.as_bytes());
-                out.text(br#","error":"#);
-                out.raw(object);
-                return out.text(b"}");
+                self.text(r#"{"jsonrpc":"2.0","id":"#);
+                self.text(to.id);
+                self.text(r#","error":"#);
+                self.raw(object);
+                return self.text("}");
             }
         };
-        out.text(br#"{"jsonrpc":"2.0","id":"#);
-        out.text(to.id.as_bytes());
-        out.text(br#","error":{"code":"#);
+        self.text(r#"{"jsonrpc":"2.0","id":"#);
+        self.text(to.id);
+        self.text(r#","error":{"code":"#);
         if code < 0 {
-            out.text(b"-");
+            self.text("-");
         }
-        out.decimal(code.unsigned_abs());
-        out.text(br#","message":"#);
-        out.string(message);
-        out.data(data);
-        out.text(b"}}");
+        self.decimal(code.unsigned_abs());
+        self.text(r#","message":"#);
+        self.string(message);
+        self.data(data);
+        self.text("}}");
+    }
+
+    /// The member `data` of an error.
+    fn data(&mut self, data: Option<&RawValue>) {
+        if let Some(data) = data {
+            self.text(r#","data":"#);
+            self.raw(data);
+        }
     }
 
     /// The params of a cancel.
-    fn names<S: Sink>(&self, out: &mut S, names: Names<'_>) {
-        out.text(b"{");
-        out.string(names.member);
-        out.text(b":");
-        self.id(out, names.id);
+    fn names(&mut self, names: Names<'_>) {
+        self.text("{");
+        self.string(names.member);
+        self.text(":");
+        self.id(names.id);
         if let Some((member, reason)) = names.reason {
-            out.text(b",");
-            out.string(member);
-            out.text(b":");
-            out.string(reason);
+            self.text(",");
+            self.string(member);
+            self.text(":");
+            self.string(reason);
         }
-        out.text(b"}");
+        self.text("}");
     }
 
     #[inline]
-    fn id<S: Sink>(&self, out: &mut S, id: Id<'_>) {
-        match (id, self.envelope()) {
-            (Id::Token(token), _) => out.text(token.as_bytes()),
-            (Id::Ours(number), Envelope::JsonRpc) => out.decimal(number.into()),
-            (Id::Ours(number), Envelope::Abp) => {
-                out.text(b"\"");
-                out.decimal(number.into());
-                out.text(b"\"");
+    fn id(&mut self, id: Id<'_>) {
+        let quote = if self.is_abp() { "\"" } else { "" };
+        match id {
+            Id::Token(token) => self.text(token),
+            Id::Ours(number) => {
+                self.text(quote);
+                self.decimal(number.into());
+                self.text(quote);
             }
         }
     }
 
     /// A message in ABP's envelope. Its type is in two parts.
-    fn message<S: Sink>(
-        &self,
-        out: &mut S,
+    fn message(
+        &mut self,
         [kind, suffix]: [&str; 2],
         id: Option<Id<'_>>,
-        payload: impl FnOnce(&mut S),
+        payload: impl FnOnce(&mut Self),
     ) {
-        out.text(br#"{"type":""#);
-        out.characters(kind);
-        out.text(suffix.as_bytes());
-        out.text(b"\"");
+        self.text(r#"{"type":""#);
+        self.characters(kind);
+        self.text(suffix);
+        self.text("\"");
         if let Some(id) = id {
-            out.text(br#","id":"#);
-            self.id(out, id);
+            self.text(r#","id":"#);
+            self.id(id);
         }
-        out.text(br#","timestamp":"#);
-        out.decimal(self.stamp());
-        out.text(br#","payload":"#);
-        payload(out);
-        out.text(b"}");
+        self.text(r#","timestamp":"#);
+        self.decimal(self.context.stamp());
+        self.text(r#","payload":"#);
+        payload(self);
+        self.text("}");
     }
 
     /// ABP: the call of a capability.
-    #[cold]
-    fn capability<S: Sink>(
-        &self,
-        out: &mut S,
+    fn capability(
+        &mut self,
         number: u32,
         method: &str,
         params: Option<&RawValue>,
         timeout: Option<Duration>,
     ) {
         let id = Id::Ours(number);
-        self.message(out, [abp::CALL, ""], Some(id), |out| {
-            out.text(br#"{"capability":"#);
+        self.message([abp::CALL, ""], Some(id), |out| {
+            out.text(r#"{"capability":"#);
             out.string(method);
             if let Some(params) = params {
-                out.text(br#","params":"#);
+                out.text(r#","params":"#);
                 out.raw(params);
             }
-            out.text(br#","options":{"callId":"#);
-            self.id(out, id);
+            out.text(r#","options":{"callId":"#);
+            out.id(id);
             if let Some(timeout) = timeout {
-                out.text(br#","timeout":"#);
+                out.text(r#","timeout":"#);
                 out.decimal(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
             }
-            out.text(br#","progressToken":"#);
-            self.id(out, id);
-            out.text(b"}}");
+            out.text(r#","progressToken":"#);
+            out.id(id);
+            out.text("}}");
         });
     }
 
     /// ABP: an answer with this payload.
-    fn answer<S: Sink>(&self, out: &mut S, origin: &Origin, payload: impl FnOnce(&mut S)) {
+    fn answer(&mut self, origin: &Origin, payload: impl FnOnce(&mut Self)) {
         let id = Id::Token(origin.message_id());
-        self.message(out, [origin.kind(), abp::RESULT], Some(id), payload);
+        self.message([origin.kind(), abp::RESULT], Some(id), payload);
     }
 
     /// ABP: the answer to the request with this id.
-    #[cold]
-    fn abp_response<S: Sink>(&self, out: &mut S, id: &str, origin: &Origin, reply: Reply<'_>) {
-        self.answer(out, origin, |out| match (reply, origin.asked()) {
+    fn abp_response(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
+        self.answer(origin, |out| match (reply, origin.asked()) {
             (Reply::Result(result), Asked::Other) => out.raw(result),
             (reply, asked) => {
-                out.text(b"{");
+                out.text("{");
                 if asked == Asked::Capability {
-                    out.text(br#""callId":"#);
-                    out.text(id.as_bytes());
-                    out.text(b",");
+                    out.text(r#""callId":"#);
+                    out.text(id);
+                    out.text(",");
                 }
-                outcome(out, reply);
-                out.text(b"}");
+                out.outcome(reply);
+                out.text("}");
             }
         });
     }
-}
 
-/// ABP: the members of a payload that say how a request ended.
-fn outcome<S: Sink>(out: &mut S, reply: Reply<'_>) {
-    let parsed = match reply {
-        Reply::ErrorRaw(object) => decode::error_object(object.get()),
-        _ => None,
-    };
-    let (code, message, data) = match (reply, &parsed) {
-        (Reply::Result(data), _) => {
-            out.text(br#""success":true,"data":"#);
-            return out.raw(data);
+    /// ABP: the members of a payload that say how a request ended.
+    fn outcome(&mut self, reply: Reply<'_>) {
+        let parsed = match reply {
+            Reply::ErrorRaw(object) => decode::error_object(object.get()),
+            _ => None,
+        };
+        let (code, message, data) = match (reply, &parsed) {
+            (Reply::Result(data), _) => {
+                self.text(r#""success":true,"data":"#);
+                return self.raw(data);
+            }
+            (Reply::Cancelled, _) => (code::REQUEST_CANCELLED, "", None),
+            (Reply::Error { code, message, data }, _) => (code, message, data),
+            (Reply::ErrorRaw(_), Some(error)) => {
+                (error.code, &*error.message, error.data.as_deref())
+            }
+            // It comes from a peer that speaks this envelope too.
+            (Reply::ErrorRaw(object), None) => {
+                self.text(r#""success":false,"error":"#);
+                return self.raw(object);
+            }
+        };
+        if code == code::REQUEST_CANCELLED {
+            return self.text(r#""success":false,"cancelled":true"#);
         }
-        (Reply::Cancelled, _) => (code::REQUEST_CANCELLED, "", None),
-        (Reply::Error { code, message, data }, _) => (code, message, data),
-        (Reply::ErrorRaw(_), Some(error)) => (error.code, &*error.message, error.data.as_deref()),
-        // It comes from a peer that speaks this envelope too.
-        (Reply::ErrorRaw(object), None) => {
-            out.text(br#""success":false,"error":"#);
-            return out.raw(object);
-        }
-    };
-    if code == code::REQUEST_CANCELLED {
-        return out.text(br#""success":false,"cancelled":true"#);
+        self.text(r#""success":false,"error":{"code":"#);
+        self.string(abp::error_name(code));
+        self.text(r#","message":"#);
+        self.string(message);
+        self.text(r#","retryable":false"#);
+        self.data(data);
+        self.text("}");
     }
-    out.text(br#""success":false,"error":{"code":"#);
-    out.string(abp::error_name(code));
-    out.text(br#","message":"#);
-    out.string(message);
-    out.text(br#","retryable":false"#);
-    out.data(data);
-    out.text(b"}");
-}
 
-fn acknowledged<S: Sink>(out: &mut S, what: Acknowledged<'_>) {
-    let Acknowledged::Request { member, target, met } = what else {
-        return out.text(br#"{"status":"cancelled"}"#);
-    };
-    out.text(b"{");
-    out.string(member);
-    out.text(b":");
-    out.text(target.as_bytes());
-    out.text(match met {
-        RequestStep::MarkCancelled | RequestStep::CancelledBefore => br#","cancelled":true}"#,
-        RequestStep::Completed => br#","cancelled":false,"reason":"Operation already completed"}"#,
-        RequestStep::NotFound => br#","cancelled":false,"reason":"Operation not found"}"#,
-        _ => br#","cancelled":false,"reason":"Operation can't be cancelled"}"#,
-    });
+    fn acknowledged(&mut self, what: Acknowledged<'_>) {
+        let Acknowledged::Request { member, target, met } = what else {
+            return self.text(r#"{"status":"cancelled"}"#);
+        };
+        self.text("{");
+        self.string(member);
+        self.text(":");
+        self.text(target);
+        self.text(match met {
+            RequestStep::MarkCancelled | RequestStep::CancelledBefore => r#","cancelled":true}"#,
+            RequestStep::Completed => {
+                r#","cancelled":false,"reason":"Operation already completed"}"#
+            }
+            RequestStep::NotFound => r#","cancelled":false,"reason":"Operation not found"}"#,
+            _ => r#","cancelled":false,"reason":"Operation can't be cancelled"}"#,
+        });
+    }
 }
 
 #[cfg(test)]

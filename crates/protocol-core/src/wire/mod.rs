@@ -6,7 +6,6 @@ pub(crate) mod encode;
 mod raw;
 mod scan;
 
-pub use raw::raw_value;
 #[cfg(feature = "std")]
 pub use raw::write_value;
 pub(crate) use scan::value;

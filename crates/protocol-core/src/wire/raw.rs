@@ -1,27 +1,12 @@
 //! Checked text as `RawValue`s.
 
-use core::fmt;
-
-use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::value::{BorrowedStrDeserializer, Error, StrDeserializer};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::value::RawValue;
 
+#[cfg(feature = "std")]
 use super::scan;
-
-/// Checks in one pass that a text is one JSON value, and borrows it. Returns `None` if it is not. This
-/// does what `serde_json::from_str::<&RawValue>` does, but faster.
-///
-/// ```
-/// let mut buffer = String::new();
-/// buffer.push_str(r#" {"ms":10} "#);
-/// assert_eq!(protocol_core::raw_value(&buffer).map(|value| value.get()), Some(r#"{"ms":10}"#));
-/// assert!(protocol_core::raw_value("{").is_none());
-/// ```
-#[must_use]
-pub fn raw_value(text: &str) -> Option<&RawValue> {
-    scan::value(text).map(of)
-}
 
 /// Clears the buffer, writes a value into it as JSON and borrows it from there. This does what
 /// `serde_json::value::to_raw_value` does, without an allocation for each value.
@@ -68,18 +53,18 @@ struct Checked<'de> {
 }
 
 impl<'de> Deserializer<'de> for Checked<'de> {
-    type Error = Mismatch;
+    type Error = Error;
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Mismatch> {
+    ) -> Result<V::Value, Error> {
         visitor.visit_map(Entry { name: Some(name), token: self.token })
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Mismatch> {
-        Err(Mismatch)
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(Error::custom("a RawValue asks for nothing else"))
     }
 
     forward_to_deserialize_any! {
@@ -94,35 +79,17 @@ struct Entry<'de> {
 }
 
 impl<'de> MapAccess<'de> for Entry<'de> {
-    type Error = Mismatch;
+    type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Mismatch> {
+    ) -> Result<Option<K::Value>, Error> {
         let Some(name) = self.name.take() else { return Ok(None) };
         seed.deserialize(StrDeserializer::new(name)).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Mismatch> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         seed.deserialize(BorrowedStrDeserializer::new(self.token))
-    }
-}
-
-/// `RawValue` asked the deserializer for something else.
-#[derive(Debug)]
-struct Mismatch;
-
-impl de::Error for Mismatch {
-    fn custom<T: fmt::Display>(_: T) -> Self {
-        Self
-    }
-}
-
-impl core::error::Error for Mismatch {}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not what a RawValue is made of")
     }
 }

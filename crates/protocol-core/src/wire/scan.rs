@@ -6,6 +6,7 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem;
 
 use memchr::memchr2;
 
@@ -158,6 +159,7 @@ pub(crate) fn value(text: &str) -> Option<&str> {
 }
 
 /// Whether a text can stand in a string as it is.
+#[inline]
 pub(super) fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_plain = |chunk: &[u8; 8]| special(u64::from_le_bytes(*chunk)) == 0;
@@ -172,6 +174,7 @@ pub(super) fn is_plain(text: &str) -> bool {
 }
 
 /// Whether a text holds control characters. Looks at all of it, as fast as a machine can.
+#[inline]
 pub(super) fn has_control(text: &str) -> bool {
     text.as_bytes().iter().fold(false, |has, byte| has | (*byte < 0x20))
 }
@@ -296,7 +299,7 @@ impl<'m> Json<'m> {
 
     /// An array or an object, without recursion: its nesting is the peer's choice.
     fn nested(self, at: usize, deepest: &mut usize) -> Option<usize> {
-        let mut around = Open::default();
+        let mut around = Open { last: Open::NONE, others: Vec::new() };
         let mut bracket = *self.0.get(at)?;
         let (mut byte, mut at) = self.token(at + 1)?;
         *deepest = (*deepest).max(1);
@@ -312,7 +315,7 @@ impl<'m> Json<'m> {
                 at = self.string(at)?.0;
             } else if let inner @ (b'{' | b'[') = byte {
                 (byte, at) = self.token(at + 1)?;
-                *deepest = (*deepest).max(around.depth + 2);
+                *deepest = (*deepest).max(around.depth() + 2);
                 if byte != closing(inner) {
                     around.push(bracket);
                     bracket = inner;
@@ -478,47 +481,33 @@ const fn special(chunk: u64) -> u64 {
 
 /// The open brackets around the innermost one, a bit for each.
 struct Open {
-    depth: usize,
     /// The innermost ones, the lowest bit last: 1 for an object. Above them stands a 1.
     last: u64,
     /// Full words, the innermost last.
     others: Vec<u64>,
 }
 
-impl Default for Open {
-    fn default() -> Self {
-        Self { depth: 0, last: 1, others: Vec::new() }
-    }
-}
-
 impl Open {
+    const NONE: u64 = 1;
+
+    fn depth(&self) -> usize {
+        self.others.len() * 63 + self.last.ilog2() as usize
+    }
+
     fn push(&mut self, bracket: u8) {
         if self.last >> 63 == 1 {
-            self.put_aside();
+            self.others.push(mem::replace(&mut self.last, Self::NONE));
         }
-        self.depth += 1;
         self.last = self.last << 1 | u64::from(bracket == b'{');
     }
 
     fn pop(&mut self) -> Option<u8> {
-        self.depth = self.depth.checked_sub(1)?;
+        if self.last == Self::NONE {
+            self.last = self.others.pop()?;
+        }
         let bracket = if self.last & 1 == 1 { b'{' } else { b'[' };
         self.last >>= 1;
-        if self.last == 1 && self.depth > 0 {
-            self.take_up();
-        }
         Some(bracket)
-    }
-
-    #[cold]
-    fn put_aside(&mut self) {
-        self.others.push(self.last);
-        self.last = 1;
-    }
-
-    #[cold]
-    fn take_up(&mut self) {
-        self.last = self.others.pop().unwrap_or(1);
     }
 }
 
