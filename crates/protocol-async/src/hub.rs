@@ -15,6 +15,7 @@ mod messages;
 mod state;
 
 use std::fmt;
+use std::io;
 use std::mem;
 use std::ops::ControlFlow;
 use std::task::Waker;
@@ -155,16 +156,29 @@ impl Hub {
         if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// The input has ended, with these bytes unread.
-    pub fn finish(&self, input: &InputBuffer) {
+    /// The input has ended, with these bytes unread; with an error, if that is why.
+    pub fn finish(&self, input: &InputBuffer, error: Option<&io::Error>) {
         let mut after = Afterwards::default();
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         state.now = self.shared.now();
+        state.keep_error(error);
         if let Some(message) = state.stream.finish(input.unread(), state.now) {
             state.trace(Way::Received, message);
         }
         self.shared.settle(guard, &mut after);
+    }
+
+    /// Nothing can be written any more, for this reason: the connection closes, and whatever is given
+    /// to be written from now on is to be dropped (F34).
+    ///
+    /// What the peer has said already is still to be read. Whoever knows that nothing of it is left
+    /// calls [`finish`](Self::finish); otherwise that is done in a second.
+    pub fn fail(&self, error: &io::Error) {
+        let mut state = self.shared.lock();
+        state.keep_error(Some(error));
+        state.mute(self.shared.now());
+        self.shared.settle(state, &mut Afterwards::default());
     }
 
     /// Fires the timers that are due, and says when the next one is; the waker is woken when that

@@ -31,6 +31,7 @@
 
 mod afterwards;
 mod cancellation;
+mod closed;
 mod driver;
 mod failure;
 pub mod hub;
@@ -55,6 +56,7 @@ mod sync;
 mod waiters;
 
 pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCanceller};
+pub use closed::Closed;
 pub use driver::{Driver, Timer, connect};
 pub use failure::{Answer, Failure, InvalidParams};
 pub use in_flight::{Direction, InFlight, Phase};

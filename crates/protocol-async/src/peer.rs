@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::afterwards::Afterwards;
+use crate::closed::Closed;
 use crate::hub::{Shared, State};
 use crate::in_flight::{self, InFlight};
 use crate::json::written;
@@ -136,6 +137,22 @@ impl Peer {
     /// Waits until everything queued is written, or never will be.
     pub fn flushed(&self) -> impl Future<Output = ()> + Send + Unpin + '_ {
         self.wait_for_room(State::is_flushed)
+    }
+
+    /// Waits until the connection is closed, and says why: nothing comes any more, and every call has
+    /// settled. Like every handle of the connection, it keeps that going as long as it waits.
+    pub fn closed(&self) -> impl Future<Output = Closed> + Send + Unpin + '_ {
+        const ENDED: Line = |state| &mut state.ended;
+        fn check(state: MutexGuard<'_, State>) -> Result<Closed, MutexGuard<'_, State>> {
+            state.how_closed().ok_or(state)
+        }
+        WaitFor { shared: self.lease.shared(), line: ENDED, check, place: None }
+    }
+
+    /// Whether the connection is closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.lease.shared().lock().closed.is_some()
     }
 
     /// After [`Refusal::OutboxFull`], waits until there is room for what was refused, or the

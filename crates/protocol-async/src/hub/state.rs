@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::mem;
 use std::task::Waker;
+use std::time::Duration;
 
 use protocol_core::{
     CallId, CloseReason, Connection, Event, Outcome, Params, Refusal, Reply, RequestHandle,
@@ -15,14 +17,19 @@ use serde_json::value::RawValue;
 use super::{Messages, OUTPUT_BYTES, Options, Trace, Way};
 use crate::afterwards::{Afterward, Afterwards, contain};
 use crate::cancellation::Cancellation;
+use crate::closed::{self, Closed};
 use crate::failure::Answer;
 use crate::inbox::Inbox;
 use crate::method::Method;
 use crate::operations::{self, SharedOperations};
 use crate::outcomes::{Outcomes, Slot};
 use crate::outside::Entropy;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::waiters::Waiters;
+
+/// How long a peer's last words are waited for once it reads no more, where nobody can tell that there
+/// are none: they are here already, and only to be read.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) type Core = Connection<CallEntry, RequestEntry>;
 
@@ -60,6 +67,12 @@ pub(crate) struct State {
     pub(super) after: Afterwards,
     /// Why the connection closed, once it has.
     pub(crate) closed: Option<CloseReason>,
+    /// What reading or writing failed with first.
+    error: Option<Arc<io::Error>>,
+    /// Once writing has failed: until when the last words of the peer are waited for.
+    muted: Option<Timestamp>,
+    /// Who waits for the end.
+    pub(crate) ended: Waiters,
     /// Whether there is anyone to take what arrives.
     pub(crate) is_served: bool,
     /// Who waits for an arrival or the end.
@@ -157,6 +170,9 @@ impl Shared {
         let mut state = self.lock();
         state.now = self.now();
         let now = state.now;
+        if state.muted.is_some() {
+            return Err(Refusal::Closed);
+        }
         let sent = command(&mut state, now);
         // The core promises `Ready` now, and keeps it as soon as there is room.
         state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
@@ -252,6 +268,9 @@ impl State {
             spare: Vec::new(),
             after: Afterwards::default(),
             closed: None,
+            error: None,
+            muted: None,
+            ended: Waiters::default(),
             is_served: true,
             arrived: Waiters::default(),
             deferred: VecDeque::new(),
@@ -321,6 +340,7 @@ impl State {
                 self.is_full = false;
                 self.arrived.wake_all(after);
                 self.room.wake_all(after);
+                self.ended.wake_all(after);
             }
             event => match self.inbox.take(event) {
                 Ok(()) if self.is_served => self.arrived.wake_all(after),
@@ -375,6 +395,23 @@ impl State {
         self.stream.connection_mut().shutdown(Shutdown::Abandon, now);
         self.staged.clear();
         self.is_abandoned = true;
+    }
+
+    /// Keeps what reading or writing failed with; the first stays.
+    pub(super) fn keep_error(&mut self, error: Option<&io::Error>) {
+        if self.error.is_none() {
+            self.error = error.map(closed::copy);
+        }
+    }
+
+    /// Nothing is written any more.
+    pub(super) fn mute(&mut self, now: Timestamp) {
+        self.muted.get_or_insert(now + LAST_WORDS);
+    }
+
+    /// How the connection ended, once it has.
+    pub(crate) fn how_closed(&self) -> Option<Closed> {
+        self.closed.map(|reason| Closed { reason, error: self.error.clone() })
     }
 
     /// Sends the answers that have room now, in the order they were given.
@@ -467,7 +504,8 @@ impl State {
     /// When the next timer is due.
     pub(super) fn due(&self) -> Option<Timestamp> {
         let timer = self.core().poll_timeout().map(|(due, _)| due);
-        [timer, self.patience()].into_iter().flatten().min()
+        let muted = self.muted.filter(|_| self.closed.is_none());
+        [timer, self.patience(), muted].into_iter().flatten().min()
     }
 
     /// Until when a peer that reads no more is waited for: once nothing is in flight, only unwritten
@@ -487,7 +525,11 @@ impl State {
         if self.patience().is_some_and(|until| until <= now) {
             self.abandon(now);
         }
-        self.stream.connection_mut().handle_timeout(now);
+        let core = self.stream.connection_mut();
+        core.handle_timeout(now);
+        if self.muted.is_some_and(|until| until <= now) {
+            core.handle_eof(now);
+        }
     }
 
     /// Whether there is anything to write now.
