@@ -11,6 +11,7 @@
 //! Where the transport keeps messages apart by itself, [`Hub::receive_message`] and
 //! [`Hub::poll_messages`] take the places of the first and the second.
 
+mod answers;
 mod messages;
 mod state;
 
@@ -19,6 +20,7 @@ use std::io;
 use std::mem;
 use std::ops::ControlFlow;
 use std::task::Waker;
+use std::time::Duration;
 
 use protocol_core::{Config, InputBuffer, Shutdown, Timestamp};
 
@@ -43,6 +45,14 @@ pub struct Options {
     /// kept ([`Arrival::Missed`](crate::Arrival::Missed)), and requests are answered with the
     /// dialect's overload code.
     pub inbox_bytes: usize,
+    /// Bytes of answers that wait for room among those to be sent
+    /// ([`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes)); 64 MiB. An answer above it is
+    /// replaced by the dialect's overload code, and so is each request that comes then. Reading goes
+    /// on, so cancels get through (G3).
+    pub answer_bytes: usize,
+    /// How long a peer that does not read is waited for once nothing else keeps the connection alive;
+    /// 5 s.
+    pub patience: Duration,
     /// Sees every message.
     pub trace: Option<Trace>,
     /// What unforgeable tokens are made of; the operating system's.
@@ -68,8 +78,15 @@ impl Options {
     /// Every default.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let entropy = outside::entropy;
-        Self { config, inbox_bytes: 64 << 20, trace: None, entropy, operations: None }
+        Self {
+            config,
+            inbox_bytes: 64 << 20,
+            answer_bytes: 64 << 20,
+            patience: Duration::from_secs(5),
+            trace: None,
+            entropy: outside::entropy,
+            operations: None,
+        }
     }
 }
 
@@ -84,6 +101,8 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("config", &self.config)
             .field("inbox_bytes", &self.inbox_bytes)
+            .field("answer_bytes", &self.answer_bytes)
+            .field("patience", &self.patience)
             .finish_non_exhaustive()
     }
 }

@@ -128,7 +128,7 @@ fn size(arrived: &Arrived) -> usize {
             method.len() + length(params) + length(options)
         }
         Arrived::Notification(Notification { method, params }) => method.len() + length(params),
-        Arrived::Violation(..) => 0,
+        Arrived::Violation(_, id) => id.as_ref().map_or(0, |id| id.token().len()),
         Arrived::Missed(_) => return 0,
     };
     size_of::<Arrived>() + payload
@@ -152,5 +152,19 @@ mod tests {
         assert!(matches!(inbox.pop(), Some(Arrived::Notification(_))));
         assert!(matches!(inbox.pop(), Some(Arrived::Missed(3))));
         assert_eq!((inbox.pop().is_none(), inbox.bytes), (true, 0));
+    }
+
+    #[test]
+    fn f48_ids_of_violations_count() {
+        let violation = Violation::BatchRefused;
+        let id = WireId::from_token(&format!("\"{}\"", "x".repeat(500)));
+        assert!(id.is_some());
+        let mut inbox = Inbox::new(2 * size_of::<Arrived>() + 600);
+        for _ in 0..2 {
+            inbox.take::<()>(Event::Violation { violation, id: id.clone() }).unwrap();
+        }
+        assert!(matches!(inbox.pop(), Some(Arrived::Violation(..))));
+        assert!(matches!(inbox.pop(), Some(Arrived::Missed(1))));
+        assert_eq!(inbox.bytes, 0);
     }
 }

@@ -44,13 +44,14 @@ impl Taker {
 
 impl Drop for Taker {
     fn drop(&mut self) {
+        let mut after = Afterwards::default();
         let mut state = self.shared.lock();
         state.is_served = false;
         while let Some(arrived) = state.inbox.pop() {
             if let Arrived::Request(request, _) = arrived {
-                state.refuse(request);
+                state.refuse_unserved(request, &mut after);
             }
         }
-        self.shared.settle(state, &mut Afterwards::default());
+        self.shared.settle(state, &mut after);
     }
 }

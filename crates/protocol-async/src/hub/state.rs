@@ -1,7 +1,6 @@
 //! Everything behind a connection's lock.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem;
@@ -10,10 +9,11 @@ use std::time::Duration;
 
 use protocol_core::{
     CallId, CloseReason, Connection, Event, Outcome, Params, Refusal, Reply, RequestHandle,
-    RpcError, Shutdown, StreamConnection, Timestamp, code,
+    Shutdown, StreamConnection, Timestamp, code,
 };
 use serde_json::value::RawValue;
 
+use super::answers::{self, Refused, WaitingAnswers};
 use super::{Messages, OUTPUT_BYTES, Options, Trace, Way};
 use crate::afterwards::{Afterward, Afterwards, contain};
 use crate::cancellation::Cancellation;
@@ -77,8 +77,9 @@ pub(crate) struct State {
     pub(crate) is_served: bool,
     /// Who waits for an arrival or the end.
     pub(crate) arrived: Waiters,
-    /// Answers that wait for room in the outbox, at most one for each request.
-    deferred: VecDeque<(RequestHandle, Answer)>,
+    /// Answers that wait for room in the outbox. Invariant: while there are any, the core has promised
+    /// to tell when there is.
+    answers: WaitingAnswers,
     /// Messages that left the outbox while there was a cork.
     staged: Messages,
     /// While there are corks, messages are staged at once and nothing is written.
@@ -88,6 +89,8 @@ pub(crate) struct State {
     pub(crate) room: Waiters,
     /// Whether a send was refused, and there has been no room for it since.
     pub(crate) is_full: bool,
+    /// How long a peer that does not read is waited for in the end.
+    patience: Duration,
     /// Nothing more is written, and nobody waits for what isn't.
     is_abandoned: bool,
     /// Whoever writes.
@@ -206,25 +209,19 @@ impl Shared {
     /// Answers a request. An answer that has no room yet waits for it, and is never lost.
     pub(crate) fn respond(&self, request: RequestHandle, answer: Answer) {
         let mut state = self.lock();
-        state.deferred.push_back((request, answer));
-        self.settle(state, &mut Afterwards::default());
+        let mut after = Afterwards::default();
+        if !state.answer_now(request, answers::as_reply(&answer), &mut after) {
+            state.answer_later(request, answers::len(&answer), || answer);
+        }
+        self.settle(state, &mut after);
     }
 
     /// As [`respond`](Self::respond), with a result that is copied only if it has to wait.
     pub(crate) fn respond_with_result(&self, request: RequestHandle, result: &RawValue) {
         let mut state = self.lock();
         let mut after = Afterwards::default();
-        // Not ahead of others that wait for room.
-        let now = if state.deferred.is_empty() {
-            state.respond_now(request, Reply::Result(result), &mut after)
-        } else {
-            Err(Refusal::OutboxFull)
-        };
-        match now {
-            Ok(entry) => keep(&mut state.spare, entry, &mut after),
-            Err(Refusal::AlreadyAnswered) => {}
-            // Says what to do about the others.
-            Err(_) => state.deferred.push_back((request, Ok(result.to_owned()))),
+        if !state.answer_now(request, Reply::Result(result), &mut after) {
+            state.answer_later(request, result.get().len(), || Ok(result.to_owned()));
         }
         self.settle(state, &mut after);
     }
@@ -233,7 +230,6 @@ impl Shared {
     /// whoever waits. Says whether nothing comes in any more.
     pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) -> bool {
         let state = &mut *guard;
-        state.respond_deferred(after);
         loop {
             state.dispatch_queued(after);
             // Staging makes room, which is an event.
@@ -260,7 +256,8 @@ impl Shared {
 
 impl State {
     pub(super) fn new(options: Options) -> Self {
-        let Options { config, inbox_bytes, trace, entropy, operations } = options;
+        let Options { config, inbox_bytes, answer_bytes, patience, trace, entropy, operations } =
+            options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
@@ -273,7 +270,8 @@ impl State {
             ended: Waiters::default(),
             is_served: true,
             arrived: Waiters::default(),
-            deferred: VecDeque::new(),
+            answers: WaitingAnswers::new(answer_bytes),
+            patience,
             staged: Messages::default(),
             corks: 0,
             writing: Writing::Idle,
@@ -332,7 +330,7 @@ impl State {
             }
             Event::Ready => {
                 self.is_full = false;
-                self.respond_deferred(after);
+                self.answer_waiting(after);
                 self.room.wake_all(after);
             }
             Event::Closed { reason } => {
@@ -367,27 +365,46 @@ impl State {
             entry.marker = Some(self.spare.pop().unwrap_or_default());
         }
         if !self.is_served {
-            return self.refuse(request);
+            return self.refuse_unserved(request, after);
         }
         if !self.inbox.has_room_for(name, params.as_deref()) {
-            let code = self.core().config().dialect.overload_code;
-            let message = "The request was refused: too much waits to be served";
-            let error = RpcError::new(code, message);
-            return self.deferred.push_back((request, Err(error.into())));
+            let refused = self.overloaded("The request was refused: too much waits to be served");
+            return self.refuse(request, refused, after);
+        }
+        if self.answers.is_full() {
+            return self.refuse(request, self.too_much_waits(), after);
         }
         let core = self.stream.connection_mut();
         let operations = self.operations.as_ref();
         if let Err(error) = operations::begin(core, operations, request, name, self.entropy) {
-            return self.deferred.push_back((request, Err(error.into())));
+            if !self.answer_now(request, error.as_reply(), after) {
+                let answer: Answer = Err(error.into());
+                self.answer_later(request, answers::len(&answer), || answer);
+            }
+            return;
         }
         self.inbox.take_request(request, method, params, options);
         self.arrived.wake_all(after);
     }
 
     /// Answers a request that nobody will take.
-    pub(crate) fn refuse(&mut self, request: RequestHandle) {
-        let error = RpcError::new(code::METHOD_NOT_FOUND, "nobody serves requests here");
-        self.deferred.push_back((request, Err(error.into())));
+    pub(crate) fn refuse_unserved(&mut self, request: RequestHandle, after: &mut Afterwards) {
+        let message = "nobody serves requests here";
+        self.refuse(request, Refused { code: code::METHOD_NOT_FOUND, message }, after);
+    }
+
+    fn refuse(&mut self, request: RequestHandle, refused: Refused, after: &mut Afterwards) {
+        if !self.answer_now(request, refused.as_reply(), after) {
+            self.answers.push_refusal(request, refused);
+        }
+    }
+
+    fn overloaded(&self, message: &'static str) -> Refused {
+        Refused { code: self.core().config().dialect.overload_code, message }
+    }
+
+    fn too_much_waits(&self) -> Refused {
+        self.overloaded("The request was refused: too many answers wait to be read")
     }
 
     /// Gives everything in flight up, and what is not written too.
@@ -415,32 +432,56 @@ impl State {
     }
 
     /// Sends the answers that have room now, in the order they were given.
-    fn respond_deferred(&mut self, after: &mut Afterwards) {
-        while let Some((request, answer)) = self.deferred.pop_front() {
-            let reply = match &answer {
-                Ok(result) => Reply::Result(result),
-                Err(failure) => failure.as_reply(),
-            };
-            let mut answered = self.respond_now(request, reply, after);
-            if !matches!(answered, Ok(_) | Err(Refusal::AlreadyAnswered | Refusal::OutboxFull)) {
-                let message = "the answer is too large (limits.unsent_bytes)";
-                let code = code::INTERNAL_ERROR;
-                let reply = Reply::Error { code, message, data: None };
-                answered = self.respond_now(request, reply, after);
+    fn answer_waiting(&mut self, after: &mut Afterwards) {
+        while let Some((request, waiting)) = self.answers.pop() {
+            if !self.answer(request, waiting.as_reply(), after) {
+                return self.answers.put_back(request, waiting);
             }
-            match answered {
-                Ok(entry) => keep(&mut self.spare, entry, after),
-                Err(Refusal::OutboxFull) => {
-                    self.deferred.push_front((request, answer));
-                    return;
-                }
-                Err(_) => {}
-            }
+            self.answers.made_room();
         }
     }
 
+    /// Answers a request, unless it has to wait: for room, or for others that wait for that.
+    fn answer_now(
+        &mut self,
+        request: RequestHandle,
+        reply: Reply<'_>,
+        after: &mut Afterwards,
+    ) -> bool {
+        self.answers.is_empty() && self.answer(request, reply, after)
+    }
+
+    /// Answers a request when there is room for an answer of this length.
+    fn answer_later(
+        &mut self,
+        request: RequestHandle,
+        len: usize,
+        answer: impl FnOnce() -> Answer,
+    ) {
+        let otherwise = self.too_much_waits();
+        self.answers.push(request, len, answer, otherwise);
+    }
+
+    /// Answers a request; `false` if there is no room yet. Whether there is, is known before anything is
+    /// written.
+    fn answer(&mut self, request: RequestHandle, reply: Reply<'_>, after: &mut Afterwards) -> bool {
+        let mut answered = self.respond(request, reply, after);
+        if matches!(answered, Err(Refusal::TooLarge)) {
+            let message = "the answer is too large (limits.unsent_bytes)";
+            let refused = Refused { code: code::INTERNAL_ERROR, message };
+            answered = self.respond(request, refused.as_reply(), after);
+        }
+        match answered {
+            Ok(entry) => keep(&mut self.spare, entry, after),
+            Err(Refusal::OutboxFull) => return false,
+            // It is answered already, or under these limits nothing can be.
+            Err(_) => {}
+        }
+        true
+    }
+
     /// Answers a request, if there is room for that, and ends the operation that it started.
-    fn respond_now(
+    fn respond(
         &mut self,
         request: RequestHandle,
         reply: Reply<'_>,
@@ -512,8 +553,7 @@ impl State {
     /// bytes keep the connection alive, and they must not for ever.
     fn patience(&self) -> Option<Timestamp> {
         let Writing::Busy { settled } = self.writing else { return None };
-        let grace = self.core().config().abandoned_grace;
-        settled.filter(|_| !self.is_abandoned).map(|settled| settled + grace)
+        settled.filter(|_| !self.is_abandoned).map(|settled| settled + self.patience)
     }
 
     /// Whether only unwritten bytes keep the connection alive, and nobody has looked at the clock yet.
@@ -543,7 +583,7 @@ impl State {
     pub(crate) fn is_flushed(&self) -> bool {
         let is_written = self.writing == Writing::Idle
             && self.staged.is_empty()
-            && self.deferred.is_empty()
+            && self.answers.is_empty()
             && self.core().next_transmit_len().is_none();
         is_written || self.is_abandoned
     }
