@@ -83,6 +83,18 @@ impl Inbox {
         self.queue.is_empty() || self.bytes + size_of::<Arrived>() + payload <= self.limit
     }
 
+    /// How many arrivals wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether none do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
