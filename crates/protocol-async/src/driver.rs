@@ -7,24 +7,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::Timestamp;
 
-use crate::hub::{Hub, Options, Output};
+use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
+use crate::options::Options;
 use crate::peer::Peer;
-use crate::pipe::{Alarm, Read, Reader, TURNS, Writer, is_hang_up};
-
-/// All that a runtime has to bring besides byte streams.
-pub trait Timer: Clone + Send + Sync + 'static {
-    /// Ends at a time.
-    type Sleep: Future<Output = ()>;
-
-    /// Reads the clock. It must not run backwards.
-    fn now(&self) -> Timestamp;
-
-    /// Sleeps until then.
-    fn sleep_until(&self, due: Timestamp) -> Self::Sleep;
-}
+use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
+use crate::timer::{Alarm, Timer};
 
 /// Makes a connection out of two byte streams. Nothing happens until the driver is polled.
 pub fn connect<R, W, T>(

@@ -8,8 +8,7 @@ use protocol_core::{CallError, Reply, RpcError, code};
 use serde_json::value::RawValue;
 
 use crate::cancellation::Cancelled;
-use crate::incoming::clip;
-use crate::method::Method;
+use crate::method::{Method, clip};
 
 /// The answer to a request: a result, or why there is none.
 pub type Answer = Result<Box<RawValue>, Failure>;

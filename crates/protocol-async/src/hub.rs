@@ -11,101 +11,23 @@
 //! Where the transport keeps messages apart by itself, [`Hub::receive_message`] and
 //! [`Hub::poll_messages`] take the places of the first and the second.
 
-mod answers;
-mod messages;
-mod state;
-
-use std::fmt;
 use std::io;
 use std::mem;
 use std::ops::ControlFlow;
 use std::task::Waker;
-use std::time::Duration;
 
-use protocol_core::{Config, InputBuffer, Shutdown, Timestamp};
+use protocol_core::{InputBuffer, Shutdown, Timestamp};
 
 use crate::afterwards::Afterwards;
 pub use crate::inbox::{Arrived, Inbox};
 use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
-use crate::operations::SharedOperations;
-use crate::outside::{self, Entropy};
+pub use crate::options::{Options, Trace, Way};
+pub use crate::outgoing::Messages;
+use crate::outside;
 use crate::peer::Peer;
+use crate::state::{Shared, State, Writing};
 use crate::sync::{Arc, MutexGuard};
-pub use messages::Messages;
-use state::Writing;
-pub(crate) use state::{Core, Shared, State};
-
-/// What a connection is made from.
-#[non_exhaustive]
-pub struct Options {
-    /// What the core is made from.
-    pub config: Config,
-    /// Bytes of arrivals that wait to be taken; 64 MiB. Above it notifications are counted and not
-    /// kept ([`Arrival::Missed`](crate::Arrival::Missed)), and requests are answered with the
-    /// dialect's overload code.
-    pub inbox_bytes: usize,
-    /// Bytes of answers that wait for room among those to be sent
-    /// ([`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes)); 64 MiB. An answer above it is
-    /// replaced by the dialect's overload code, and so is each request that comes then. Reading goes
-    /// on, so cancels get through (G3).
-    pub answer_bytes: usize,
-    /// How long a peer that does not read is waited for once nothing else keeps the connection alive;
-    /// 5 s.
-    pub patience: Duration,
-    /// Sees every message.
-    pub trace: Option<Trace>,
-    /// What unforgeable tokens are made of; the operating system's.
-    pub entropy: Entropy,
-    /// Where the operations that requests start are kept, for a dialect that has any.
-    pub operations: Option<SharedOperations>,
-}
-
-/// Sees every message, without framing. It runs while the connection is locked: it must not use
-/// any handle of it, and should be quick.
-pub type Trace = Box<dyn FnMut(Way, &[u8]) + Send>;
-
-/// Which way a message went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// From us to the peer.
-    Sent,
-    /// From the peer to us.
-    Received,
-}
-
-impl Options {
-    /// Every default.
-    #[must_use]
-    pub fn new(config: Config) -> Self {
-        Self {
-            config,
-            inbox_bytes: 64 << 20,
-            answer_bytes: 64 << 20,
-            patience: Duration::from_secs(5),
-            trace: None,
-            entropy: outside::entropy,
-            operations: None,
-        }
-    }
-}
-
-impl From<Config> for Options {
-    fn from(config: Config) -> Self {
-        Self::new(config)
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("config", &self.config)
-            .field("inbox_bytes", &self.inbox_bytes)
-            .field("answer_bytes", &self.answer_bytes)
-            .field("patience", &self.patience)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The transport's side of a connection.
 #[derive(Debug)]
@@ -123,10 +45,6 @@ pub enum Output {
     /// Nothing ever again: close the writer.
     Over,
 }
-
-/// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
-/// there can be withdrawn.
-const OUTPUT_BYTES: usize = 64 << 10;
 
 impl Hub {
     /// A connection that has read nothing yet. `now` reads the clock that the core's times are of.
@@ -149,8 +67,8 @@ impl Hub {
     /// Takes every whole message in the input, and marks what they cancel (G3). Says whether more
     /// may come, as [`is_closed`](Self::is_closed) does.
     pub fn receive(&self, input: &mut InputBuffer) -> ControlFlow<()> {
+        let mut after = Afterwards::default();
         let mut state = self.shared.lock();
-        let mut after = mem::take(&mut state.after);
         state.now = self.shared.now();
         // Once nothing is unread, asking again gives nothing.
         while !input.unread().is_empty() {
@@ -169,9 +87,6 @@ impl Hub {
             input.consume(taken.used);
         }
         let is_closed = self.shared.settle(state, &mut after);
-        if after.is_roomy() {
-            self.shared.lock().after = after;
-        }
         if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
@@ -275,6 +190,28 @@ impl Hub {
         drop(replaced);
         after.run();
         Output::Idle
+    }
+
+    /// Takes one whole message, without framing, and marks what it cancels (G3).
+    pub fn receive_message(&self, message: &[u8]) {
+        let mut after = Afterwards::default();
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
+        state.now = self.shared.now();
+        let event = state.stream.connection_mut().receive(message, state.now);
+        state.trace(Way::Received, message);
+        if let Some(event) = event {
+            state.dispatch(event, &mut after);
+        }
+        self.shared.settle(guard, &mut after);
+    }
+
+    /// As [`poll_output`](Self::poll_output), but what is added to `out`, which the caller has
+    /// cleared, are messages, framed as the dialect says: [`Whole`](protocol_core::Framing::Whole)
+    /// adds nothing to them.
+    pub fn poll_messages(&self, waker: &Waker, out: &mut Messages) -> Output {
+        let (bytes, ends) = out.parts();
+        self.poll_taken(waker, |state| state.take_output(bytes, |end| ends.push_back(end)))
     }
 
     /// Whether nothing will ever be read, written or timed again.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use protocol_core::{Event, RequestHandle, Violation, WireId};
 use serde_json::value::RawValue;
 
-use crate::incoming::{Notification, Request};
+use crate::message::{Notification, Request};
 use crate::method::Method;
 
 /// An [`Arrival`](crate::Arrival) without its handles.

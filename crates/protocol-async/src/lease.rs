@@ -1,7 +1,8 @@
 //! What keeps a connection going.
 
 use crate::afterwards::Afterwards;
-use crate::hub::{Arrived, Shared};
+use crate::inbox::Arrived;
+use crate::state::Shared;
 use crate::sync::Arc;
 use protocol_core::Shutdown;
 

@@ -11,11 +11,13 @@ use futures_core::Stream;
 use futures_util::Sink;
 use protocol_core::{Framing, InputBuffer, Timestamp};
 
-use crate::driver::Timer;
-use crate::hub::{Hub, Messages, Options, Output};
+use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
+use crate::options::Options;
+use crate::outgoing::Messages;
 use crate::peer::Peer;
-use crate::pipe::{Alarm, TURNS, is_hang_up};
+use crate::pipe::{TURNS, is_hang_up};
+use crate::timer::{Alarm, Timer};
 
 /// Messages that are read before the writing side has its turn: what they ask for is answered in
 /// one flush.

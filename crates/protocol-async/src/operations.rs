@@ -16,7 +16,7 @@ use protocol_operations::{
 };
 use serde_json::value::RawValue;
 
-use crate::afterwards::contain;
+use crate::contain::contain;
 use crate::outside::Entropy;
 use crate::sync::{Arc, Mutex, lock};
 

@@ -1,14 +1,11 @@
-//! What every driver polls: the two directions of a byte stream, and the timer.
+//! What drivers of byte streams poll: the two directions.
 
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::{InputBuffer, Timestamp};
-
-use crate::driver::Timer;
+use protocol_core::InputBuffer;
 
 /// Turns that a driver takes in one poll: then other tasks have theirs.
 pub(crate) const TURNS: usize = 32;
@@ -154,36 +151,4 @@ fn write_all(
         }
     }
     Pin::new(stream).poll_flush(cx)
-}
-
-/// Wakes a driver when a timer of the core is due.
-pub(crate) struct Alarm<T: Timer> {
-    timer: T,
-    /// What the timer was asked for last.
-    sleep: Option<(Timestamp, Pin<Box<T::Sleep>>)>,
-}
-
-impl<T: Timer> Alarm<T> {
-    pub(crate) const fn new(timer: T) -> Self {
-        Self { timer, sleep: None }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.timer.now()
-    }
-
-    /// Ready when it is that time.
-    pub(crate) fn poll(&mut self, due: Option<Timestamp>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(due) = due else {
-            self.sleep = None;
-            return Poll::Pending;
-        };
-        if self.sleep.as_ref().is_none_or(|(set, _)| *set != due) {
-            self.sleep = Some((due, Box::pin(self.timer.sleep_until(due))));
-        }
-        let (_, sleep) = self.sleep.as_mut().expect("it is set above");
-        ready!(sleep.as_mut().poll(cx));
-        self.sleep = None;
-        Poll::Ready(())
-    }
 }

@@ -12,9 +12,9 @@ use std::task::{Context, Poll, ready};
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_core::{Config, Relay, RelayEvent, Side};
 
-use crate::driver::Timer;
-use crate::hub::Way;
-use crate::pipe::{Alarm, Read, Reader, TURNS, Writer, is_hang_up};
+use crate::options::Way;
+use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
+use crate::timer::{Alarm, Timer};
 
 /// What a relay is made from.
 #[non_exhaustive]

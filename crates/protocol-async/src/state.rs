@@ -1,5 +1,7 @@
 //! Everything behind a connection's lock.
 
+mod answers;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -13,19 +15,25 @@ use protocol_core::{
 };
 use serde_json::value::RawValue;
 
-use super::answers::{self, Refused, WaitingAnswers};
-use super::{Messages, OUTPUT_BYTES, Options, Trace, Way};
-use crate::afterwards::{Afterward, Afterwards, contain};
+use crate::afterwards::{Afterward, Afterwards};
 use crate::cancellation::Cancellation;
 use crate::closed::{self, Closed};
+use crate::contain::contain;
 use crate::failure::Answer;
 use crate::inbox::Inbox;
 use crate::method::Method;
 use crate::operations::{self, SharedOperations};
-use crate::outcomes::{Outcomes, Slot};
+use crate::options::{Options, Trace, Way};
+use crate::outcome::OutcomeCell;
+use crate::outgoing::Messages;
 use crate::outside::Entropy;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 use crate::waiters::Waiters;
+use answers::{Refused, WaitingAnswers};
+
+/// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
+/// there can be withdrawn.
+pub(crate) const OUTPUT_BYTES: usize = 64 << 10;
 
 /// How long a peer's last words are waited for once it reads no more, where nobody can tell that there
 /// are none: they are here already, and only to be read.
@@ -36,7 +44,7 @@ pub(crate) type Core = Connection<CallEntry, RequestEntry>;
 /// What we keep with each call.
 pub(crate) struct CallEntry {
     /// Where its outcome goes.
-    slot: Slot,
+    cell: OutcomeCell,
     pub(crate) method: Method,
     pub(crate) since: Timestamp,
 }
@@ -59,24 +67,22 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     pub(crate) stream: StreamConnection<CallEntry, RequestEntry>,
     pub(crate) inbox: Inbox,
-    /// What becomes of our calls.
-    pub(crate) outcomes: Outcomes,
     /// Markers for the next requests: most are never set, so most can be used again.
     spare: Vec<Cancellation>,
-    /// Room for what many messages at once make happen.
-    pub(super) after: Afterwards,
     /// Why the connection closed, once it has.
     pub(crate) closed: Option<CloseReason>,
     /// What reading or writing failed with first.
     error: Option<Arc<io::Error>>,
     /// Once writing has failed: until when the last words of the peer are waited for.
     muted: Option<Timestamp>,
+    /// Who waits for an arrival or the end.
+    pub(crate) arrived: Waiters,
+    /// Who waits for room in the outbox, or for everything to be written.
+    pub(crate) room: Waiters,
     /// Who waits for the end.
     pub(crate) ended: Waiters,
     /// Whether there is anyone to take what arrives.
     pub(crate) is_served: bool,
-    /// Who waits for an arrival or the end.
-    pub(crate) arrived: Waiters,
     /// Answers that wait for room in the outbox. Invariant: while there are any, the core has promised
     /// to tell when there is.
     answers: WaitingAnswers,
@@ -84,9 +90,7 @@ pub(crate) struct State {
     staged: Messages,
     /// While there are corks, messages are staged at once and nothing is written.
     pub(crate) corks: usize,
-    pub(super) writing: Writing,
-    /// Who waits for room in the outbox, or for everything to be written.
-    pub(crate) room: Waiters,
+    pub(crate) writing: Writing,
     /// Whether a send was refused, and there has been no room for it since.
     pub(crate) is_full: bool,
     /// How long a peer that does not read is waited for in the end.
@@ -94,25 +98,25 @@ pub(crate) struct State {
     /// Nothing more is written, and nobody waits for what isn't.
     is_abandoned: bool,
     /// Whoever writes.
-    pub(super) driver: Option<Waker>,
-    pub(super) timers: Timers,
+    pub(crate) driver: Option<Waker>,
+    pub(crate) timers: Timers,
     trace: Option<Trace>,
     entropy: Entropy,
     operations: Option<SharedOperations>,
     /// The latest time that was read.
-    pub(super) now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 /// Whoever keeps the timers.
 #[derive(Default)]
-pub(super) struct Timers {
-    pub(super) waker: Option<Waker>,
+pub(crate) struct Timers {
+    pub(crate) waker: Option<Waker>,
     /// The time that it was told to wait for.
-    pub(super) armed: Option<Timestamp>,
+    pub(crate) armed: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Writing {
+pub(crate) enum Writing {
     Idle,
     Busy {
         /// When it was seen that nothing else keeps the connection alive.
@@ -121,12 +125,12 @@ pub(super) enum Writing {
 }
 
 impl Shared {
-    pub(super) fn new(state: State, clock: Box<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+    pub(crate) fn new(state: State, clock: Box<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
         Self { state: Mutex::new(state), clock }
     }
 
     /// Reads the clock.
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
@@ -150,18 +154,13 @@ impl Shared {
         method: &str,
         params: Option<&RawValue>,
         options: protocol_core::CallOptions,
-    ) -> Result<(CallId, Slot), Refusal> {
+    ) -> Result<(CallId, OutcomeCell), Refusal> {
         self.send(|state, now| {
-            let slot = state.outcomes.expect_one();
-            let entry = CallEntry { slot, method: method.into(), since: now };
+            let cell = OutcomeCell::default();
+            let entry = CallEntry { cell: cell.clone(), method: method.into(), since: now };
             let core = state.stream.connection_mut();
-            match core.call(method, Params::from(params), entry, options, now) {
-                Ok(call) => Ok((call, slot)),
-                Err(error) => {
-                    state.outcomes.forget(slot);
-                    Err(error.reason)
-                }
-            }
+            let called = core.call(method, Params::from(params), entry, options, now);
+            called.map(|call| (call, cell)).map_err(|error| error.reason)
         })
     }
 
@@ -255,27 +254,25 @@ impl Shared {
 }
 
 impl State {
-    pub(super) fn new(options: Options) -> Self {
+    pub(crate) fn new(options: Options) -> Self {
         let Options { config, inbox_bytes, answer_bytes, patience, trace, entropy, operations } =
             options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
-            outcomes: Outcomes::default(),
             spare: Vec::new(),
-            after: Afterwards::default(),
             closed: None,
             error: None,
             muted: None,
+            arrived: Waiters::default(),
+            room: Waiters::default(),
             ended: Waiters::default(),
             is_served: true,
-            arrived: Waiters::default(),
             answers: WaitingAnswers::new(answer_bytes),
             patience,
             staged: Messages::default(),
             corks: 0,
             writing: Writing::Idle,
-            room: Waiters::default(),
             is_full: false,
             is_abandoned: false,
             driver: None,
@@ -293,7 +290,7 @@ impl State {
 
     /// Passes on what the core has yet to tell.
     #[inline]
-    pub(super) fn dispatch_queued(&mut self, after: &mut Afterwards) {
+    pub(crate) fn dispatch_queued(&mut self, after: &mut Afterwards) {
         while let Some(event) = self.stream.connection_mut().poll_event() {
             self.dispatch(event, after);
         }
@@ -302,10 +299,10 @@ impl State {
     /// Passes on what has happened. What is usual is taken apart where it was given: an event is large,
     /// and each move of it takes time.
     #[inline(always)]
-    pub(super) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
+    pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         match event {
             Event::Settled { outcome: Outcome::Result(result), data, .. } => {
-                self.outcomes.settle(data.slot, Ok(result.into_owned()), after);
+                after.settle(data.cell.settle(Ok(result.into_owned())));
             }
             Event::Request { request, method, params, options, .. } => {
                 self.take_request(request, &method, params, options, after);
@@ -319,7 +316,7 @@ impl State {
         match event {
             Event::Settled { outcome, data, .. } => {
                 let outcome = outcome.into_result().map_err(Box::new);
-                self.outcomes.settle(data.slot, outcome, after);
+                after.settle(data.cell.settle(outcome));
             }
             Event::Cancelled { request, cause, .. } => {
                 operations::cancelled(self.core(), self.operations.as_ref(), request, cause);
@@ -336,9 +333,9 @@ impl State {
             Event::Closed { reason } => {
                 self.closed = Some(reason);
                 self.is_full = false;
-                self.arrived.wake_all(after);
-                self.room.wake_all(after);
-                self.ended.wake_all(after);
+                for line in [&mut self.arrived, &mut self.room, &mut self.ended] {
+                    line.wake_all(after);
+                }
             }
             event => match self.inbox.take(event) {
                 Ok(()) if self.is_served => self.arrived.wake_all(after),
@@ -415,14 +412,14 @@ impl State {
     }
 
     /// Keeps what reading or writing failed with; the first stays.
-    pub(super) fn keep_error(&mut self, error: Option<&io::Error>) {
+    pub(crate) fn keep_error(&mut self, error: Option<&io::Error>) {
         if self.error.is_none() {
             self.error = error.map(closed::copy);
         }
     }
 
     /// Nothing is written any more.
-    pub(super) fn mute(&mut self, now: Timestamp) {
+    pub(crate) fn mute(&mut self, now: Timestamp) {
         self.muted.get_or_insert(now + LAST_WORDS);
     }
 
@@ -520,7 +517,7 @@ impl State {
 
     /// Adds what may be written now, and tells `ended` where each message ends; says whether that
     /// is anything.
-    pub(super) fn take_output(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) -> bool {
+    pub(crate) fn take_output(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) -> bool {
         if self.is_corked() {
             return false;
         }
@@ -531,7 +528,7 @@ impl State {
         !out.is_empty()
     }
 
-    pub(super) fn trace(&mut self, way: Way, message: &[u8]) {
+    pub(crate) fn trace(&mut self, way: Way, message: &[u8]) {
         if let Some(trace) = &mut self.trace {
             contain(|| trace(way, message));
         }
@@ -543,7 +540,7 @@ impl State {
     }
 
     /// When the next timer is due.
-    pub(super) fn due(&self) -> Option<Timestamp> {
+    pub(crate) fn due(&self) -> Option<Timestamp> {
         let timer = self.core().poll_timeout().map(|(due, _)| due);
         let muted = self.muted.filter(|_| self.closed.is_none());
         [timer, self.patience(), muted].into_iter().flatten().min()
@@ -557,11 +554,11 @@ impl State {
     }
 
     /// Whether only unwritten bytes keep the connection alive, and nobody has looked at the clock yet.
-    pub(super) fn lacks_patience(&self) -> bool {
+    pub(crate) fn lacks_patience(&self) -> bool {
         self.writing == Writing::Busy { settled: None } && self.is_settled() && !self.is_abandoned
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
         if self.patience().is_some_and(|until| until <= now) {
             self.abandon(now);
         }
@@ -595,7 +592,7 @@ impl State {
     }
 
     /// There is nothing left to do.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.is_abandoned || self.is_settled() && self.is_flushed()
     }
 }
