@@ -26,7 +26,8 @@ pub use crate::options::{Options, Trace, Way};
 pub use crate::outgoing::Messages;
 use crate::outside;
 use crate::peer::Peer;
-use crate::state::{Shared, State, Writing};
+use crate::shared::Shared;
+use crate::state::{State, Writing};
 use crate::sync::{Arc, MutexGuard};
 
 /// The transport's side of a connection.

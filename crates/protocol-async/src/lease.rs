@@ -2,7 +2,7 @@
 
 use crate::afterwards::Afterwards;
 use crate::inbox::Arrived;
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::sync::Arc;
 use protocol_core::Shutdown;
 

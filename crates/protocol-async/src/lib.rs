@@ -59,6 +59,7 @@ pub mod relay;
 mod responder;
 pub mod router;
 mod sent;
+mod shared;
 mod state;
 mod sync;
 mod timer;

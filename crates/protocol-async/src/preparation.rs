@@ -4,7 +4,7 @@ use std::mem;
 
 use protocol_core::{CallId, CancelOutcome, Cause};
 
-use crate::state::Shared;
+use crate::shared::Shared;
 use crate::sync::{Mutex, Weak, lock};
 
 /// What a [`CancellationHandle`](crate::CancellationHandle) of a prepared call points at. It keeps nothing alive.

@@ -17,7 +17,8 @@ use crate::json;
 use crate::lease::Lease;
 use crate::outcome::{HandOver, OutcomeCell, RawOutcome};
 use crate::preparation::Preparation;
-use crate::state::{Core, Shared};
+use crate::shared::Shared;
+use crate::state::Core;
 use crate::sync::{Arc, Weak};
 
 /// A call in flight: a future of its outcome.

@@ -3,15 +3,14 @@
 mod answers;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io;
 use std::mem;
 use std::task::Waker;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CloseReason, Connection, Event, Outcome, Params, Refusal, Reply, RequestHandle,
-    Shutdown, StreamConnection, Timestamp, code,
+    CloseReason, Connection, Event, Outcome, Refusal, Reply, RequestHandle, Shutdown,
+    StreamConnection, Timestamp, code,
 };
 use serde_json::value::RawValue;
 
@@ -27,7 +26,7 @@ use crate::options::{Options, Trace, Way};
 use crate::outcome::OutcomeCell;
 use crate::outgoing::Messages;
 use crate::outside::Entropy;
-use crate::sync::{Arc, Mutex, MutexGuard, lock};
+use crate::sync::Arc;
 use crate::waiters::Waiters;
 use answers::{Refused, WaitingAnswers};
 
@@ -44,7 +43,7 @@ pub(crate) type Core = Connection<CallEntry, RequestEntry>;
 /// What we keep with each call.
 pub(crate) struct CallEntry {
     /// Where its outcome goes.
-    cell: OutcomeCell,
+    pub(crate) cell: OutcomeCell,
     pub(crate) method: Method,
     pub(crate) since: Timestamp,
 }
@@ -56,12 +55,6 @@ pub(crate) struct RequestEntry {
     pub(crate) marker: Option<Cancellation>,
     pub(crate) method: Method,
     pub(crate) since: Timestamp,
-}
-
-/// Everything behind one lock.
-pub(crate) struct Shared {
-    state: Mutex<State>,
-    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
 pub(crate) struct State {
@@ -124,135 +117,6 @@ pub(crate) enum Writing {
     },
 }
 
-impl Shared {
-    pub(crate) fn new(state: State, clock: Box<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
-        Self { state: Mutex::new(state), clock }
-    }
-
-    /// Reads the clock.
-    pub(crate) fn now(&self) -> Timestamp {
-        (self.clock)()
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    /// Commands the core, and passes on what that makes happen.
-    pub(crate) fn command<R>(&self, command: impl FnOnce(&mut Core, Timestamp) -> R) -> R {
-        let mut state = self.lock();
-        state.now = self.now();
-        let now = state.now;
-        let done = command(state.stream.connection_mut(), now);
-        self.settle(state, &mut Afterwards::default());
-        done
-    }
-
-    /// Calls the peer; says where the outcome goes.
-    pub(crate) fn call(
-        &self,
-        method: &str,
-        params: Option<&RawValue>,
-        options: protocol_core::CallOptions,
-    ) -> Result<(CallId, OutcomeCell), Refusal> {
-        self.send(|state, now| {
-            let cell = OutcomeCell::default();
-            let entry = CallEntry { cell: cell.clone(), method: method.into(), since: now };
-            let core = state.stream.connection_mut();
-            let called = core.call(method, Params::from(params), entry, options, now);
-            called.map(|call| (call, cell)).map_err(|error| error.reason)
-        })
-    }
-
-    /// Sends something, and remembers if there was no room for it.
-    pub(crate) fn send<R>(
-        &self,
-        command: impl FnOnce(&mut State, Timestamp) -> Result<R, Refusal>,
-    ) -> Result<R, Refusal> {
-        let mut state = self.lock();
-        state.now = self.now();
-        let now = state.now;
-        if state.muted.is_some() {
-            return Err(Refusal::Closed);
-        }
-        let sent = command(&mut state, now);
-        // The core promises `Ready` now, and keeps it as soon as there is room.
-        state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
-        self.settle(state, &mut Afterwards::default());
-        sent
-    }
-
-    /// Shuts the connection down.
-    pub(crate) fn shutdown(&self, how: Shutdown) {
-        let mut state = self.lock();
-        let now = self.now();
-        match how {
-            Shutdown::Abandon => state.abandon(now),
-            _ => state.stream.connection_mut().shutdown(how, now),
-        }
-        self.settle(state, &mut Afterwards::default());
-    }
-
-    /// Takes note that whoever served an unanswered request is gone; gives the request's method.
-    pub(crate) fn worker_gone(&self, request: RequestHandle) -> Method {
-        let mut after = Afterwards::default();
-        let mut state = self.lock();
-        state.worker_gone(request, &mut after);
-        let entry = state.stream.connection_mut().request_data_mut(request);
-        let method = entry.map_or_else(Method::default, |entry| entry.method.clone());
-        drop(state);
-        after.run();
-        method
-    }
-
-    /// Answers a request. An answer that has no room yet waits for it, and is never lost.
-    pub(crate) fn respond(&self, request: RequestHandle, answer: Answer) {
-        let mut state = self.lock();
-        let mut after = Afterwards::default();
-        if !state.answer_now(request, answers::as_reply(&answer), &mut after) {
-            state.answer_later(request, answers::len(&answer), || answer);
-        }
-        self.settle(state, &mut after);
-    }
-
-    /// As [`respond`](Self::respond), with a result that is copied only if it has to wait.
-    pub(crate) fn respond_with_result(&self, request: RequestHandle, result: &RawValue) {
-        let mut state = self.lock();
-        let mut after = Afterwards::default();
-        if !state.answer_now(request, Reply::Result(result), &mut after) {
-            state.answer_later(request, result.get().len(), || Ok(result.to_owned()));
-        }
-        self.settle(state, &mut after);
-    }
-
-    /// To be called after every command and input: passes events on, releases the lock, and wakes
-    /// whoever waits. Says whether nothing comes in any more.
-    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) -> bool {
-        let state = &mut *guard;
-        loop {
-            state.dispatch_queued(after);
-            // Staging makes room, which is an event.
-            if !(state.is_corked() && state.stage_transmit()) {
-                break;
-            }
-        }
-        if !state.room.is_empty() && state.is_flushed() {
-            state.room.wake_all(after);
-        }
-        // Mostly it is awake already.
-        if state.driver.is_some() && (state.has_output() || state.is_over()) {
-            after.wake(state.driver.take());
-        }
-        if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
-            after.wake(state.timers.waker.take());
-        }
-        let is_closed = state.core().machine().is_closed();
-        drop(guard);
-        after.run();
-        is_closed
-    }
-}
-
 impl State {
     pub(crate) fn new(options: Options) -> Self {
         let Options { config, inbox_bytes, answer_bytes, patience, trace, entropy, operations } =
@@ -296,27 +160,18 @@ impl State {
         }
     }
 
-    /// Passes on what has happened. What is usual is taken apart where it was given: an event is large,
-    /// and each move of it takes time.
-    #[inline(always)]
+    /// Passes on what has happened.
     pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         match event {
             Event::Settled { outcome: Outcome::Result(result), data, .. } => {
                 after.settle(data.cell.settle(Ok(result.into_owned())));
             }
-            Event::Request { request, method, params, options, .. } => {
-                self.take_request(request, &method, params, options, after);
-            }
-            event => self.dispatch_unusual(event, after),
-        }
-    }
-
-    #[inline(never)]
-    fn dispatch_unusual(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
-        match event {
             Event::Settled { outcome, data, .. } => {
                 let outcome = outcome.into_result().map_err(Box::new);
                 after.settle(data.cell.settle(outcome));
+            }
+            Event::Request { request, method, params, options, .. } => {
+                self.take_request(request, &method, params, options, after);
             }
             Event::Cancelled { request, cause, .. } => {
                 operations::cancelled(self.core(), self.operations.as_ref(), request, cause);
@@ -374,11 +229,7 @@ impl State {
         let core = self.stream.connection_mut();
         let operations = self.operations.as_ref();
         if let Err(error) = operations::begin(core, operations, request, name, self.entropy) {
-            if !self.answer_now(request, error.as_reply(), after) {
-                let answer: Answer = Err(error.into());
-                self.answer_later(request, answers::len(&answer), || answer);
-            }
-            return;
+            return self.give(request, Err(error.into()), after);
         }
         self.inbox.take_request(request, method, params, options);
         self.arrived.wake_all(after);
@@ -405,7 +256,7 @@ impl State {
     }
 
     /// Gives everything in flight up, and what is not written too.
-    fn abandon(&mut self, now: Timestamp) {
+    pub(crate) fn abandon(&mut self, now: Timestamp) {
         self.stream.connection_mut().shutdown(Shutdown::Abandon, now);
         self.staged.clear();
         self.is_abandoned = true;
@@ -423,9 +274,32 @@ impl State {
         self.muted.get_or_insert(now + LAST_WORDS);
     }
 
+    pub(crate) const fn is_mute(&self) -> bool {
+        self.muted.is_some()
+    }
+
     /// How the connection ended, once it has.
     pub(crate) fn how_closed(&self) -> Option<Closed> {
         self.closed.map(|reason| Closed { reason, error: self.error.clone() })
+    }
+
+    /// Answers a request, at once or when there is room for that.
+    pub(crate) fn give(&mut self, request: RequestHandle, answer: Answer, after: &mut Afterwards) {
+        if !self.answer_now(request, answers::as_reply(&answer), after) {
+            self.answer_later(request, answers::len(&answer), || answer);
+        }
+    }
+
+    /// As [`give`](Self::give), with a result that is copied only if it has to wait.
+    pub(crate) fn give_result(
+        &mut self,
+        request: RequestHandle,
+        result: &RawValue,
+        after: &mut Afterwards,
+    ) {
+        if !self.answer_now(request, Reply::Result(result), after) {
+            self.answer_later(request, result.get().len(), || Ok(result.to_owned()));
+        }
     }
 
     /// Sends the answers that have room now, in the order they were given.
@@ -494,7 +368,7 @@ impl State {
     }
 
     /// Whoever served a request has dropped it without an answer.
-    fn worker_gone(&mut self, request: RequestHandle, after: &mut Afterwards) {
+    pub(crate) fn worker_gone(&mut self, request: RequestHandle, after: &mut Afterwards) {
         let operations = self.operations.as_ref();
         if let Some(clean_up) = operations::worker_gone(self.core(), operations, request) {
             after.push(Afterward::CleanUp(clean_up));
@@ -502,7 +376,7 @@ impl State {
     }
 
     /// Moves one message from the outbox to those that leave with the cork.
-    fn stage_transmit(&mut self) -> bool {
+    pub(crate) fn stage_transmit(&mut self) -> bool {
         let mut staged = mem::take(&mut self.staged);
         let moved = staged.push(|bytes| self.take_transmit(bytes));
         self.staged = staged;
@@ -535,7 +409,7 @@ impl State {
     }
 
     /// A cork holds no more back than the outbox would.
-    fn is_corked(&self) -> bool {
+    pub(crate) fn is_corked(&self) -> bool {
         self.corks > 0 && self.staged.len() < self.core().config().limits.unsent_bytes
     }
 
@@ -570,7 +444,7 @@ impl State {
     }
 
     /// Whether there is anything to write now.
-    fn has_output(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
         self.writing == Writing::Idle
             && !self.is_corked()
             && (!self.staged.is_empty() || self.core().next_transmit_len().is_some())
@@ -607,11 +481,5 @@ fn keep(spare: &mut Vec<Cancellation>, mut entry: RequestEntry, after: &mut Afte
         spare.push(marker);
     } else {
         after.push(Afterward::Drop(marker));
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
     }
 }

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::state::{Shared, State};
+use crate::shared::Shared;
+use crate::state::State;
 use crate::sync::MutexGuard;
 use crate::waiters::{Place, Waiters};
 
