@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::thread;
 
 use protocol_core::{
-    BatchRule, CloseReason, Config, Dialect, Event, Framing, InputBuffer, Outcome, Params, Reply,
-    RequestHandle, StreamConnection, Timestamp, Violation,
+    CloseReason, Config, Dialect, Event, Framing, InputBuffer, Outcome, Reply, RequestHandle,
+    StreamConnection, Timestamp, Violation,
 };
 
 const READ: usize = 64 << 10;
@@ -126,7 +126,7 @@ fn g09_200_000_levels_of_nesting() {
             let mut host = Host::new(dialect.clone());
             host.connection
                 .connection_mut()
-                .call("m", Params::Absent, "call", Default::default(), NOW)
+                .call("m", None, "call", Default::default(), NOW)
                 .unwrap();
             host.drain();
             for deep in [&arrays, &objects] {
@@ -144,8 +144,8 @@ fn g09_200_000_levels_of_nesting() {
             );
             host.take_message(&arrays);
             let expected = match dialect.batches {
-                BatchRule::Accepted { .. } => "invalid_request",
-                BatchRule::Refused => "batch_refused",
+                Some(_) => "invalid_request",
+                None => "batch_refused",
             };
             assert_eq!(host.violations(), [expected]);
             host.take_message(&objects);

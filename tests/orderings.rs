@@ -6,14 +6,14 @@
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config as Proptest, TestCaseError, TestError, TestRunner};
-use protocol_core::{Config, Dialect, OverLimit, RawCancels, SessionRule, UnknownOperations};
+use protocol_core::{Config, Dialect};
 use protocol_testkit::{Broken, Operation, Random, World, both_roles, operations, small, tight};
 
 /// Does them from the very beginning, and in a session, where the dialect has sessions.
 fn run(config: &Config, operations: &[Operation]) -> Result<(), Broken> {
     // Two messages fill the line: every host meets back-pressure.
     let world = || World::on_a_line_of(both_roles(config.clone()), 300);
-    if config.dialect.session != SessionRule::NotNeeded {
+    if config.dialect.session.is_some() {
         run_in(world(), operations)?;
     }
     run_in(world().in_session()?, operations)
@@ -39,9 +39,9 @@ fn connections_of_other_choices_do_what_the_reference_model_does() {
     with_random_operations(|dialect| {
         let mut config = small(dialect);
         config.limits.requests = 2;
-        config.over_limit = OverLimit::Close;
-        config.raw_cancels = RawCancels::Shown;
-        config.unknown_operations = UnknownOperations::Delivered;
+        config.close_over_limit = true;
+        config.show_raw_cancels = true;
+        config.deliver_unknown_operations = true;
         config
     });
 }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use protocol_core::{CancelRule, Cancellers, CapabilityRule, Config, Dialect, RevisionRule};
+use protocol_core::{CancelRule, Cancellers, CapabilityRule, Config, Dialect};
 use protocol_testkit::both_roles;
 use protocol_testkit::explore::{Orderings, Relayed, Report, Scenario, search};
 
@@ -92,9 +92,10 @@ fn scenarios_of(
     dialect: &Dialect,
     is_large: bool,
 ) -> impl Iterator<Item = (Search, &'static Scenario)> {
-    let is_acknowledged = matches!(dialect.cancel, CancelRule::Request { .. });
+    let is_acknowledged =
+        matches!(dialect.cancel, CancelRule::Request { .. } | CancelRule::Operation { .. });
     let has_operations = dialect.has_operations();
-    let is_negotiated = dialect.revisions != RevisionRule::Fixed;
+    let is_negotiated = !dialect.revisions.is_empty();
     let lists: [(bool, Search, &[Scenario]); 8] = [
         (true, direct, SCENARIOS),
         (is_acknowledged, direct, ACKNOWLEDGED),

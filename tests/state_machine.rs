@@ -1,22 +1,20 @@
 //! Renders `docs/state-machine.md` from the transition tables of the core and compares it with the
 //! committed file: a changed behaviour shows up there as a changed cell. `BLESS=1` rewrites it.
 //!
-//! What a phase, an input or a step means is said once, where the core declares it; this takes it from
-//! there.
+//! The tables are no part of the core's public face, so their file is compiled in here. What a phase,
+//! an input or a step means is said once, where it is declared there; this takes it from the comments.
 
 mod committed;
+#[path = "../crates/protocol-core/src/machine/table.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the core uses more of it")]
+mod table;
 
-use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 use std::path::Path;
 
-use protocol_core::machine::{
-    CALL_TABLE, CANCEL_INPUTS, CallInput, CallPhase, CallStep, CancelForm, Consent, LIFE_TABLE,
-    Life, LifeInput, LifeStep, Patience, REQUEST_TABLE, RequestInput, RequestPhase, RequestStep,
-    Transition,
-};
+use table::{CALL_TABLE, LIFE_TABLE, REQUEST_TABLE, Transition};
 
-/// Where the tables are, with a comment on each of their words.
+/// The file of the tables, with a comment on each of their words.
 const SOURCE: &str = include_str!("../crates/protocol-core/src/machine/table.rs");
 
 #[test]
@@ -28,13 +26,12 @@ fn the_page_shows_the_tables() {
 }
 
 fn document() -> String {
-    let words = Words::of(SOURCE);
     let calls = Section {
         title: "A call",
         about: CALL,
-        phases: CallPhase::ALL,
-        inputs: CallInput::ALL,
-        steps: CallStep::ALL,
+        phases: words("CallPhase"),
+        inputs: words("CallInput"),
+        steps: words("CallStep"),
         table: CALL_TABLE.iter().map(|row| &row[..]).collect(),
         groups: CALL_GROUPS,
         end: Some("settled"),
@@ -43,9 +40,9 @@ fn document() -> String {
     let requests = Section {
         title: "A request",
         about: REQUEST,
-        phases: RequestPhase::ALL,
-        inputs: RequestInput::ALL,
-        steps: RequestStep::ALL,
+        phases: words("RequestPhase"),
+        inputs: words("RequestInput"),
+        steps: words("RequestStep"),
         table: REQUEST_TABLE.iter().map(|row| &row[..]).collect(),
         groups: REQUEST_GROUPS,
         end: None,
@@ -54,17 +51,15 @@ fn document() -> String {
     let life = Section {
         title: "The connection",
         about: LIFE,
-        phases: Life::ALL,
-        inputs: LifeInput::ALL,
-        steps: LifeStep::ALL,
+        phases: words("Life"),
+        inputs: words("LifeInput"),
+        steps: words("LifeStep"),
         table: LIFE_TABLE.iter().map(|row| &row[..]).collect(),
         groups: &[],
         end: None,
         beside: None,
     };
-    let sections =
-        [calls.render(&words), cancels(&words), requests.render(&words), life.render(&words)];
-    format!("{HEAD}\n{}", sections.join("\n"))
+    format!("{HEAD}\n{}\n{}\n{}", calls.render(), requests.render(), life.render())
 }
 
 const HEAD: &str = "\
@@ -87,7 +82,9 @@ stays. The guarantees (G) are listed in [ARCHITECTURE.md](ARCHITECTURE.md), the 
 
 const CALL: &str = "\
 A request that we sent. Its row is gone once it is settled, and it settles once (G1). Where cancels are requests of
-their own, the cancel of a call has a number of its own; an answer to that number is an acknowledgement.";
+their own, the cancel of a call has a number of its own; an answer to that number is an acknowledgement. What is
+cancelled and awaited by nobody, because a timer ran out or its grace is zero, gets two inputs: the cancel, and then
+`Forget`.";
 
 const REQUEST: &str = "\
 A request that the peer sent. It is answered once, or its answer is withheld where the dialect wants silence (G2).
@@ -97,152 +94,109 @@ there is none (G6).";
 const LIFE: &str = "\
 The connection as a whole, and what it still takes.";
 
-const CANCELS: &str = "\
-What a cancel, or a timer that runs out, is to the table above. It depends on which kind of cancel the dialect has,
-on whether this call may be cancelled on the wire, and on whether anybody waits for its answer afterwards.";
-
 /// Inputs that are told apart by their circumstances only, under one name.
-const CALL_GROUPS: &[(&str, &[CallInput])] = {
-    use CallInput::*;
-    &[
-        (
-            "any cancel",
-            &[
-                Cancel,
-                CancelNow,
-                CancelOperation,
-                CancelOperationNow,
-                CancelRefused,
-                CancelRefusedNow,
-            ],
-        ),
-        ("any cancel that does not wait", &[CancelNow, CancelOperationNow, CancelRefusedNow]),
-        ("any answer", &[Result, Token, Error, CancelError, Malformed]),
-        ("any other answer", &[Result, Token, Error, Malformed]),
-        ("any other answer", &[Result, Error, Malformed]),
-    ]
-};
+const CALL_GROUPS: &[(&str, &[&str])] = &[
+    ("any cancel", &["Cancel", "CancelOperation", "CancelRefused"]),
+    ("any answer", &["Answered", "Token", "CancelError"]),
+    ("any other answer", &["Answered", "Token"]),
+];
 
-const REQUEST_GROUPS: &[(&str, &[RequestInput])] = {
-    use RequestInput::*;
-    &[
-        ("any answer, End", &[Respond, RespondUnlessCancelled, RespondAsCancelled, End]),
-        ("any answer", &[Respond, RespondUnlessCancelled, RespondAsCancelled]),
-    ]
-};
+const REQUEST_GROUPS: &[(&str, &[&str])] =
+    &[("any answer", &["Respond", "RespondUnlessCancelled", "RespondAsCancelled"])];
 
-/// What each word of the tables means, as the core says it: by the name of the enum and of the variant.
-struct Words(BTreeMap<(String, String), String>);
-
-impl Words {
-    /// Reads the enums that `axis!` declares.
-    fn of(source: &str) -> Self {
-        let mut words = BTreeMap::new();
-        for axis in source.split("\naxis! {\n").skip(1) {
-            let (axis, _) = axis.split_once("\n}\n").expect("each axis ends");
-            let (mut name, mut comment) = (None, Vec::new());
-            for line in axis.lines().map(str::trim) {
-                if let Some(text) = line.strip_prefix("///") {
-                    comment.push(text.trim());
-                } else if let Some(enum_name) = line.strip_suffix(" {") {
-                    name = Some(enum_name.to_owned());
-                    comment.clear();
-                } else if let (Some(variant), Some(name)) = (line.strip_suffix(','), &name) {
-                    words.insert((name.clone(), variant.to_owned()), comment.join(" "));
-                    comment.clear();
-                }
+/// The words of one enum of the tables, in their order, and what each means.
+fn words(of: &str) -> Vec<(&'static str, String)> {
+    let (_, after) = SOURCE.split_once(&format!("enum {of} {{\n")).expect("it is declared there");
+    let (body, _) = after.split_once("\n}").expect("each enum ends");
+    let (mut words, mut comment) = (Vec::new(), Vec::new());
+    for line in body.lines().map(str::trim) {
+        match (line.strip_prefix("///"), line.strip_suffix(',')) {
+            (Some(text), _) => comment.push(text.trim()),
+            (None, Some(word)) => {
+                assert!(!comment.is_empty(), "{of}::{word} has no comment");
+                words.push((word, comment.join(" ")));
+                comment.clear();
             }
+            (None, None) => panic!("neither a comment nor a word: {line}"),
         }
-        Self(words)
     }
+    words
+}
 
-    fn of_word<T: Debug>(&self, word: T) -> &str {
-        let (path, variant) = (std::any::type_name::<T>(), format!("{word:?}"));
-        let name = path.rsplit("::").next().unwrap_or(path);
-        let meaning = self.0.get(&(name.to_owned(), variant.clone()));
-        meaning.unwrap_or_else(|| panic!("{name}::{variant} has no comment"))
-    }
-
-    fn list<T: Copy + Debug>(&self, title: &str, all: &[T]) -> String {
-        let item = |word: &T| format!("- **{word:?}**: {}\n", self.of_word(*word));
-        format!("{title}:\n\n{}\n", all.iter().map(item).collect::<String>())
-    }
+fn list(title: &str, words: &[(&str, String)]) -> String {
+    let items = words.iter().map(|(word, meaning)| format!("- **{word}**: {meaning}\n"));
+    format!("{title}:\n\n{}", items.collect::<String>())
 }
 
 /// One of the tables, and what its words mean.
-struct Section<'a, P: 'static, I: 'static, S: 'static> {
+struct Section<'a, P, S> {
     title: &'a str,
     about: &'a str,
-    phases: &'static [P],
-    inputs: &'static [I],
-    steps: &'static [S],
+    phases: Vec<(&'a str, String)>,
+    inputs: Vec<(&'a str, String)>,
+    steps: Vec<(&'a str, String)>,
     /// A row for each phase, a column for each input.
     table: Vec<&'a [Transition<P, S>]>,
-    groups: &'a [(&'a str, &'a [I])],
+    groups: &'a [(&'a str, &'a [&'a str])],
     /// What it is to have no row any more.
     end: Option<&'a str>,
     /// What the drawing shows and no cell holds.
     beside: Option<&'a str>,
 }
 
-impl<P, I, S> Section<'_, P, I, S>
-where
-    P: Copy + Debug + PartialEq,
-    I: Copy + Debug + PartialEq,
-    S: Copy + Debug + PartialEq,
-{
-    fn render(&self, words: &Words) -> String {
+impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<'_, P, S> {
+    fn render(&self) -> String {
+        assert_eq!(self.table.len(), self.phases.len(), "a row for each phase");
+        assert_eq!(self.table[0].len(), self.inputs.len(), "a column for each input");
         let mut out = format!("## {}\n\n{}\n\n", self.title, self.about);
         self.drawing_into(&mut out).expect("a String takes everything");
         self.table_into(&mut out).expect("a String takes everything");
-        out += &words.list("Phases", self.phases);
-        out += &words.list("Inputs", self.inputs);
-        out += words.list("Steps", self.steps).trim_end();
-        out + "\n"
+        let lists = [("Phases", &self.phases), ("Inputs", &self.inputs), ("Steps", &self.steps)];
+        out + &lists.map(|(title, words)| list(title, words)).join("\n")
     }
 
     fn table_into(&self, out: &mut String) -> std::fmt::Result {
         write!(out, "| |")?;
-        for phase in self.phases {
-            write!(out, " {phase:?} |")?;
+        for (phase, _) in &self.phases {
+            write!(out, " {phase} |")?;
         }
         writeln!(out, "\n|---|{}", "---|".repeat(self.phases.len()))?;
-        for (column, input) in self.inputs.iter().enumerate() {
-            write!(out, "| **{input:?}** |")?;
-            for (phase, row) in self.phases.iter().zip(&self.table) {
-                write!(out, " {} |", self.cell(*phase, row[column]))?;
+        for (column, (input, _)) in self.inputs.iter().enumerate() {
+            write!(out, "| **{input}** |")?;
+            for ((phase, _), row) in self.phases.iter().zip(&self.table) {
+                write!(out, " {} |", self.cell(phase, row[column]))?;
             }
             writeln!(out)?;
         }
         writeln!(out)
     }
 
-    fn cell(&self, phase: P, Transition { next, step }: Transition<P, S>) -> String {
-        let (step, stays) = (name_of_step(step), next == Some(phase));
-        match (step, stays) {
+    fn cell(&self, phase: &str, Transition { next, step }: Transition<P, S>) -> String {
+        let next = self.name(next);
+        match (name_of_step(step), next == phase) {
             (None, true) => "·".into(),
-            (None, false) => format!("→ {}", self.name(next)),
+            (None, false) => format!("→ {next}"),
             (Some(step), true) => step,
-            (Some(step), false) => format!("{step} → {}", self.name(next)),
+            (Some(step), false) => format!("{step} → {next}"),
         }
     }
 
     fn drawing_into(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "```mermaid\nstateDiagram-v2\n    [*] --> {:?}", self.phases[0])?;
-        for (phase, row) in self.phases.iter().zip(&self.table) {
-            let mut edges: Vec<(Transition<P, S>, Vec<I>)> = Vec::new();
-            for (input, cell) in
-                self.inputs.iter().zip(*row).filter(|(_, it)| it.next != Some(*phase))
-            {
+        writeln!(out, "```mermaid\nstateDiagram-v2\n    [*] --> {}", self.phases[0].0)?;
+        for ((phase, _), row) in self.phases.iter().zip(&self.table) {
+            let mut edges: Vec<(Transition<P, S>, Vec<&str>)> = Vec::new();
+            for ((input, _), cell) in self.inputs.iter().zip(*row) {
                 match edges.iter_mut().find(|(known, _)| known == cell) {
-                    Some((_, inputs)) => inputs.push(*input),
+                    Some((_, inputs)) => inputs.push(input),
                     None => edges.push((*cell, vec![*input])),
                 }
             }
             for (Transition { next, step }, inputs) in edges {
                 let next = next.map_or("[*]".to_owned(), |next| format!("{next:?}"));
                 let step = name_of_step(step).map(|step| format!(" / {step}")).unwrap_or_default();
-                writeln!(out, "    {phase:?} --> {next} : {}{step}", self.in_few_words(inputs))?;
+                if next != *phase {
+                    writeln!(out, "    {phase} --> {next} : {}{step}", self.in_few_words(inputs))?;
+                }
             }
         }
         if let Some(beside) = self.beside {
@@ -252,15 +206,15 @@ where
     }
 
     /// The inputs of one edge; those that make up a group, as that.
-    fn in_few_words(&self, mut inputs: Vec<I>) -> String {
+    fn in_few_words(&self, mut inputs: Vec<&str>) -> String {
         let mut words = Vec::new();
         for (name, group) in self.groups {
             if group.iter().all(|input| inputs.contains(input)) {
                 inputs.retain(|input| !group.contains(input));
-                words.push((*name).to_owned());
+                words.push(*name);
             }
         }
-        words.extend(inputs.iter().map(|input| format!("{input:?}")));
+        words.extend(inputs);
         words.join(", ")
     }
 
@@ -273,26 +227,4 @@ where
 /// The name of a step, if it does anything.
 fn name_of_step<S: Debug>(step: S) -> Option<String> {
     Some(format!("{step:?}")).filter(|step| step != "Nothing")
-}
-
-/// What a cancel is to the table of calls.
-fn cancels(words: &Words) -> String {
-    let mut out = format!("## A cancel\n\n{CANCELS}\n\n| | |");
-    let put = |out: &mut String, text: String| *out += &text;
-    for patience in Patience::ALL {
-        put(&mut out, format!(" {patience:?} |"));
-    }
-    put(&mut out, format!("\n|---|---|{}\n", "---|".repeat(Patience::ALL.len())));
-    for (form, by_consent) in CancelForm::ALL.iter().zip(CANCEL_INPUTS) {
-        for (consent, inputs) in Consent::ALL.iter().zip(by_consent) {
-            put(&mut out, format!("| **{form:?}** | **{consent:?}** |"));
-            inputs.iter().for_each(|input| put(&mut out, format!(" {input:?} |")));
-            out.push('\n');
-        }
-    }
-    out.push('\n');
-    out += &words.list("Kinds of cancels", CancelForm::ALL);
-    out += &words.list("Consent", Consent::ALL);
-    out += words.list("Patience", Patience::ALL).trim_end();
-    out + "\n"
 }

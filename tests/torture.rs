@@ -19,8 +19,8 @@ mod cases;
 
 use cases::{JSON, NOT_JSON, NOT_UTF8, UNDECODABLE};
 use protocol_core::{
-    CallOptions, Config, Connection, Dialect, EnvelopeProblem, Event, Outcome, Params, Relay,
-    Reply, Side, Timestamp, Violation, WireId,
+    CallOptions, Config, Connection, Dialect, EnvelopeProblem, Event, Outcome, Relay, Reply, Side,
+    Timestamp, Violation, WireId,
 };
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ enum Taken {
 /// Gives a message to a connection whose call 1 is in flight, and answers what it asks.
 fn receive(dialect: Dialect, message: &[u8]) -> Seen {
     let mut conn: Connection<()> = Connection::new(Config::client(dialect));
-    conn.call("work", Params::Absent, (), CallOptions::default(), NOW).unwrap();
+    conn.call("work", None, (), CallOptions::default(), NOW).unwrap();
     conn.poll_transmit(&mut Vec::new());
     let event = conn.receive(message, NOW).unwrap();
     let more = conn.poll_event();

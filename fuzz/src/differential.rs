@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use protocol_core::{
-    CallOptions, Config, Connection, Dialect, Event, IdRule, Limits, Outcome, Params, Timestamp,
-    Violation,
+    CallOptions, Config, Connection, Dialect, Event, IdRule, Limits, Outcome, Timestamp, Violation,
 };
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -27,7 +26,7 @@ pub fn differential(data: &[u8]) {
     let expected = Oracle::new(config.clone()).read(message);
     let mut conn: Connection<u8> = Connection::new(config);
     for tag in [1, 2] {
-        let made = conn.call("work", Params::Absent, tag, CallOptions::default(), NOW);
+        let made = conn.call("work", None, tag, CallOptions::default(), NOW);
         made.expect("nothing is full");
         conn.poll_transmit(&mut Vec::new());
     }

@@ -1,7 +1,7 @@
 //! Bytes in any pieces.
 
 use protocol_core::{
-    CallOptions, Config, Framing, InputBuffer, Params, Reply, StreamConnection, Timestamp,
+    CallOptions, Config, Framing, InputBuffer, Reply, StreamConnection, Timestamp,
 };
 use protocol_testkit::small;
 
@@ -69,8 +69,7 @@ fn prepared(config: Config) -> StreamConnection<u8> {
     let mut stream = StreamConnection::new(config);
     for tag in [1, 2] {
         // Before a session is open, some dialects take none.
-        let _ =
-            stream.connection_mut().call("work", Params::Absent, tag, CallOptions::default(), NOW);
+        let _ = stream.connection_mut().call("work", None, tag, CallOptions::default(), NOW);
     }
     while stream.poll_transmit(&mut Vec::new()).is_some() {}
     stream

@@ -1,8 +1,8 @@
 //! One whole message of any bytes, to a connection in any of many states.
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Params, RawCancels, Reply,
-    Role, SessionRule, Shutdown, Timestamp, TransmitKind,
+    CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Reply, Role, Shutdown,
+    Timestamp, TransmitKind,
 };
 use protocol_testkit::{Hostile, small};
 use serde_json::value::RawValue;
@@ -24,7 +24,7 @@ pub fn messages(data: &[u8]) {
         config.role = Role::Server;
     }
     if before & 2 != 0 {
-        config.raw_cancels = RawCancels::Shown;
+        config.show_raw_cancels = true;
     }
     let (mut conn, mut calls) = prepared(config.clone(), before >> 2);
     let message = bytes.rest();
@@ -48,7 +48,7 @@ fn prepared(config: Config, before: u8) -> (Connection<u8>, usize) {
     let dialect = config.dialect;
     let (mut calls, mut over) = (0, 0);
     let mut call = |conn: &mut Connection<u8>, method| {
-        let made = conn.call(method, Params::Absent, 0, CallOptions::default(), NOW).ok();
+        let made = conn.call(method, None, 0, CallOptions::default(), NOW).ok();
         calls += usize::from(made.is_some());
         made
     };
@@ -93,7 +93,7 @@ fn request(id: &str, envelope: Envelope) -> String {
 
 /// Opens the session, where there is one, by a request of the peer's.
 fn open(conn: &mut Connection<u8>, dialect: &Dialect) {
-    let SessionRule::Opened { by } = &dialect.session else { return };
+    let Some(by) = &dialect.session else { return };
     let message = format!(r#"{{"type":"{by}","id":"0","payload":{{}}}}"#);
     // There are no calls yet.
     taken(conn, message.as_bytes());

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol_core::{
-    CancelRule, CancelTarget, Dialect, Envelope, Relay, Shutdown, Side, Timestamp, Transmit,
-    TransmitKind,
+    CancelRule, Dialect, Envelope, Relay, Shutdown, Side, Timestamp, Transmit, TransmitKind,
 };
 use protocol_testkit::{Hostile, both_roles, framed, small};
 
@@ -225,7 +224,9 @@ impl Peer {
     fn cancel_request(&self, id: &str, dialect: &Dialect) -> Vec<u8> {
         let (method, member) = match &dialect.cancel {
             CancelRule::Notification { method, id, .. } => (&**method, &**id),
-            CancelRule::Request { method, .. } => (&**method, "callId"),
+            CancelRule::Request { method, .. } | CancelRule::Operation { method, .. } => {
+                (&**method, "callId")
+            }
             _ => ("$/cancelRequest", "id"),
         };
         match self.dialect.envelope {
@@ -322,7 +323,7 @@ impl Peer {
     fn read_cancel(&mut self, members: &Members<'_>) {
         let member = match &self.dialect.cancel {
             CancelRule::Notification { id, .. } => id,
-            CancelRule::Request { target: CancelTarget::Id { member }, .. } => member,
+            CancelRule::Request { id: member, .. } => member,
             // It names what the peer itself answered.
             _ => return,
         };

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use protocol_core::{CallError, CallOptions, CancelOutcome, Cause, Grace, Timestamp};
+use protocol_async::CallError;
+use protocol_core::{CallOptions, CancelOutcome, Cause, Grace, Timestamp};
 
 use crate::executor::{note, now};
 

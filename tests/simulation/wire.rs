@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol_async::hub::Way;
-use protocol_core::{AnswerRule, CancelRule, CancelTarget, Dialect};
+use protocol_core::{AnswerRule, CancelRule, Dialect};
 use serde_json::Value;
 
 /// Every message of one side, in its order.
@@ -24,7 +24,7 @@ fn read(dialect: &Dialect, message: &str) -> Message {
     let Ok(message) = serde_json::from_str::<Value>(message) else { return Message::Torn };
     let member = match &dialect.cancel {
         CancelRule::Notification { id, .. } => &**id,
-        CancelRule::Request { target: CancelTarget::Id { member }, .. } => member,
+        CancelRule::Request { id: member, .. } => member,
         _ => "",
     };
     let id = message.get("id").map(ToString::to_string);

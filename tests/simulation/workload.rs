@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use protocol_async::{Arrival, Context, Failure, Incoming, Peer, Router, SentRequest};
-use protocol_core::{CallError, CallOptions, Grace, Refusal, RpcError, Violation, code};
+use protocol_async::{CallError, RpcError};
+use protocol_core::{CallOptions, Grace, Refusal, Violation, code};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

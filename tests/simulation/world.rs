@@ -111,8 +111,8 @@ fn begin() -> (History, [Rc<Site>; 2]) {
     if let Some(far) = far.clone() {
         let (up, down) = (config(near.clone(), Role::Server), config(far, Role::Client));
         let (mut options, seen) = (relay::Options::new(up, down), history.clone());
-        options.observer = Some(Box::new(move |event| {
-            note(&format!("Relay {event:?}"));
+        options.observer = Some(Box::new(move |side, event| {
+            note(&format!("Relay {side} {event:?}"));
             if let RelayEvent::Violation { violation: Violation::AnswerDropped, .. } = event {
                 seen.drop_answer();
             }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use bench_harness::{Size, clock, heap, report};
-use protocol_core::{Config, Connection, Dialect, Event, Params, Reply, RequestHandle, Timestamp};
+use protocol_core::{Config, Connection, Dialect, Event, Reply, RequestHandle, Timestamp};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
@@ -88,7 +88,7 @@ impl Reader {
             self.batch.push(self.message(self.kind, id));
             match self.kind {
                 Kind::Response | Kind::Error => {
-                    let sent = self.core.call("m", Params::Absent, (), Default::default(), NOW);
+                    let sent = self.core.call("m", None, (), Default::default(), NOW);
                     sent.expect("there is room");
                 }
                 Kind::Cancel => {
@@ -258,7 +258,7 @@ pub(crate) fn encode(times: usize) -> u64 {
     let Reader { mut core, payload, mut output, .. } = Reader::new(Kind::Notification, Size::Small);
     let work = || {
         for _ in 0..times {
-            core.notify("bench/note", Params::Raw(&payload)).expect("there is room");
+            core.notify("bench/note", Some(&payload)).expect("there is room");
             core.poll_transmit(&mut output).expect("the notification");
             output.clear();
         }

@@ -11,8 +11,9 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join3, select};
+use protocol_async::CallError;
 use protocol_async::{Peer, Router, Timer};
-use protocol_core::{CallError, CallOptions, Config, Dialect, Timestamp};
+use protocol_core::{CallOptions, Config, Dialect, Timestamp};
 
 /// The executor: polls one future, and parks the thread while it waits.
 fn block_on<F: Future>(future: F) -> F::Output {

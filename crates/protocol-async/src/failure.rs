@@ -4,9 +4,10 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use protocol_core::{CallError, Reply, RpcError, code};
+use protocol_core::{Reply, code};
 use serde_json::value::RawValue;
 
+use crate::answer::{CallError, RpcError};
 use crate::cancellation::Cancelled;
 use crate::method::{Method, clip};
 

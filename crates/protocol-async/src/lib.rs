@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod afterwards;
+mod answer;
 mod cancellation;
 mod closed;
 mod contain;
@@ -66,6 +67,7 @@ mod timer;
 mod wait;
 mod waiters;
 
+pub use answer::{CallError, RpcError};
 pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCanceller};
 pub use closed::Closed;
 pub use driver::{Driver, connect};

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use protocol_core::{RpcError, code};
+use protocol_core::code;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::answer::RpcError;
 use crate::failure::{Failure, InvalidParams};
 use crate::json;
 use crate::method::Method;

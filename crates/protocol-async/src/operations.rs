@@ -9,13 +9,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use protocol_core::{Cause, Connection, OperationToken, Refusal, Reply, RequestHandle, RpcError};
+use protocol_core::{Cause, Connection, OperationToken, Refusal, Reply, RequestHandle};
 use protocol_core::{Timestamp, code};
 use protocol_operations::{
     CancelReason, Cleanup, Ended, Limits, Metrics, OperationInfo, Operations, Urgency,
 };
 use serde_json::value::RawValue;
 
+use crate::answer::RpcError;
 use crate::contain::contain;
 use crate::outside::Entropy;
 use crate::sync::{Arc, Mutex, lock};

@@ -3,9 +3,9 @@
 use std::mem;
 use std::task::{Poll, Waker};
 
-use protocol_core::CallError;
 use serde_json::value::RawValue;
 
+use crate::answer::CallError;
 use crate::sync::{Arc, Mutex, lock};
 
 /// What becomes of a call, as the peer wrote it. Errors are large and rare.

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use protocol_core::{CallOptions, Dialect, Params, Refusal, Shutdown, WireId};
+use protocol_core::{CallOptions, Dialect, Refusal, Shutdown, WireId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -73,9 +73,7 @@ impl Peer {
     ///
     /// As [`notify`](Self::notify).
     pub fn notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.lease
-            .shared()
-            .send(|state, _| state.stream.connection_mut().notify(method, Params::from(params)))
+        self.lease.shared().send(|state, _| state.stream.connection_mut().notify(method, params))
     }
 
     /// Sends the dialect's cancel for a request whose id on this connection the host knows: for

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use protocol_core::{CallError, CallOptions, Refusal};
+use protocol_core::{CallOptions, Refusal};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::answer::CallError;
 use crate::peer::Peer;
 use crate::preparation::Preparation;
 use crate::sent::{CancellationHandle, SentRequest};

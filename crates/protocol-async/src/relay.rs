@@ -33,8 +33,9 @@ pub struct Options {
 /// It should be quick.
 pub type Trace = Box<dyn FnMut(Side, Way, &[u8]) + Send>;
 
-/// Sees what did not simply pass, for logs. It should be quick.
-pub type Observer = Box<dyn FnMut(RelayEvent) + Send>;
+/// Sees what did not simply pass, for logs, with the side whose peer sent what it is about. It should be
+/// quick.
+pub type Observer = Box<dyn FnMut(Side, RelayEvent) + Send>;
 
 impl Options {
     /// Every default.
@@ -241,9 +242,9 @@ impl Joint {
     }
 
     fn report(&mut self) {
-        while let Some(event) = self.relay.poll_event() {
+        while let Some((side, event)) = self.relay.poll_event() {
             if let Some(observer) = &mut self.observer {
-                observer(event);
+                observer(side, event);
             }
         }
     }

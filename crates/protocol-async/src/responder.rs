@@ -3,10 +3,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use protocol_core::{Cause, Refusal, RequestHandle, RpcError, code};
+use protocol_core::{Cause, Refusal, RequestHandle, code};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::answer::RpcError;
 use crate::cancellation::Cancellation;
 use crate::failure::{Answer, Failure};
 use crate::json::written;

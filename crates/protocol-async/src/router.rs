@@ -10,12 +10,13 @@ use std::task::Poll;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use protocol_core::{CallOptions, CloseReason, Refusal, RequestHandle, RpcError, code};
+use protocol_core::{CallOptions, CloseReason, Refusal, RequestHandle, code};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::to_raw_value;
 
 use crate::afterwards::contain;
+use crate::answer::RpcError;
 use crate::cancellation::Cancellation;
 use crate::failure::{Failure, InvalidParams};
 use crate::incoming::{Arrival, Incoming, Notification};
@@ -126,7 +127,7 @@ impl<R: Routes> Router<R> {
 
     /// Sees every notification before the routes that were added earlier, and may claim it: for
     /// traces, and for routing of its own. Raw cancels are among them if
-    /// [`Config::raw_cancels`](protocol_core::Config::raw_cancels) says so; the request's marker is
+    /// [`Config::show_raw_cancels`](protocol_core::Config::show_raw_cancels) says so; the request's marker is
     /// set by then, claimed or not.
     pub fn observe<H: Fn(&Notification) -> Claim>(self, observer: H) -> Router<Observe<H, R>> {
         self.with(|next| Observe { observer, next })

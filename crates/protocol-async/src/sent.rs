@@ -7,10 +7,11 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use protocol_core::{CallError, CallId, CancelOutcome, Cause, Timestamp};
+use protocol_core::{CallId, CancelOutcome, Cause, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::answer::CallError;
 use crate::cancellation::{Cancellation, FollowerKey};
 use crate::contain::contain;
 use crate::json;

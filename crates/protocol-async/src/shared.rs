@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use protocol_core::{CallId, Params, Refusal, RequestHandle, Shutdown, Timestamp};
+use protocol_core::{CallId, Refusal, RequestHandle, Shutdown, Timestamp};
 use serde_json::value::RawValue;
 
 use crate::afterwards::Afterwards;
@@ -54,7 +54,7 @@ impl Shared {
             let cell = OutcomeCell::default();
             let entry = CallEntry { cell: cell.clone(), method: method.into(), since: now };
             let core = state.stream.connection_mut();
-            let called = core.call(method, Params::from(params), entry, options, now);
+            let called = core.call(method, params, entry, options, now);
             called.map(|call| (call, cell)).map_err(|error| error.reason)
         })
     }

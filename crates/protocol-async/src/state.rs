@@ -15,6 +15,7 @@ use protocol_core::{
 use serde_json::value::RawValue;
 
 use crate::afterwards::{Afterward, Afterwards};
+use crate::answer::CallError;
 use crate::cancellation::Cancellation;
 use crate::closed::{self, Closed};
 use crate::contain::contain;
@@ -167,7 +168,7 @@ impl State {
                 after.settle(data.cell.settle(Ok(result.into_owned())));
             }
             Event::Settled { outcome, data, .. } => {
-                let outcome = outcome.into_result().map_err(Box::new);
+                let outcome = CallError::check(outcome).map_err(Box::new);
                 after.settle(data.cell.settle(outcome));
             }
             Event::Request { request, method, params, options, .. } => {

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::{FutureExt, Sink, StreamExt};
+use protocol_async::CallError;
 use protocol_async::{
     Arrival, Incoming, MessageDriver, Peer, Responder, SentRequest, Timer, connect_messages,
 };
-use protocol_core::{CallError, CallOptions, Cause, Config, Dialect, Timestamp};
+use protocol_core::{CallOptions, Cause, Config, Dialect, Timestamp};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 

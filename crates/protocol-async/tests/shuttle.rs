@@ -10,11 +10,11 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
+use protocol_async::CallError;
 use protocol_async::hub::{Hub, Output};
 use protocol_async::{Arrival, Canceller, InFlight, Incoming, Peer, Phase, Responder};
 use protocol_core::{
-    CallError, CallOptions, CancelOutcome, Cause, Config, Dialect, InputBuffer, Refusal, Shutdown,
-    Timestamp,
+    CallOptions, CancelOutcome, Cause, Config, Dialect, InputBuffer, Refusal, Shutdown, Timestamp,
 };
 use shuttle::future::block_on;
 use shuttle::sync::Arc;

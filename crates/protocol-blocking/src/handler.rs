@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 pub use protocol_async::{Answer, Cancelled, Failure, InvalidParams, Notification, Request};
+use protocol_async::{CallError, RpcError};
 pub use protocol_core::BeforeStart;
 #[cfg(doc)]
 use protocol_core::Shutdown;
-use protocol_core::{CallError, CallOptions, Cause, Refusal, RpcError, Violation, WireId, code};
+use protocol_core::{CallOptions, Cause, Refusal, Violation, WireId, code};
 use serde_json::value::RawValue;
 
 /// Serves what the peer sends. A panic in one of its methods harms nothing but the message at hand.

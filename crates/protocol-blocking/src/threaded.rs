@@ -38,10 +38,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use protocol_async::CallError;
 use protocol_async::hub::{Hub, Output};
 pub use protocol_async::hub::{Options, Trace, Way};
 pub use protocol_async::{Arrival, CancellationHandle, Cork, Incoming, Peer, SentRequest};
-use protocol_core::{CallError, CallOptions, CloseReason, InputBuffer, Refusal, Shutdown};
+use protocol_core::{CallOptions, CloseReason, InputBuffer, Refusal, Shutdown};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 

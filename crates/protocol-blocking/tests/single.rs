@@ -11,12 +11,11 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use protocol_async::CallError;
 use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
 use protocol_blocking::threaded::{Options, Way};
 use protocol_blocking::{Answer, BeforeStart, Handler, Notification, Request, Responder};
-use protocol_core::{
-    CallError, CallOptions, CancelOutcome, Cause, CloseReason, Config, Dialect, Framing,
-};
+use protocol_core::{CallOptions, CancelOutcome, Cause, CloseReason, Config, Dialect, Framing};
 use serde_json::{Value, json};
 use support::streams::pipe;
 use support::{Runtime, Server, Wire, acp, cancel, cancelled, raw, request, result};

@@ -10,10 +10,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use protocol_async::CallError;
 use protocol_blocking::threaded::{Incoming, Peer, SentRequest, Wait, connect, serve, tcp, unix};
 use protocol_blocking::{Answer, Request, Responder, block_on, block_on_for};
 use protocol_core::{
-    CallError, CallOptions, CancelOutcome, Cause, CloseReason, Config, Dialect, Refusal, Shutdown,
+    CallOptions, CancelOutcome, Cause, CloseReason, Config, Dialect, Refusal, Shutdown,
 };
 use serde_json::{Value, json};
 use support::streams::{Fickle, Panicking, held_writer, pipe, told_reader};

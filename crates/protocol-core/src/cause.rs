@@ -60,12 +60,6 @@ impl Cause {
             Self::Internal => "internal",
         }
     }
-
-    /// Whether a timer cancelled the call, so that its outcome is `timed_out`.
-    #[must_use]
-    pub const fn is_timer(self) -> bool {
-        matches!(self, Self::Deadline | Self::IdleTimeout | Self::HardCap)
-    }
 }
 
 impl fmt::Display for Cause {
@@ -83,7 +77,8 @@ pub enum CloseReason {
     Shutdown,
     /// The peer's framing can't be followed any more.
     BrokenFraming,
-    /// The peer went over a limit, and [`OverLimit::Close`](crate::OverLimit::Close) was chosen.
+    /// The peer went over a limit, and [`Config::close_over_limit`](crate::Config::close_over_limit) was
+    /// chosen.
     OverLimit,
 }
 

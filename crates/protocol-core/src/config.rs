@@ -21,12 +21,19 @@ pub struct Config {
     pub role: Role,
     /// What bounds the memory (G8).
     pub limits: Limits,
-    /// What happens to a peer that goes over [`Limits::requests`].
-    pub over_limit: OverLimit,
-    /// Whether the host sees the cancel notifications themselves.
-    pub raw_cancels: RawCancels,
-    /// What happens to a cancel of an operation that was not begun on this connection.
-    pub unknown_operations: UnknownOperations,
+    /// Whether the connection closes once a request over [`Limits::requests`] was refused; false. The
+    /// request is answered with the dialect's overload code either way.
+    pub close_over_limit: bool,
+    /// Whether the host sees each cancel notification of the peer's as an
+    /// [`Event::Notification`](crate::Event::Notification) too, after what it did, for traces and for
+    /// routing of its own; false. It is obeyed either way. What ends one of our calls is not shown,
+    /// being no cancel of a request.
+    pub show_raw_cancels: bool,
+    /// Whether the host gets and answers, as an ordinary [`Event::Request`](crate::Event::Request), a
+    /// cancel whose token names no operation that was begun on this connection: the operation may be one
+    /// that another connection of the host knows. False: it is answered with
+    /// [`code::OPERATION_NOT_FOUND`](crate::code::OPERATION_NOT_FOUND).
+    pub deliver_unknown_operations: bool,
     /// The Unix time at [`Timestamp::ZERO`](crate::Timestamp::ZERO), for the dialects that write times
     /// into messages; 0.
     pub unix_time_at_zero: Duration,
@@ -52,9 +59,9 @@ impl Config {
             dialect,
             role,
             limits: Limits::DEFAULT,
-            over_limit: OverLimit::Refuse,
-            raw_cancels: RawCancels::Hidden,
-            unknown_operations: UnknownOperations::Refused,
+            close_over_limit: false,
+            show_raw_cancels: false,
+            deliver_unknown_operations: false,
             unix_time_at_zero: Duration::ZERO,
             abandoned_grace: Duration::from_secs(30),
         }
@@ -128,39 +135,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self::DEFAULT
     }
-}
-
-/// What happens to a peer that has [`Limits::requests`] in flight and sends one more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OverLimit {
-    /// The request is answered with the dialect's overload code; the connection lives.
-    #[default]
-    Refuse,
-    /// It is answered so, and the connection closes.
-    Close,
-}
-
-/// Whether the host sees the peer's cancel notifications themselves. They are obeyed either way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum RawCancels {
-    /// It sees only what they did: [`Event::Cancelled`](crate::Event::Cancelled).
-    #[default]
-    Hidden,
-    /// It sees each as an [`Event::Notification`](crate::Event::Notification) too, after what it
-    /// did: for traces, and for routing of its own.
-    Shown,
-}
-
-/// What happens to a cancel whose token names no operation that was begun on this connection, in a
-/// dialect whose cancels name operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum UnknownOperations {
-    /// It is answered with [`code::OPERATION_NOT_FOUND`](crate::code::OPERATION_NOT_FOUND).
-    #[default]
-    Refused,
-    /// The host gets it as an ordinary [`Event::Request`](crate::Event::Request), and answers it: the
-    /// operation may be one that another connection of the host knows.
-    Delivered,
 }
 
 /// What one call asks for beyond its method and params.

@@ -220,32 +220,6 @@ impl ErrorObject<'_> {
     }
 }
 
-/// The params of a call or a notification that we send.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub enum Params<'a> {
-    /// No `params` member.
-    #[default]
-    Absent,
-    /// A JSON array or object. `null` counts as absent: some peers refuse `"params":null`.
-    Raw(&'a RawValue),
-}
-
-impl<'a> Params<'a> {
-    pub(crate) const fn raw(self) -> Option<&'a RawValue> {
-        match self {
-            Self::Absent => None,
-            Self::Raw(params) => Some(params),
-        }
-    }
-}
-
-impl<'a> From<Option<&'a RawValue>> for Params<'a> {
-    fn from(params: Option<&'a RawValue>) -> Self {
-        params.map_or(Self::Absent, Self::Raw)
-    }
-}
-
 /// The answer to a request.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -280,10 +254,6 @@ pub struct Transmit {
 }
 
 impl Transmit {
-    pub(crate) const fn new(kind: TransmitKind, start: usize, len: usize) -> Self {
-        Self { kind, start, len }
-    }
-
     /// The message, without framing, in the buffer that it was appended to.
     ///
     /// # Panics

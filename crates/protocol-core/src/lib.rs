@@ -78,7 +78,6 @@
 
 extern crate alloc;
 
-mod answer;
 mod cause;
 mod config;
 mod connection;
@@ -99,24 +98,22 @@ mod token;
 mod violation;
 mod wire;
 
-pub use answer::{CallError, RpcError};
 pub use cause::{Cause, CloseReason};
-pub use config::{CallOptions, Config, Limits, OverLimit, RawCancels, Shutdown, UnknownOperations};
+pub use config::{CallOptions, Config, Limits, Shutdown};
 pub use connection::Connection;
 pub use dialect::{
-    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Dialect, Envelope, Exchange, Grace, List, MessageOrder, PartialResults,
-    ProgressRule, Revision, RevisionRule, Role, SessionRule, Text, Uncancellable, code,
+    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace,
+    MessageOrder, ProgressRule, Role, Uncancellable, code,
 };
 pub use error::{Refusal, SendError};
-pub use event::{ErrorObject, Event, Outcome, Params, Reply, Transmit, TransmitKind};
+pub use event::{ErrorObject, Event, Outcome, Reply, Transmit, TransmitKind};
 pub use frame::Framing;
 pub use id::{IdRule, WireId};
 pub use input::InputBuffer;
 pub use machine::{
     CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase, Settlement, TimerReason,
 };
-pub use relay::{Relay, RelayConnection, RelayEvent, Side};
+pub use relay::{Relay, RelayEvent, Side};
 pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
 pub use token::{InvalidToken, OperationToken};

@@ -121,18 +121,15 @@ impl Outbox {
     ) -> Result<Ticket, Full> {
         let Bounds { usual, most } = draft.bounds(context);
         if !self.has_room(room, most) {
-            self.check(room, draft.len(context))?;
+            let len = draft.len(context);
+            if !self.has_room(room, len) {
+                return Err(Full { len });
+            }
         }
         let mut bytes = self.buffer(usual);
         draft.write(context, &mut bytes);
         debug_assert!(bytes.len() <= most, "a draft knows its length");
         Ok(self.queue(lane, kind, number, bytes))
-    }
-
-    /// Whether a message of exactly this length fits.
-    #[cold]
-    fn check(&self, room: Room, len: usize) -> Result<(), Full> {
-        if self.has_room(room, len) { Ok(()) } else { Err(Full { len }) }
     }
 
     /// Queues a message that is written already, behind all others.
@@ -186,13 +183,10 @@ impl Outbox {
         }
     }
 
-    fn first(&self) -> Option<&Message> {
-        self.ahead.messages.front().or(self.bulk.messages.front())
-    }
-
     /// The length of the next message.
     pub(crate) fn next_len(&self) -> Option<usize> {
-        self.first().map(|message| message.bytes.len())
+        let next = self.ahead.messages.front().or(self.bulk.messages.front());
+        next.map(|message| message.bytes.len())
     }
 
     /// Moves the next message to the end of `out`; says which it was, and its number.
@@ -201,7 +195,7 @@ impl Outbox {
         let queue = if self.ahead.is_empty() { &mut self.bulk } else { &mut self.ahead };
         let Message { ticket, kind, number, mut bytes } = queue.messages.pop_front()?;
         queue.tidy();
-        let transmit = Transmit::new(kind, out.len(), bytes.len());
+        let transmit = Transmit { kind, start: out.len(), len: bytes.len() };
         self.bytes -= bytes.len();
         if out.is_empty() && bytes.len() >= Self::MOVED {
             mem::swap(out, &mut bytes);

@@ -86,22 +86,19 @@ impl<O, I: Default> StreamConnection<O, I> {
         let (mut rest, mut last) = (unread, None);
         while !rest.is_empty() && !self.connection.machine().is_closed() {
             let taken = self.receive(rest, now);
-            let (used, message) = (taken.used, taken.message);
-            last = message.or(last);
-            let event = taken.event.map(Event::into_owned);
-            self.connection.put_back(event);
-            if used == 0 {
+            last = taken.message.or(last);
+            self.connection.put_back(taken.event);
+            if taken.used == 0 {
                 break;
             }
-            rest = &rest[used..];
+            rest = &rest[taken.used..];
         }
         if !self.connection.machine().is_closed() {
             // The peer is gone, whatever its last bytes were.
             let frame = self.deframer.finish(rest);
             let taken = self.take(rest.len(), frame, CloseReason::PeerGone, now);
             last = taken.message.or(last);
-            let event = taken.event.map(Event::into_owned);
-            self.connection.put_back(event);
+            self.connection.put_back(taken.event);
         }
         self.connection.handle_eof(now);
         last

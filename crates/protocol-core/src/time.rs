@@ -15,22 +15,10 @@ impl Timestamp {
     /// The host's start of time.
     pub const ZERO: Self = Self(0);
 
-    /// The moment `nanos` nanoseconds after the start.
-    #[must_use]
-    pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
-    }
-
     /// The moment `millis` milliseconds after the start; saturates after 584 years.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
-    }
-
-    /// Nanoseconds since the start.
-    #[must_use]
-    pub const fn as_nanos(self) -> u64 {
-        self.0
     }
 
     /// Whole milliseconds since the start.

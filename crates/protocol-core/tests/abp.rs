@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Dialect, Event, Params, Refusal, Reply, Role, Timestamp,
-    TransmitKind, WireId,
+    CallOptions, Cause, Config, Dialect, Event, Refusal, Reply, Role, Timestamp, TransmitKind,
+    WireId,
 };
 use support::{Host, millis, raw};
 
@@ -58,11 +58,11 @@ fn g10_timestamps_are_unix_times_of_the_latest_input() {
     agent.call("a");
     assert_eq!(stamp(&mut agent), 1_700_000_000_000);
     agent.advance(5);
-    agent.conn.notify("x/y", Params::Absent).unwrap();
+    agent.conn.notify("x/y", None).unwrap();
     assert_eq!(stamp(&mut agent), 1_700_000_000_005, "a timer's time");
     agent.now = agent.now + millis(5);
     agent.receive(r#"{"type":"x/y"}"#);
-    agent.conn.notify("x/y", Params::Absent).unwrap();
+    agent.conn.notify("x/y", None).unwrap();
     assert_eq!(stamp(&mut agent), 1_700_000_000_010, "a message's time");
     agent.now = protocol_core::Timestamp::ZERO;
     agent.call("b");
@@ -100,9 +100,7 @@ fn g08_the_memory_of_answered_calls_is_bounded() {
 fn g08_an_acknowledgement_without_room_is_an_event_and_the_cancel_is_obeyed() {
     let mut app = app(|config| config.limits.unsent_bytes = 150);
     app.receive(&call("a"));
-    app.conn
-        .notify("bulk/x", Params::Raw(raw(&format!(r#"{{"x":"{}"}}"#, "x".repeat(60)))))
-        .unwrap();
+    app.conn.notify("bulk/x", Some(raw(&format!(r#"{{"x":"{}"}}"#, "x".repeat(60))))).unwrap();
     let events = app.receive(&cancel("a"));
     assert_eq!(events, ["cancelled r2 peer", "violation answer_dropped \"x-a\""]);
     app.sent();
@@ -114,11 +112,8 @@ fn g08_an_acknowledgement_without_room_is_an_event_and_the_cancel_is_obeyed() {
 fn g08_cancels_are_taken_above_the_limit_and_words_are_not() {
     let mut agent = agent(|config| config.limits.unsent_bytes = 200);
     let call = agent.sent_call("a");
-    agent
-        .conn
-        .notify("x/y", Params::Raw(raw(&format!(r#"{{"x":"{}"}}"#, "x".repeat(90)))))
-        .unwrap();
-    agent.conn.cancel_because(call, Cause::Caller, &"why ".repeat(20), agent.now);
+    agent.conn.notify("x/y", Some(raw(&format!(r#"{{"x":"{}"}}"#, "x".repeat(90))))).unwrap();
+    agent.conn.cancel_because(call, Cause::Caller, &*"why ".repeat(20), agent.now);
     let [cancel, _] = agent.sent().try_into().unwrap();
     assert!(cancel.ends_with(r#""payload":{"callId":"1"}}"#), "{cancel}");
 }
@@ -202,7 +197,7 @@ fn g02_a_whole_error_is_written_in_the_words_of_the_envelope() {
 #[test]
 fn g09_no_payload_is_sent_that_a_peer_would_refuse() {
     let mut agent = agent(|_| {}).conn;
-    let array = Params::Raw(raw("[1]"));
+    let array = Some(raw("[1]"));
     let mut call = |method| {
         let options = CallOptions::default();
         let now = Timestamp::ZERO;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use protocol_core::{Config, Dialect, OverLimit, Params, Refusal, Reply, Shutdown};
+use protocol_core::{Config, Dialect, Refusal, Reply, Shutdown};
 use support::{Host, acp, jsonrpc, lsp, raw, request, result};
 
 fn notification(method: &str) -> String {
@@ -188,10 +188,10 @@ fn g05_abandon_forgets_the_answers_of_open_batches() {
 
 #[test]
 fn g08_requests_over_the_limit_within_a_batch_are_answered_within_it() {
-    for over_limit in [OverLimit::Refuse, OverLimit::Close] {
+    for over_limit in [false, true] {
         let mut host = limited(|config| {
             config.limits.requests = 1;
-            config.over_limit = over_limit;
+            config.close_over_limit = over_limit;
         });
         let events =
             host.receive(&batch(&[request("1", "a"), request("2", "b"), request("3", "c")]));
@@ -291,7 +291,7 @@ fn g08_an_answer_that_fits_beside_those_of_its_batch_is_waited_for() {
     host.receive(&batch(&[request("1", "a"), request("2", "b")]));
     host.respond_ok(host.request(1));
     assert_eq!(host.conn.unsent_bytes(), kept);
-    host.conn.notify("n", Params::Absent).unwrap();
+    host.conn.notify("n", None).unwrap();
     let reply = Reply::Result(raw(&long));
     assert_eq!(host.respond(host.request(2), reply), Err(Refusal::OutboxFull));
     host.sent();

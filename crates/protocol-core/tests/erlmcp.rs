@@ -6,8 +6,8 @@ mod support;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, InputBuffer, OperationToken, Params, Refusal,
-    Reply, RequestHandle, UnknownOperations, WireId,
+    CallOptions, Cause, Config, Connection, Dialect, InputBuffer, OperationToken, Refusal, Reply,
+    RequestHandle, WireId,
 };
 use support::{Host, millis, raw, request, result};
 
@@ -49,7 +49,7 @@ fn answer(id: &str, token: &str) -> String {
 
 fn bulk(conn: &mut Connection<String, u32>, bytes: usize) {
     let params = format!("[\"{}\"]", "x".repeat(bytes));
-    conn.notify("bulk", Params::Raw(raw(&params))).unwrap();
+    conn.notify("bulk", Some(raw(&params))).unwrap();
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn g02_a_token_names_no_request_that_waits_for_its_answer() {
 /// A host that joins two connections knows operations that were begun on the other one.
 #[test]
 fn f02_a_host_may_answer_cancels_of_operations_that_were_not_begun_here() {
-    let mut server = server(|config| config.unknown_operations = UnknownOperations::Delivered);
+    let mut server = server(|config| config.deliver_unknown_operations = true);
     operation(&mut server, 1);
     server.sent();
     assert_eq!(server.receive(&cancel("2", &token(1))), ["cancelled r1 peer"]);
@@ -167,7 +167,7 @@ fn f02_a_host_may_answer_cancels_of_operations_that_were_not_begun_here() {
 
 #[test]
 fn f02_a_side_that_may_not_cancel_has_no_cancels_delivered() {
-    let mut client = client(|config| config.unknown_operations = UnknownOperations::Delivered);
+    let mut client = client(|config| config.deliver_unknown_operations = true);
     for named in [&token(1), "\"AB\""] {
         client.receive(&cancel("2", named));
         assert!(client.sent()[0].contains("-32001"));

@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::fmt::Write;
 
 use protocol_core::{
-    CallOptions, Cause, CloseReason, Config, Connection, Dialect, Event, Limits, Params, Refusal,
-    Reply, RequestHandle, Shutdown, Timestamp,
+    CallOptions, Cause, CloseReason, Config, Connection, Dialect, Event, Limits, Refusal, Reply,
+    RequestHandle, Shutdown, Timestamp,
 };
 use support::{millis, raw};
 
@@ -157,9 +157,9 @@ fn long_id(number: usize, bytes: usize) -> String {
 fn f01_a_refused_message_gives_back_what_it_needed() {
     let big = format!("[\"{}\"]", "x".repeat(16 << 20));
     let mut it = Watched::client(Dialect::ACP_V1, |_| {});
-    let refused = it.conn.notify("m", Params::Raw(raw(&big)));
+    let refused = it.conn.notify("m", Some(raw(&big)));
     assert_eq!(refused, Err(Refusal::TooLarge));
-    let call = it.conn.call("m", Params::Raw(raw(&big)), 7, CallOptions::default(), NOW);
+    let call = it.conn.call("m", Some(raw(&big)), 7, CallOptions::default(), NOW);
     assert_eq!(call.map_err(|error| error.data), Err(7));
     assert!(it.held() < 1 << 10, "{} bytes", it.held());
     it.check(0, 0.0);
@@ -178,7 +178,7 @@ fn f01_answered_requests_whose_calls_live_keep_no_ids() {
         let message = request(&long_id(number, 60_000));
         let request = it.request(&message);
         let options = CallOptions::default().parent(request);
-        it.conn.call("c", Params::Absent, 0, options, NOW).unwrap();
+        it.conn.call("c", None, 0, options, NOW).unwrap();
         it.conn.respond(request, Reply::Result(raw("0"))).unwrap();
         it.drain();
     }
@@ -192,12 +192,12 @@ fn f01_many_small_messages_count_their_rows() {
         limits.unsent_messages = 20_000;
     });
     let mut sent = 0;
-    while it.conn.notify("m", Params::Absent).is_ok() {
+    while it.conn.notify("m", None).is_ok() {
         sent += 1;
     }
     assert_eq!(sent, 20_000, "the number of messages is what ends it");
     it.drain();
-    assert_eq!(it.conn.notify("m", Params::Absent), Ok(()));
+    assert_eq!(it.conn.notify("m", None), Ok(()));
     it.drain();
     assert!(it.held() < 128 << 10, "an emptied outbox gives its memory back: {}", it.held());
     it.check(0, 0.2);
@@ -211,7 +211,7 @@ fn f01_long_messages_that_come_and_go_leave_no_holes() {
         limits.unsent_messages = 200;
     });
     for _ in 0..500 {
-        while it.conn.notify("m", Params::Raw(raw(&big))).is_ok() {}
+        while it.conn.notify("m", Some(raw(&big))).is_ok() {}
         it.out.clear();
         it.conn.poll_transmit(&mut it.out);
     }
@@ -232,9 +232,8 @@ fn g08_calls_with_all_that_a_call_can_have() {
         .hard_cap(millis(60))
         .grace(protocol_core::Grace::Await);
     for round in 0..3 {
-        let calls: Vec<_> = (0..3_000)
-            .map(|_| it.conn.call("c", Params::Absent, round, options, NOW).unwrap())
-            .collect();
+        let calls: Vec<_> =
+            (0..3_000).map(|_| it.conn.call("c", None, round, options, NOW).unwrap()).collect();
         it.drain();
         for call in calls {
             it.conn.cancel(call, Cause::Caller, NOW);
@@ -259,7 +258,7 @@ fn g08_calls_that_are_lost_together() {
         limits.unsent_messages = 6_000;
     });
     for number in 0..3_000 {
-        it.conn.call("c", Params::Absent, number, CallOptions::default(), NOW).unwrap();
+        it.conn.call("c", None, number, CallOptions::default(), NOW).unwrap();
     }
     it.conn.handle_eof(NOW);
     let lost = std::iter::from_fn(|| it.conn.poll_event()).count();
@@ -415,7 +414,7 @@ fn g08_everything_is_given_back() {
         limits.unsent_messages = 1_000;
     });
     for number in 0..100 {
-        it.conn.call("c", Params::Absent, 0, CallOptions::default(), NOW).unwrap();
+        it.conn.call("c", None, 0, CallOptions::default(), NOW).unwrap();
         it.receive(&request(&long_id(number, 64)));
     }
     it.conn.handle_eof(NOW);

@@ -6,10 +6,10 @@
 mod support;
 
 use protocol_core::{
-    CallError, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Params,
-    Refusal, Reply, Shutdown, StreamConnection, Timestamp,
+    CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Refusal, Reply,
+    Shutdown, Timestamp,
 };
-use support::{Host, acp, all, jsonrpc, limited, raw, request, result};
+use support::{Host, acp, jsonrpc, limited, raw, request, result};
 
 const NOW: Timestamp = Timestamp::ZERO;
 
@@ -37,10 +37,10 @@ fn f07_a_refused_call_passes_no_time() {
         let mut conn: Connection<()> = Connection::new(config);
         if is_refused {
             let later = Timestamp::from_millis(5_000);
-            let refused = conn.call("x", Params::Absent, (), CallOptions::default(), later);
+            let refused = conn.call("x", None, (), CallOptions::default(), later);
             assert_eq!(refused.unwrap_err().reason, Refusal::TooManyCalls);
         }
-        conn.notify("n", Params::Absent).unwrap();
+        conn.notify("n", None).unwrap();
         let mut out = Vec::new();
         conn.poll_transmit(&mut out);
         String::from_utf8(out).unwrap()
@@ -130,7 +130,7 @@ fn f14_a_server_obeys_the_cancels_of_a_dialect_in_which_only_clients_cancel() {
 fn f15_nothing_is_lost_by_stopping_early() {
     let mut conn: Connection<&str> = Connection::new(Config::client(Dialect::JSON_RPC));
     for data in ["one", "two", "three"] {
-        conn.call("m", Params::Absent, data, CallOptions::default(), NOW).unwrap();
+        conn.call("m", None, data, CallOptions::default(), NOW).unwrap();
     }
     let mut out = Vec::new();
     while conn.poll_transmit(&mut out).is_some() {}
@@ -285,16 +285,7 @@ fn every_error_tells_its_source() {
     use std::error::Error;
     let mut conn: Connection<&str> = Connection::new(Config::client(Dialect::ACP_V1));
     conn.handle_eof(NOW);
-    let refused = conn.call("m", Params::Absent, "mine", CallOptions::default(), NOW).unwrap_err();
+    let refused = conn.call("m", None, "mine", CallOptions::default(), NOW).unwrap_err();
     assert_eq!((refused.data, refused.reason), ("mine", Refusal::Closed));
     assert_eq!(refused.source().unwrap().to_string(), Refusal::Closed.to_string());
-    let error = CallError::from(Refusal::TooLarge);
-    assert_eq!(error.source().unwrap().to_string(), Refusal::TooLarge.to_string());
-    let mut stream: StreamConnection<()> = StreamConnection::new(Config::client(Dialect::ACP_V1));
-    stream.connection_mut().call("m", Params::Absent, (), CallOptions::default(), NOW).unwrap();
-    stream.poll_transmit(&mut Vec::new());
-    let events = all(stream.connection_mut(), support::error("1", -5).as_bytes(), NOW);
-    let Ok([Event::Settled { outcome, .. }]) = <[_; 1]>::try_from(events) else { panic!() };
-    let error = outcome.into_result().unwrap_err();
-    assert_eq!(error.source().unwrap().to_string(), "no (code -5)");
 }

@@ -4,7 +4,7 @@ mod support;
 
 use support::{acp, error, jsonrpc, lsp, raw, request, result};
 
-use protocol_core::{CallOptions, Params, TransmitKind};
+use protocol_core::{CallOptions, TransmitKind};
 
 #[test]
 fn g01_a_result_settles_the_call_with_its_own_data() {
@@ -159,9 +159,9 @@ fn our_ids_count_from_one_and_are_not_reused() {
 fn params_are_written_as_they_are_and_null_is_nothing() {
     let mut host = acp();
     for params in ["[1, 2]", "{\"a\":\n9007199254740993}", "null"] {
-        host.try_call_with("m", Params::Raw(raw(params)), CallOptions::default()).unwrap();
+        host.try_call_with("m", Some(raw(params)), CallOptions::default()).unwrap();
     }
-    host.conn.notify("n\"\u{1}", Params::Raw(raw("null"))).unwrap();
+    host.conn.notify("n\"\u{1}", Some(raw("null"))).unwrap();
     assert_eq!(
         host.sent_with_kinds(),
         [

@@ -3,7 +3,7 @@
 
 mod support;
 
-use protocol_core::{CallOptions, CancelOutcome, Cause, Grace, Params, TransmitKind};
+use protocol_core::{CallOptions, CancelOutcome, Cause, Grace, TransmitKind};
 use support::{acp, cancel, error, jsonrpc, lsp, millis, raw, request, result};
 
 #[test]
@@ -44,7 +44,7 @@ fn g04_a_cancel_overtakes_bulk_output() {
     let call = host.sent_call("slow");
     let work = host.peer_requests("7");
     host.respond_ok(work);
-    host.conn.notify("bulk", Params::Absent).unwrap();
+    host.conn.notify("bulk", None).unwrap();
     host.call("next");
     assert_eq!(host.cancel(call), CancelOutcome::Sent);
     let kinds: Vec<_> = host.sent_with_kinds().into_iter().map(|(kind, _)| kind).collect();
@@ -60,7 +60,7 @@ fn g04_a_cancel_overtakes_bulk_output() {
 #[test]
 fn g04_a_cancel_never_overtakes_its_own_request() {
     let mut host = acp();
-    host.conn.notify("bulk", Params::Absent).unwrap();
+    host.conn.notify("bulk", None).unwrap();
     let call = host.call("slow");
     host.send_one();
     assert_eq!(host.send_one().unwrap().1, request("1", "slow"));
@@ -150,7 +150,7 @@ fn g04_withdrawing_makes_room() {
     let mut host = support::limited(|config| config.limits.unsent_bytes = 60);
     let call = host.call("slow");
     let before = host.state();
-    let refused = host.try_call_with("m", Params::Raw(raw("[1,2,3]")), CallOptions::default());
+    let refused = host.try_call_with("m", Some(raw("[1,2,3]")), CallOptions::default());
     assert_eq!(refused, Err(protocol_core::Refusal::OutboxFull));
     assert_eq!(host.state(), before);
     host.cancel(call);

@@ -227,7 +227,7 @@ fn g05_abandon_after_the_end_of_input_sends_nothing_more() {
 fn g05_a_peer_over_the_limit_loses_its_requests_for_a_reason_of_ours() {
     let mut host = limited(|config| {
         config.limits.requests = 1;
-        config.over_limit = protocol_core::OverLimit::Close;
+        config.close_over_limit = true;
     });
     host.sent_call("slow");
     host.peer_requests("7");

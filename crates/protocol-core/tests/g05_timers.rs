@@ -3,7 +3,7 @@
 
 mod support;
 
-use protocol_core::{CallOptions, Grace, Params, Timestamp};
+use protocol_core::{CallOptions, Grace, Timestamp};
 use support::{Host, acp, cancel, jsonrpc, lsp, millis, raw, result};
 
 fn progress(method: &str, params: &str) -> String {
@@ -12,7 +12,7 @@ fn progress(method: &str, params: &str) -> String {
 
 fn idle_call(host: &mut Host, method: &str, params: &str, idle: u64) {
     let options = CallOptions::default().idle_timeout(millis(idle));
-    host.try_call_with(method, Params::Raw(raw(params)), options).expect("the call is taken");
+    host.try_call_with(method, Some(raw(params)), options).expect("the call is taken");
     host.sent();
 }
 
@@ -70,7 +70,7 @@ fn g05_progress_resets_the_idle_timeout_and_only_that() {
     let mut host = lsp();
     let options =
         CallOptions::default().idle_timeout(millis(10)).timeout(millis(25)).hard_cap(millis(26));
-    host.try_call_with("slow", Params::Raw(raw(r#"{"workDoneToken":"t"}"#)), options).unwrap();
+    host.try_call_with("slow", Some(raw(r#"{"workDoneToken":"t"}"#)), options).unwrap();
     host.sent();
     for _ in 0..3 {
         assert_eq!(host.advance(8), [""; 0]);
@@ -184,6 +184,6 @@ fn g05_time_saturates() {
     host.now = Timestamp::from_millis(1);
     host.call_with("slow", CallOptions::default().timeout(std::time::Duration::MAX));
     assert_eq!(host.advance(1_000_000_000), [""; 0]);
-    host.now = Timestamp::from_nanos(u64::MAX);
+    host.now = Timestamp::from_millis(u64::MAX);
     assert_eq!(host.advance(0), ["settled slow timed_out deadline"]);
 }

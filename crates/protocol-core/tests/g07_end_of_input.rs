@@ -3,7 +3,7 @@
 
 mod support;
 
-use protocol_core::{CallOptions, Event, Params, Refusal, Shutdown, StreamConnection};
+use protocol_core::{CallOptions, Event, Refusal, Shutdown, StreamConnection};
 use protocol_core::{Config, Dialect, Framing, Timestamp};
 use support::{acp, cancel, error, jsonrpc, line, lsp, request, result};
 
@@ -75,7 +75,7 @@ fn g07_commands_on_a_closed_connection_are_refused_and_change_nothing() {
     assert_eq!(host.try_call("m", CallOptions::default()), Err(Refusal::Closed));
     let child = CallOptions::default().parent(work);
     assert_eq!(host.try_call("m", child), Err(Refusal::Closed));
-    assert_eq!(host.conn.notify("m", Params::Absent), Err(Refusal::Closed));
+    assert_eq!(host.conn.notify("m", None), Err(Refusal::Closed));
     assert_eq!(host.state(), before);
 }
 
@@ -102,7 +102,7 @@ fn g07_answers_that_had_not_left_still_leave() {
     let mut host = acp();
     let work = host.peer_requests("7");
     host.respond_ok(work);
-    host.conn.notify("bye", Params::Absent).unwrap();
+    host.conn.notify("bye", None).unwrap();
     host.eof();
     assert_eq!(host.sent(), [result("7", "null"), r#"{"jsonrpc":"2.0","method":"bye"}"#.into()]);
 }
@@ -176,8 +176,7 @@ fn g07_broken_framing_ends_the_connection() {
     let mut stream: StreamConnection<String> =
         StreamConnection::new(Config::client(Dialect::LSP_3_17));
     let conn = stream.connection_mut();
-    conn.call("slow", Params::Absent, "slow".into(), CallOptions::default(), Timestamp::ZERO)
-        .unwrap();
+    conn.call("slow", None, "slow".into(), CallOptions::default(), Timestamp::ZERO).unwrap();
     let input = b"Content-Length: x\r\n\r\n{}";
     let (used, events) = support::take(&mut stream, input, Timestamp::ZERO);
     let expected = [

@@ -3,7 +3,7 @@
 
 mod support;
 
-use protocol_core::{CallOptions, Config, Dialect, Event, InputBuffer, Limits, OverLimit, Params};
+use protocol_core::{CallOptions, Config, Dialect, Event, InputBuffer, Limits};
 use protocol_core::{Refusal, Reply, StreamConnection, Timestamp};
 use support::{acp, cancel, limited, lsp, millis, raw, request, result};
 
@@ -196,7 +196,7 @@ fn g08_requests_one_more_is_answered_with_the_overload_code() {
 fn g08_requests_over_the_limit_may_close_the_connection() {
     let mut host = limited(|config| {
         config.limits.requests = 1;
-        config.over_limit = OverLimit::Close;
+        config.close_over_limit = true;
     });
     let work = host.peer_requests("7");
     let events = host.receive(&request("8", "m"));
@@ -213,13 +213,13 @@ fn g08_requests_over_the_limit_may_close_the_connection() {
 fn g08_unsent_bytes_a_message_that_fits_exactly_is_taken() {
     let message = r#"{"jsonrpc":"2.0","method":"m"}"#;
     let mut host = limited(|config| config.limits.unsent_bytes = 2 * message.len());
-    host.conn.notify("m", Params::Absent).unwrap();
-    host.conn.notify("m", Params::Absent).unwrap();
+    host.conn.notify("m", None).unwrap();
+    host.conn.notify("m", None).unwrap();
     let before = host.state();
-    assert_eq!(host.conn.notify("m", Params::Absent), Err(Refusal::OutboxFull));
+    assert_eq!(host.conn.notify("m", None), Err(Refusal::OutboxFull));
     assert_eq!(host.try_call("m", CallOptions::default()), Err(Refusal::OutboxFull));
     let long = raw(r#"["01234567890123456789012345678901234567890123456789"]"#);
-    assert_eq!(host.conn.notify("m", Params::Raw(long)), Err(Refusal::TooLarge));
+    assert_eq!(host.conn.notify("m", Some(long)), Err(Refusal::TooLarge));
     assert_eq!(host.state(), before);
 }
 
@@ -227,11 +227,11 @@ fn g08_unsent_bytes_a_message_that_fits_exactly_is_taken() {
 fn g08_unsent_bytes_a_message_that_fits_alone_is_waited_for() {
     let message = r#"{"jsonrpc":"2.0","method":"m"}"#;
     let mut host = limited(|config| config.limits.unsent_bytes = message.len());
-    host.conn.notify("a", Params::Absent).unwrap();
-    assert_eq!(host.conn.notify("m", Params::Absent), Err(Refusal::OutboxFull));
+    host.conn.notify("a", None).unwrap();
+    assert_eq!(host.conn.notify("m", None), Err(Refusal::OutboxFull));
     host.sent();
     assert_eq!(host.events(), ["ready"]);
-    host.conn.notify("m", Params::Absent).unwrap();
+    host.conn.notify("m", None).unwrap();
     assert_eq!(host.sent(), [message]);
 }
 
@@ -239,10 +239,10 @@ fn g08_unsent_bytes_a_message_that_fits_alone_is_waited_for() {
 fn g08_unsent_bytes_one_wake_up_follows_a_refusal() {
     let mut host = limited(|config| config.limits.unsent_bytes = 95);
     for method in ["a", "b", "c"] {
-        host.conn.notify(method, Params::Absent).unwrap();
+        host.conn.notify(method, None).unwrap();
     }
     for _ in 0..5 {
-        assert_eq!(host.conn.notify("d", Params::Absent), Err(Refusal::OutboxFull));
+        assert_eq!(host.conn.notify("d", None), Err(Refusal::OutboxFull));
         assert_eq!(host.try_call("d", CallOptions::default()), Err(Refusal::OutboxFull));
     }
     assert_eq!(host.events(), [""; 0]);
@@ -252,7 +252,7 @@ fn g08_unsent_bytes_one_wake_up_follows_a_refusal() {
     assert_eq!(host.events(), ["ready"]);
     host.sent();
     assert_eq!(host.events(), [""; 0], "once");
-    host.conn.notify("d", Params::Absent).unwrap();
+    host.conn.notify("d", None).unwrap();
     host.sent();
     assert_eq!(host.events(), [""; 0]);
 }
@@ -261,7 +261,7 @@ fn g08_unsent_bytes_one_wake_up_follows_a_refusal() {
 fn g08_unsent_bytes_a_timer_that_makes_room_wakes_too() {
     let mut host = limited(|config| config.limits.unsent_bytes = 60);
     host.call_with("slow", CallOptions::default().timeout(millis(5)));
-    assert_eq!(host.conn.notify("m", Params::Absent), Err(Refusal::OutboxFull));
+    assert_eq!(host.conn.notify("m", None), Err(Refusal::OutboxFull));
     assert_eq!(host.advance(5), ["settled slow timed_out deadline", "ready"]);
 }
 
@@ -269,7 +269,7 @@ fn g08_unsent_bytes_a_timer_that_makes_room_wakes_too() {
 fn g08_unsent_bytes_cancels_are_taken_above_it() {
     let mut host = limited(|config| config.limits.unsent_bytes = 60);
     let call = host.sent_call("slow");
-    host.conn.notify("0123456789012345678901234567", Params::Absent).unwrap();
+    host.conn.notify("0123456789012345678901234567", None).unwrap();
     host.cancel(call);
     assert!(host.conn.unsent_bytes() > 60);
     assert_eq!(host.sent()[0], cancel("1"));
@@ -318,7 +318,7 @@ fn g08_sixty_thousand_in_flight_both_ways_are_no_slower_than_a_few() {
     let options = CallOptions::default().idle_timeout(millis(1_000)).timeout(millis(5_000));
     for number in 0..60_000 {
         let params = format!(r#"{{"workDoneToken":{number}}}"#);
-        host.try_call_with("m", Params::Raw(raw(&params)), options).unwrap();
+        host.try_call_with("m", Some(raw(&params)), options).unwrap();
         support::all(&mut host.conn, request(&number.to_string(), "m").as_bytes(), host.now);
     }
     host.sent();

@@ -4,7 +4,7 @@
 
 mod support;
 
-use protocol_core::{AnswerRule, Config, Dialect, Framing, OverLimit};
+use protocol_core::{AnswerRule, Config, Dialect, Framing};
 use support::world::{self, Random, limited};
 
 fn presets(random: &mut Random) -> [Config; 2] {
@@ -13,10 +13,7 @@ fn presets(random: &mut Random) -> [Config; 2] {
         Dialect::PRESETS.iter().filter(|dialect| dialect.framing != Framing::Whole).collect();
     let mut config = Config::client(random.pick(&framed).expect("there are some").clone());
     config.dialect.answer = random.pick(&[AnswerRule::Answered, AnswerRule::Silent]).expect("two");
-    config.over_limit = match random.below(4) {
-        0 => OverLimit::Close,
-        _ => OverLimit::Refuse,
-    };
+    config.close_over_limit = random.below(4) == 0;
     world::both_roles(limited(config))
 }
 

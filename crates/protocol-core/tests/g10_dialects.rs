@@ -4,14 +4,15 @@
 mod support;
 
 use core::time::Duration;
-use std::borrow::Cow::Borrowed;
+use std::borrow::Cow::{self, Borrowed};
 
 use protocol_core::{
-    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Config, Dialect, Envelope, Framing, Grace, IdRule, List, MessageOrder, OverLimit,
-    PartialResults, SessionRule, Text, Uncancellable,
+    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Config, Dialect,
+    Envelope, Framing, Grace, IdRule, MessageOrder, Uncancellable,
 };
 use support::world::{self, Random, limited};
+
+type Texts = Cow<'static, [Cow<'static, str>]>;
 
 const STOP: CancelRule =
     CancelRule::Notification { method: Borrowed("$/stop"), id: Borrowed("id"), reason: None };
@@ -27,33 +28,28 @@ const CANCELS: [CancelRule; 7] = [
     },
     CancelRule::Request {
         method: Borrowed("stop"),
-        target: CancelTarget::Id { member: Borrowed("ref") },
+        id: Borrowed("ref"),
         reason: Some(Borrowed("why")),
     },
-    CancelRule::Request {
+    CancelRule::Operation {
         method: Borrowed("work/stop"),
-        target: CancelTarget::Operation {
-            starts: Borrowed(&[Borrowed("m")]),
-            token: Borrowed("token"),
-            told: Borrowed("work/stopped"),
-        },
+        token: Borrowed("token"),
+        starts: Borrowed(&[Borrowed("m")]),
+        told: Borrowed("work/stopped"),
         reason: None,
     },
 ];
-const METHODS: [List<Text>; 3] =
+const METHODS: [Texts; 3] =
     [Borrowed(&[]), Borrowed(&[Borrowed("initialize")]), Borrowed(&[Borrowed("m")])];
-const PARAMS: [List<Text>; 2] = [Borrowed(&[]), Borrowed(&[Borrowed("task")])];
+const PARAMS: [Texts; 2] = [Borrowed(&[]), Borrowed(&[Borrowed("task")])];
 const CANCELLERS: [Cancellers; 4] = [
     Cancellers::Both,
     Cancellers::Both,
     Cancellers::Client { server_ends: Borrowed(&[]) },
     Cancellers::Client { server_ends: Borrowed(&[Borrowed("subscriptions/listen")]) },
 ];
-const BATCHES: [BatchRule; 3] = [
-    BatchRule::Refused,
-    BatchRule::Accepted { except: Borrowed(&[]) },
-    BatchRule::Accepted { except: Borrowed(&[Borrowed("initialize")]) },
-];
+const BATCHES: [Option<Texts>; 3] =
+    [None, Some(Borrowed(&[])), Some(Borrowed(&[Borrowed("initialize")]))];
 const IDS: [IdRule; 4] = [
     IdRule::NumberOrString,
     IdRule::IntegerOrString,
@@ -64,8 +60,7 @@ const GRACES: [Grace; 3] =
     [Grace::Await, Grace::Settle(Duration::ZERO), Grace::Settle(Duration::from_millis(12))];
 const ANSWERS: [AnswerRule; 3] =
     [AnswerRule::Answered, AnswerRule::Silent, AnswerRule::SilentWithProgress];
-const CLOSED: [ClosedStream; 3] =
-    [ClosedStream::PeerGone, ClosedStream::Cancel, ClosedStream::NoCancel];
+const CLOSED: [Option<Cause>; 3] = [Some(Cause::PeerGone), Some(Cause::Peer), None];
 
 fn any<T: Clone>(random: &mut Random, from: &[T]) -> T {
     random.pick(from).expect("there are some")
@@ -75,8 +70,8 @@ fn any<T: Clone>(random: &mut Random, from: &[T]) -> T {
 fn envelope(random: &mut Random, cancel: &CancelRule) -> Envelope {
     let has_place = match cancel {
         CancelRule::Local | CancelRule::ClosedStream => true,
-        CancelRule::Request { target: CancelTarget::Id { member }, .. } => member == "callId",
-        CancelRule::Notification { .. } | CancelRule::Request { .. } => false,
+        CancelRule::Request { id: member, .. } => member == "callId",
+        CancelRule::Notification { .. } | CancelRule::Operation { .. } => false,
     };
     if has_place { any(random, &[Envelope::JsonRpc, Envelope::Abp]) } else { Envelope::JsonRpc }
 }
@@ -92,7 +87,7 @@ fn generated(random: &mut Random) -> [Config; 2] {
     dialect.answer = any(random, &ANSWERS);
     dialect.cancelled_message = any(random, &["Cancelled", ""]).into();
     dialect.grace = any(random, &GRACES);
-    dialect.partial_results = any(random, &[PartialResults::Allowed, PartialResults::Refused]);
+    dialect.partial_results = any(random, &[true, false]);
     dialect.batches = any(random, &BATCHES);
     dialect.progress =
         any(random, &[Borrowed(&[]), Dialect::LSP_3_17.progress, Dialect::MCP.progress]);
@@ -102,16 +97,12 @@ fn generated(random: &mut Random) -> [Config; 2] {
     dialect.cancellers = any(random, &CANCELLERS);
     let rules = [CapabilityRule::NotNeeded, Dialect::ACP_DRAFT.capability];
     dialect.capability = any(random, &rules);
-    let opened = SessionRule::Opened { by: Borrowed("initialize") };
-    dialect.session = any(
-        random,
-        &[SessionRule::NotNeeded, SessionRule::NotNeeded, SessionRule::NotNeeded, opened],
-    );
+    dialect.session = any(random, &[None, None, None, Some(Borrowed("initialize"))]);
     dialect.before_start = any(random, &[BeforeStart::Delivered, BeforeStart::Skipped]);
     dialect.order = any(random, &[MessageOrder::Kept, MessageOrder::MayChange]);
     dialect.closed_stream = any(random, &CLOSED);
     let mut config = limited(Config::client(dialect));
-    config.over_limit = any(random, &[OverLimit::Refuse, OverLimit::Refuse, OverLimit::Close]);
+    config.close_over_limit = any(random, &[false, false, true]);
     world::both_roles(config)
 }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use protocol_core::{CallOptions, Config, Dialect, Framing, InputBuffer, Params};
+use protocol_core::{CallOptions, Config, Dialect, Framing, InputBuffer};
 use protocol_core::{StreamConnection, Timestamp};
 use support::{cancel, line, request, result};
 
@@ -12,7 +12,7 @@ fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
     let mut stream: StreamConnection<String> = StreamConnection::new(config);
     let mut out = Vec::new();
     let call = |conn: &mut protocol_core::Connection<String>| {
-        conn.call("slow", Params::Absent, "slow".into(), CallOptions::default(), now)
+        conn.call("slow", None, "slow".into(), CallOptions::default(), now)
     };
     call(stream.connection_mut()).expect("the call is taken");
     stream.poll_transmit(&mut out);
@@ -144,7 +144,7 @@ fn g11_what_is_written_is_framed() {
         config.dialect.framing = framing;
         let mut stream: StreamConnection<()> = StreamConnection::new(config);
         let conn = stream.connection_mut();
-        conn.call("m", Params::Absent, (), CallOptions::default(), now).unwrap();
+        conn.call("m", None, (), CallOptions::default(), now).unwrap();
         let mut out = Vec::new();
         assert_eq!(stream.poll_transmit(&mut out).unwrap().len, 37);
         assert!(stream.poll_transmit(&mut out).is_none());
@@ -181,7 +181,7 @@ fn g11_when_outputs_were_drained_changes_only_what_can_be_withdrawn() {
                 0 => drop(host.cancel(first)),
                 1 => events.extend(host.receive(&request("7", "m"))),
                 2 => host.respond_ok(host.request(1)),
-                3 => host.conn.notify("n", Params::Absent).unwrap(),
+                3 => host.conn.notify("n", None).unwrap(),
                 4 => events.extend(host.receive("rubbish")),
                 _ => events.extend(host.eof()),
             }

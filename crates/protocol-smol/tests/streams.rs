@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+use protocol_async::CallError;
 use protocol_async::hub::Options;
-use protocol_core::{CallError, Config, Dialect};
+use protocol_core::{Config, Dialect};
 use smol::io::AsyncReadExt;
 use smol::net::{TcpListener, TcpStream};
 use smol::process::Command;

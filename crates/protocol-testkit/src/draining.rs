@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CancelRule, CancelTarget, Cancellers, Cause, Config, Event, Params, Reply,
-    RequestHandle, Role, StreamConnection, Timestamp, TransmitKind,
+    CallId, CancelRule, Cancellers, Cause, Config, Event, Reply, RequestHandle, Role,
+    StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -197,12 +197,12 @@ impl Host {
                 }
             }
             Operation::Notify { .. } => {
-                let _ = conn.notify("note", Params::Absent);
+                let _ = conn.notify("note", None);
             }
             Operation::Progress { token, .. } => {
                 if let Some(rule) = conn.config().dialect.progress.first().cloned() {
                     let params = format!(r#"{{"{}":{token}}}"#, rule.token);
-                    let _ = conn.notify(&rule.method, Params::Raw(raw(&params)));
+                    let _ = conn.notify(&rule.method, Some(raw(&params)));
                 }
             }
             Operation::Hostile { message, id, .. } => {
@@ -225,7 +225,7 @@ impl Host {
     fn call(&mut self, asked: Asked, now: Timestamp) {
         let parent = asked.parent.and_then(|parent| pick(&self.requests, parent));
         let (options, params) = (asked.options().parent(parent), asked.params());
-        let (method, params) = (asked.method.name(), Params::Raw(raw(&params)));
+        let (method, params) = (asked.method.name(), Some(raw(&params)));
         let tag = self.calls.len();
         // It may be closed, or have no session.
         if let Ok(call) = self.stream.connection_mut().call(method, params, tag, options, now) {
@@ -324,7 +324,7 @@ impl Host {
     fn has_left(&mut self, cancel: &str) -> Result<(), Broken> {
         let (message, dialect) = (message(cancel), &self.stream.connection().config().dialect);
         let member = match (&dialect.cancel, message["method"].as_str()) {
-            (CancelRule::Request { target: CancelTarget::Id { member }, .. }, _) => Some(&**member),
+            (CancelRule::Request { id: member, .. }, _) => Some(&**member),
             (_, method) => method.and_then(|method| cancel_member(dialect, method)),
         };
         let params = message.get("params").or(message.get("payload")).unwrap_or(&Value::Null);

@@ -1,7 +1,7 @@
 //! Messages that no well-behaved peer writes, and framing. The one place where messages are built
 //! by hand: all others are written by a real connection.
 
-use protocol_core::{CancelRule, CancelTarget, Dialect, Envelope, Framing, code};
+use protocol_core::{CancelRule, Dialect, Envelope, Framing, code};
 
 /// A message that no well-behaved peer writes at that moment: stray, late, twice, or malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -205,10 +205,10 @@ fn swapped(id: &str) -> String {
 fn cancel(id: &str, dialect: &Dialect) -> String {
     let (method, member) = match &dialect.cancel {
         CancelRule::Notification { method, id, .. } => (&**method, &**id),
-        CancelRule::Request { method, target: CancelTarget::Id { member }, .. } => {
+        CancelRule::Request { method, id: member, .. } => {
             return format!(r#"{{"type":"{method}","id":"c","payload":{{"{member}":{id}}}}}"#);
         }
-        CancelRule::Request { method, target: CancelTarget::Operation { token, .. }, .. } => {
+        CancelRule::Operation { method, token, .. } => {
             let named = match id {
                 "{}" => String::new(),
                 id => format!(r#""{token}":{}"#, token_of(id)),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use protocol_core::{CallOptions, Cause, Dialect, Grace, RevisionRule, Role, Shutdown};
+use protocol_core::{CallOptions, Cause, Dialect, Grace, Role, Shutdown};
 
 use crate::chart::Mark;
 use crate::hostile::Hostile;
@@ -202,13 +202,12 @@ impl Answering {
     /// What its result says, if it is one: that we can be asked to cancel, and perhaps the revision to
     /// speak.
     pub(crate) fn result(self, dialect: &Dialect) -> String {
-        let (Self::Revision(place), RevisionRule::Negotiated { revisions, .. }) =
-            (self, &dialect.revisions)
-        else {
+        let (Self::Revision(place), revisions @ [_, ..]) = (self, &*dialect.revisions) else {
             return r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#.into();
         };
         // Beyond the last, one that nobody speaks. An older one may stand in a list with others.
-        let version = |place: usize| revisions.get(place).map_or("1999-12-31", |it| &it.version);
+        let version =
+            |place: usize| revisions.get(place).map_or("1999-12-31", |(version, _)| version);
         let place = usize::from(place) % (revisions.len() + 1);
         let (version, next) = (version(place), version(place + 1));
         format!(r#"{{"protocolVersion":"{version}","supportedVersions":["{next}","{version}"]}}"#)

@@ -39,13 +39,13 @@ impl Default for Weather {
 /// gives the same run, byte for byte: compare [`trace_hash`](Self::trace_hash).
 ///
 /// ```
-/// use protocol_core::{Config, Dialect, Event, Params, Reply, Role};
+/// use protocol_core::{Config, Dialect, Event, Reply, Role};
 /// use protocol_testkit::{Pair, Weather, both_roles};
 ///
 /// let configs = both_roles(Config::client(Dialect::LSP_3_17));
 /// let mut pair: Pair<&str> = Pair::new(configs, Weather::default(), 7);
 /// let now = pair.now();
-/// pair.connection_mut(Role::Client).call("hover", Params::Absent, "mine", Default::default(), now)?;
+/// pair.connection_mut(Role::Client).call("hover", None, "mine", Default::default(), now)?;
 ///
 /// let mut outcome = None;
 /// pair.run(|_, event, connection| match event {

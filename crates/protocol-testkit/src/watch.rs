@@ -1,10 +1,9 @@
 //! One end of a line, watched from outside.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol_core::{
-    AnswerRule, CancelRule, CancelTarget, Config, Dialect, Envelope, MessageOrder, Text,
-};
+use protocol_core::{AnswerRule, CancelRule, Config, Dialect, Envelope, MessageOrder};
 use serde_json::Value;
 
 use crate::guarantee::{Broken, Guarantee};
@@ -18,7 +17,7 @@ struct Seen {
     /// A request that wants an answer.
     asks: Option<Id>,
     /// The member of its result that names the revision, if it is an exchange that settles that.
-    names_revision: Option<Text>,
+    names_revision: Option<Cow<'static, str>>,
     /// The request that it cancels.
     cancels: Option<Id>,
     /// The request that it answers.
@@ -44,7 +43,7 @@ pub struct Watch {
     asked: BTreeMap<Id, bool>,
     /// The exchanges that may settle the revision, by who asked and by id, and the member of the result
     /// that names it.
-    exchanges: BTreeMap<(Asker, Id), Text>,
+    exchanges: BTreeMap<(Asker, Id), Cow<'static, str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,9 +80,7 @@ impl Watch {
     fn cancel(&self) -> Option<(&str, &str)> {
         match &self.rules.dialect.cancel {
             CancelRule::Notification { method, id: member, .. }
-            | CancelRule::Request { method, target: CancelTarget::Id { member }, .. } => {
-                Some((method, member))
-            }
+            | CancelRule::Request { method, id: member, .. } => Some((method, member)),
             // A cancel that names an operation is a request like any other.
             _ => None,
         }

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use protocol_core::{Config, Dialect, Role, SessionRule, Timestamp};
+use protocol_core::{Config, Dialect, Role, Timestamp};
 
 use crate::chart::{Mark, label};
 use crate::guarantee::{Broken, Guarantee};
@@ -102,7 +102,7 @@ impl World {
     /// The guarantee that does not hold.
     pub fn in_session(mut self) -> Result<Self, Broken> {
         let dialect = &self.host(Role::Client).stream().connection().config().dialect;
-        if dialect.session != SessionRule::NotNeeded {
+        if dialect.session.is_some() {
             self.apply(&OPEN_SESSION)?;
             self.deliver_all()?;
             self.hosts.iter_mut().for_each(Host::forget_past);

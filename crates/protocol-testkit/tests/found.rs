@@ -5,8 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use protocol_core::{
-    Cause, Config, Dialect, Event, Grace, Reply, RevisionRule, Role, Shutdown, StreamConnection,
-    Timestamp,
+    Cause, Config, Dialect, Event, Grace, Reply, Role, Shutdown, StreamConnection, Timestamp,
 };
 use protocol_testkit::{
     Answering, Asked, Hostile, Method, Operation, Patience, World, both_roles, small,
@@ -117,9 +116,7 @@ fn g12_an_acknowledged_cancel_takes_no_place_in_the_memory() {
 /// The family of MCP, in which one revision waits for the answers of cancelled calls.
 fn family() -> Dialect {
     let mut family = Dialect::MCP;
-    if let RevisionRule::Negotiated { revisions, .. } = &mut family.revisions {
-        revisions.to_mut()[0].dialect.grace = Grace::Settle(Duration::from_millis(20));
-    }
+    family.revisions.to_mut()[0].1.grace = Grace::Settle(Duration::from_millis(20));
     family.grace = Grace::Settle(Duration::from_millis(5));
     family
 }

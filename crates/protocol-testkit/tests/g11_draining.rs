@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Params, Role, Timestamp,
+    CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Role, Timestamp,
     TransmitKind,
 };
 use protocol_testkit::{Random, both_roles, judge_draining, operations};
@@ -20,7 +20,7 @@ struct Host {
 impl Host {
     fn new() -> Self {
         let mut connection = Connection::new(Config::client(Dialect::ACP_V1));
-        let call = connection.call("work", Params::Absent, (), CallOptions::default(), NOW);
+        let call = connection.call("work", None, (), CallOptions::default(), NOW);
         Self { connection, call: call.expect("it is open"), left: Vec::new() }
     }
 
@@ -30,7 +30,7 @@ impl Host {
     }
 
     fn notify(&mut self) {
-        self.connection.notify("note", Params::Absent).expect("there is room");
+        self.connection.notify("note", None).expect("there is room");
     }
 
     fn cancel(&mut self) -> CancelOutcome {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_core::{Config, Dialect, Event, Params, Reply, Role, Timestamp};
+use protocol_core::{Config, Dialect, Event, Reply, Role, Timestamp};
 use protocol_testkit::{Pair, Weather, both_roles};
 use serde_json::value::RawValue;
 
@@ -12,7 +12,7 @@ fn ten_calls(dialect: Dialect, weather: Weather, seed: u64) -> (Vec<(u32, &'stat
     for number in 1..=10 {
         let now = pair.now();
         let client = pair.connection_mut(Role::Client);
-        let call = client.call("work", Params::Absent, number, Default::default(), now);
+        let call = client.call("work", None, number, Default::default(), now);
         assert!(call.is_ok(), "it is open");
     }
     let result: Box<RawValue> = serde_json::from_str("1").expect("it is JSON");

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use protocol_async::CallError;
 use protocol_async::{Arrival, Incoming, Peer};
-use protocol_core::{CallError, Config, Dialect};
+use protocol_core::{Config, Dialect};
 use serde_json::{Value, json};
 use tokio::process::Command;
 

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use protocol_async::RpcError;
 use protocol_async::{Failure, Incoming, Router};
-use protocol_core::{Config, Dialect, RpcError, Shutdown, code};
+use protocol_core::{Config, Dialect, Shutdown, code};
 use serde_json::{Value, json};
 use tokio::task::yield_now;
 

@@ -11,8 +11,9 @@ mod lsp_server;
 #[path = "../examples/proxy.rs"]
 mod proxy;
 
+use protocol_async::CallError;
 use protocol_async::{Incoming, Peer};
-use protocol_core::{CallError, Config, Dialect};
+use protocol_core::{Config, Dialect};
 use serde_json::{Value, json};
 use tokio::io::{duplex, split};
 

@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
+use protocol_async::CallError;
 use protocol_async::Router;
 use protocol_async::hub::Options;
-use protocol_core::{CallError, Cause, Config, Dialect};
+use protocol_core::{Cause, Config, Dialect};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;

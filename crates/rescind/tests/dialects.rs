@@ -106,8 +106,9 @@ fn a_cancel_ends_the_call_in_every_dialect() {
         ];
         let said = rescind(arguments);
         assert_eq!(said.code, Some(3), "{}: {said:?}", dialect.name);
-        if let CancelRule::Notification { method, .. } | CancelRule::Request { method, .. } =
-            &dialect.cancel
+        if let CancelRule::Notification { method, .. }
+        | CancelRule::Request { method, .. }
+        | CancelRule::Operation { method, .. } = &dialect.cancel
         {
             assert!(said.stderr.contains(&**method), "{}: {said:?}", dialect.name);
         }

@@ -2,8 +2,9 @@
 
 use std::sync::mpsc;
 
+use protocol_async::CallError;
 use protocol_async::{Arrival, SentRequest};
-use protocol_core::{CallError, CallOptions, CancelOutcome, Cause, Grace, Refusal, Violation};
+use protocol_core::{CallOptions, CancelOutcome, Cause, Grace, Refusal, Violation};
 
 use super::{
     TICK, acp, against_far, cancel_line, cancelled_line, error_line, is_pending, notification,

@@ -2,7 +2,8 @@
 
 use std::io::ErrorKind;
 
-use protocol_core::{CallError, Cause, CloseReason, Refusal};
+use protocol_async::CallError;
+use protocol_core::{Cause, CloseReason, Refusal};
 
 use super::{
     acp, against_far, is_pending, notification, notification_line, request, request_line,

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use protocol_async::hub::Options;
 use protocol_async::{Arrival, Incoming, Peer, SharedOperations};
+use protocol_async::{CallError, RpcError};
 use protocol_core::{
-    CallError, CancelOutcome, Cause, Config, Dialect, Framing, Refusal, Role, RpcError, Shutdown,
-    Timestamp,
+    CancelOutcome, Cause, Config, Dialect, Framing, Refusal, Role, Shutdown, Timestamp,
 };
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};

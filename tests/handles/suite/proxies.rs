@@ -1,7 +1,8 @@
 //! Hops: what a proxy forwards, and what it keeps to itself.
 
+use protocol_async::CallError;
 use protocol_async::{Failure, Peer, Router, SentRequest};
-use protocol_core::{CallError, Cause, WireId};
+use protocol_core::{Cause, WireId};
 
 use super::{
     Shared, acp, against_far, cancel_line, cancelled_line, error_line, notification_line, pair,
@@ -36,7 +37,7 @@ fn b25_forward_response_to_forwards_the_answer_and_the_cancel() {
 fn b25_send_proxied_forwards_all_but_raw_cancels() {
     run(async {
         let mut config = acp();
-        config.raw_cancels = protocol_core::RawCancels::Shown;
+        config.show_raw_cancels = true;
         let (_up, incoming, mut client) = against_far(config, ENDLESS);
         let (down, _, mut server) = against_far(acp(), ENDLESS);
         spawn(async move {

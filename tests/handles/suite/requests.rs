@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use protocol_async::{Claim, Failure, Router};
-use protocol_core::{Cause, RawCancels};
+use protocol_core::Cause;
 
 use super::{
     Shared, acp, against_far, cancel_line, cancelled_line, error_line, is_pending, notification,
@@ -330,7 +330,7 @@ fn b08_a_notification_is_taken_ahead_of_its_turn() {
 fn g03_raw_cancels_are_seen_and_claimed_with_the_marker_already_set() {
     run(async {
         let mut config = acp();
-        config.raw_cancels = RawCancels::Shown;
+        config.show_raw_cancels = true;
         let (_peer, incoming, mut far) = against_far(config, ENDLESS);
         let (told, seen) = smol::channel::unbounded();
         spawn(async move {

@@ -1,7 +1,8 @@
 //! The end of a connection, from our side.
 
+use protocol_async::CallError;
 use protocol_async::hub::Options;
-use protocol_core::{CallError, CallOptions, Cause, CloseReason, Refusal, Shutdown};
+use protocol_core::{CallOptions, Cause, CloseReason, Refusal, Shutdown};
 
 use super::{
     DRIVER, Driver, acp, against_far, cancel_line, cancelled_line, notification_line, open,

@@ -4,8 +4,9 @@ use std::future::pending;
 use std::process::Stdio;
 use std::time::Duration;
 
+use protocol_async::CallError;
 use protocol_async::{Context, Failure, Incoming, Peer, Router, SentRequest};
-use protocol_core::{CallError, CallOptions, Config, Dialect};
+use protocol_core::{CallOptions, Config, Dialect};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;

@@ -16,7 +16,7 @@ mod bare;
 use alloc::vec::Vec;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, Params, Reply, RequestHandle,
+    CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, Reply, RequestHandle,
     Timestamp, TransmitKind,
 };
 
@@ -48,9 +48,8 @@ fn cancel_there_and_back() -> Result<(), Step> {
     let mut client: Connection<u32> = Connection::new(Config::client(Dialect::ACP_V1));
     let mut server: Connection<()> = Connection::new(Config::server(Dialect::ACP_V1));
 
-    let call = client
-        .call("slow", Params::Absent, DATA, CallOptions::default(), now)
-        .map_err(|_| Step::Call)?;
+    let call =
+        client.call("slow", None, DATA, CallOptions::default(), now).map_err(|_| Step::Call)?;
     let request = deliver(&mut client, &mut server, TransmitKind::Request, |event| match event {
         Event::Request { request, id, .. } if id == "1" => Some(request),
         _ => None,

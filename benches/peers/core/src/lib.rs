@@ -4,8 +4,8 @@
 
 use bench_harness::{Hanging, Payload};
 use protocol_core::{
-    CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Params, Relay, Reply,
-    RequestHandle, Side, StreamConnection, Timestamp,
+    CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Relay, Reply, RequestHandle, Side,
+    StreamConnection, Timestamp,
 };
 use serde_json::value::RawValue;
 
@@ -39,7 +39,7 @@ impl Caller {
 
     /// Calls.
     pub fn call(&mut self, method: &str, payload: &Payload, options: CallOptions) -> CallId {
-        let params = Params::Raw(written(payload, &mut self.params));
+        let params = Some(written(payload, &mut self.params));
         let core = self.stream.connection_mut();
         core.call(method, params, (), options, self.now).expect("there is room")
     }

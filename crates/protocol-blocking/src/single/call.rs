@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use protocol_core::{CallError, CallId};
+use protocol_async::CallError;
+use protocol_core::CallId;
 use serde_json::value::RawValue;
 
 pub(super) type Outcome = Result<Box<RawValue>, CallError>;

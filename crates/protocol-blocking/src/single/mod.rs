@@ -35,12 +35,13 @@ use std::mem;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use protocol_async::CallError;
 use protocol_async::hub::{Arrived, Inbox, Options};
 use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
 use protocol_core::{
-    CallError, CallOptions, CancelOutcome, Cause, CloseReason, Connection, Event, InputBuffer,
-    Params, Refusal, Reply, RequestHandle, Shutdown, StreamConnection, Timestamp,
+    CallOptions, CancelOutcome, Cause, CloseReason, Connection, Event, InputBuffer, Refusal, Reply,
+    RequestHandle, Shutdown, StreamConnection, Timestamp,
 };
 use serde_json::value::RawValue;
 
@@ -245,8 +246,7 @@ impl<T: Transport> Host<T> {
     ) -> Result<OwnCall, Refusal> {
         let (outcome, dropped) = (Place::default(), self.dropped.clone());
         let id = self.command(|core, now| {
-            core.call(method, Params::from(params), outcome.clone(), options, now)
-                .map_err(|error| error.reason)
+            core.call(method, params, outcome.clone(), options, now).map_err(|error| error.reason)
         })?;
         Ok(OwnCall { id, outcome, dropped })
     }
@@ -262,7 +262,7 @@ impl<T: Transport> Host<T> {
     ///
     /// As [`Connection::notify`](protocol_core::Connection::notify).
     pub fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.command(|core, _| core.notify(method, Params::from(params)))
+        self.command(|core, _| core.notify(method, params))
     }
 
     /// Shuts the connection down; [`run`](Self::run) returns when that is done.
@@ -372,7 +372,7 @@ impl<T: Transport> Host<T> {
                 }
             }
             Event::Settled { outcome, data, .. } => {
-                let outcome = outcome.into_result();
+                let outcome = CallError::check(outcome);
                 *data.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             }
             Event::Ready => self.room = Room::There,

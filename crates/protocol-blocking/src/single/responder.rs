@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use protocol_core::{CallError, CallOptions, Refusal, RequestHandle};
+use protocol_async::CallError;
+use protocol_core::{CallOptions, Refusal, RequestHandle};
 use serde_json::value::RawValue;
 
 use super::{Host, Reading, Transport};

@@ -1,20 +1,20 @@
 //! Cancels, both ways: ours of our calls, and the peer's of its requests.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::batches::BatchKey;
 use super::requests::{DUPLICATE_ID, Delivery};
-use super::rows::{Outgoing, ServerEnds};
+use super::rows::Outgoing;
+use super::unsent::BatchKey;
 use crate::cause::Cause;
-use crate::config::UnknownOperations;
-use crate::dialect::{CancelRule, CancelTarget, code};
+use crate::dialect::{CancelRule, code};
 use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{Action, CallId, CancelOutcome, CancelReceipt};
+use crate::machine::{Action, CallId, CancelOutcome, RequestStep};
 use crate::outbox::{Lane, Room};
 use crate::time::Timestamp;
 use crate::token::OperationToken;
@@ -33,42 +33,34 @@ impl<O, I: Default> Connection<O, I> {
     /// Cancels a call, with [`Cause::Caller`], or with [`Cause::Dropped`] if nobody waits for it
     /// any more (G5). Legal at any time, also on a settled call.
     pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
-        self.cancel_for(call, cause, None, now)
+        self.cancel_because(call, cause, None, now)
     }
 
     /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place
     /// for that and the words fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes).
-    pub fn cancel_because(
+    pub fn cancel_because<'a>(
         &mut self,
         call: CallId,
         cause: Cause,
-        reason: &str,
-        now: Timestamp,
-    ) -> CancelOutcome {
-        self.cancel_for(call, cause, Some(reason), now)
-    }
-
-    fn cancel_for(
-        &mut self,
-        call: CallId,
-        cause: Cause,
-        reason: Option<&str>,
+        reason: impl Into<Option<&'a str>>,
         now: Timestamp,
     ) -> CancelOutcome {
         self.pass(now);
-        let cancelled = self.machine.cancel(call, cause, now);
-        match cancelled.action {
-            Some(Action::SendCancel { call, number }) => self.send_cancel(call, number, reason),
+        let (outcome, action) = self.machine.cancel(call, cause, now);
+        match action {
+            Some(Action::SendCancel { call, number }) => {
+                self.send_cancel(call, number, reason.into());
+            }
             Some(action) => self.carry_out(action),
             None => {}
         }
         self.follow();
-        cancelled.outcome
+        outcome
     }
 
     /// Queues the cancel of a call, which names its request.
     pub(super) fn send_cancel(&mut self, call: CallId, number: Option<u32>, why: Option<&str>) {
-        self.send_cancel_naming(Id::Ours(call.number()), Some(call), number, why);
+        self.send_cancel_naming(Id::Ours(call.number()), call, number, why);
     }
 
     /// Queues a cancel ahead of everything else, but behind our answer to an exchange that settles
@@ -77,27 +69,21 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn send_cancel_naming(
         &mut self,
         id: Id<'_>,
-        call: Option<CallId>,
+        call: CallId,
         number: Option<u32>,
         why: Option<&str>,
     ) {
         let context = Context { config: self.machine.config(), now: self.now };
         let Some((method, member, place)) = context.config.dialect.cancel.members() else { return };
-        let names = Names { member, id, reason: place.zip(why) };
-        let silent = Names { reason: None, ..names };
-        let draft = |names| match number {
-            None => Draft::CancelNotification { method, names },
-            Some(number) => Draft::CancelRequest { number, method, names },
-        };
-        let lane = if self.negotiation.is_unsent() { Lane::Bulk } else { Lane::Ahead };
+        let draft = |reason| Draft::Cancel { number, method, names: Names { member, id, reason } };
+        let reason = place.zip(why);
+        let reason = reason.filter(|_| self.unsent.has_room(&context, &draft(reason)));
+        let lane = if self.negotiation.unsent.is_some() { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
-        let (kind, number) = (TransmitKind::Cancel, number.or(call.map(CallId::number)));
-        let room = self.room();
-        let pushed = self.outbox.push(room, &context, &draft(names), lane, kind, number);
-        let pushed = pushed.or_else(|_| {
-            self.outbox.push(Room::UNLIMITED, &context, &draft(silent), lane, kind, number)
-        });
-        let outgoing = call.and_then(|call| self.machine.call_data_mut(call));
+        let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
+        let (outbox, room) = (&mut self.unsent.outbox, Room::UNLIMITED);
+        let pushed = outbox.push(room, &context, &draft(reason), lane, kind, number);
+        let outgoing = self.machine.call_data_mut(call);
         if let (Some(Outgoing { unsent, .. }), Ok(ticket)) = (outgoing, pushed) {
             *unsent = Some(ticket);
         }
@@ -126,17 +112,12 @@ impl<O, I: Default> Connection<O, I> {
             return Err(Refusal::Closed);
         }
         let names = Names { member, id: Id::Token(id.token()), reason: None };
-        let is_request = matches!(config.dialect.cancel, CancelRule::Request { .. });
+        let is_request = config.dialect.cancels_are_requests();
         let number = is_request.then(|| self.machine.next_number());
-        let draft = match number {
-            None => Draft::CancelNotification { method, names },
-            Some(number) => Draft::CancelRequest { number, method, names },
-        };
+        let draft = Draft::Cancel { number, method, names };
         let context = Context { config, now: self.now };
         // Behind all others: its request may still be waiting (G4).
-        let (lane, kind) = (Lane::Bulk, TransmitKind::Cancel);
-        let pushed = self.outbox.push(self.room(), &context, &draft, lane, kind, number);
-        pushed.map_err(|full| self.promise_room(full.len))?;
+        self.unsent.send(&context, &draft, TransmitKind::Cancel, number)?;
         if is_request {
             self.machine.cancel_for_host();
         }
@@ -145,9 +126,10 @@ impl<O, I: Default> Connection<O, I> {
 
     // The peer's
 
-    /// Takes a cancel that is a notification.
+    /// Takes a cancel that is a notification, and tells of the notification itself if the host wants that.
     pub(super) fn take_cancel<'m>(
         &mut self,
+        method: Cow<'m, str>,
         params: Option<&'m RawValue>,
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
@@ -156,19 +138,33 @@ impl<O, I: Default> Connection<O, I> {
         let id = decode::param(params, member).map(RawValue::get);
         let id = id.filter(|id| dialect.ids.allows(id)).and_then(|id| self.readable(id));
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
-        let Some(id) = id else {
-            self.report(Violation::MalformedCancel, None);
-            return None;
-        };
-        if let Some(call) = self.call_that_peer_ends(&id) {
+        if let Some(call) = id.as_ref().and_then(|id| self.call_that_peer_ends(id)) {
             if let Some(action) = self.machine.receive_end(call) {
                 self.carry_out(action);
             }
+            self.follow();
             return None;
         }
-        let request = self.machine.receive_cancel(&id, now).marked?;
-        self.mark_in_batch(request);
-        Some(Event::Cancelled { request, cause: Cause::Peer, reason })
+        let event = match &id {
+            Some(id) => self.machine.receive_cancel(id, now).1.map(|request| {
+                self.mark_in_batch(request);
+                Event::Cancelled { request, cause: Cause::Peer, reason }
+            }),
+            None => {
+                self.report(Violation::MalformedCancel, None);
+                None
+            }
+        };
+        if !self.config().show_raw_cancels {
+            self.follow();
+            return event;
+        }
+        if let Some(event) = event {
+            self.tell(event.into_owned());
+        }
+        self.follow();
+        self.tell(Event::notification(method, params).into_owned());
+        None
     }
 
     /// Our call that the peer's cancel ends: the one exception to that it names requests of its own
@@ -176,7 +172,7 @@ impl<O, I: Default> Connection<O, I> {
     fn call_that_peer_ends(&self, id: &WireId) -> Option<CallId> {
         let call = self.machine.call_numbered(super::responses::number_of(id.token())?)?;
         let outgoing = self.machine.call_data(call)?;
-        (outgoing.server_ends == ServerEnds::Yes).then_some(call)
+        outgoing.server_ends.then_some(call)
     }
 
     /// Takes a cancel that is a request, and answers it.
@@ -195,42 +191,38 @@ impl<O, I: Default> Connection<O, I> {
         if origin.is_none() && self.machine.owes_answer(&id) {
             return self.refuse(Some(id), None, DUPLICATE_ID, Violation::DuplicateId, batch);
         }
-        let CancelRule::Request { target, reason: place, .. } = &self.config().dialect.cancel
-        else {
-            return;
-        };
-        let named = decode::param(params, target.member());
-        let wanted = named.and_then(|named| match target {
-            CancelTarget::Id { .. } => self.readable(named.get()),
-            CancelTarget::Operation { .. } => token_id(named),
+        let dialect = &self.config().dialect;
+        let Some((_, member, place)) = dialect.cancel.members() else { return };
+        let names_operation = dialect.has_operations();
+        let named = decode::param(params, member);
+        let wanted = named.and_then(|named| match names_operation {
+            true => token_id(named),
+            false => self.readable(named.get()),
         });
         let (Some(named), Some(wanted)) = (named, wanted) else {
-            let error = match (target, named) {
-                (CancelTarget::Operation { .. }, Some(_)) => OPERATION_NOT_FOUND,
+            let error = match (names_operation, named) {
+                (true, Some(_)) => OPERATION_NOT_FOUND,
                 _ => NAMES_NOTHING,
             };
             let origin = origin.as_deref();
             return self.refuse(Some(id), origin, error, Violation::MalformedCancel, batch);
         };
-        let place = place.as_deref();
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
-        let met = self.machine.receive_cancel(&wanted, now);
-        if let Some(request) = met.marked {
+        let (met, marked) = self.machine.receive_cancel(&wanted, now);
+        if let Some(request) = marked {
             self.mark_cancelled(request, Cause::Peer, reason);
         }
         // Acknowledged after what it cancelled, which may be a call that has not left.
         self.follow();
-        self.acknowledge((id, origin), named.get(), met.receipt, batch);
+        self.acknowledge((id, origin), named.get(), met, batch);
     }
 
     /// Whether the host answers this cancel: it names an operation that is none of this connection's.
     pub(super) fn is_for_host(&self, params: Option<&RawValue>) -> bool {
-        let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
-            &self.config().dialect.cancel
-        else {
+        let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return false;
         };
-        if self.config().unknown_operations == UnknownOperations::Refused {
+        if !self.config().deliver_unknown_operations {
             return false;
         }
         // The token of another server need not look like ours.
@@ -243,21 +235,21 @@ impl<O, I: Default> Connection<O, I> {
         &mut self,
         (id, origin): (WireId, Option<Box<Origin>>),
         target: &str,
-        receipt: CancelReceipt,
+        met: RequestStep,
         batch: Option<BatchKey>,
     ) {
         let context = Context { config: self.machine.config(), now: self.now };
         let to = To { id: id.token(), origin: origin.as_deref() };
         let member = match &context.config.dialect.cancel {
-            CancelRule::Request { target: CancelTarget::Id { member }, .. } => Some(member),
+            CancelRule::Request { id: member, .. } => Some(member),
             _ => None,
         };
-        let draft = match (member, receipt) {
+        let draft = match (member, met) {
             (Some(member), _) => {
-                let what = Acknowledged::Request { member, target, receipt };
+                let what = Acknowledged::Request { member, target, met };
                 Draft::Acknowledgement { to, what }
             }
-            (None, CancelReceipt::Cancelled | CancelReceipt::CancelledBefore) => {
+            (None, RequestStep::MarkCancelled | RequestStep::CancelledBefore) => {
                 Draft::Acknowledgement { to, what: Acknowledged::Operation }
             }
             (None, _) => {
@@ -265,34 +257,9 @@ impl<O, I: Default> Connection<O, I> {
                 Draft::Response { to, reply: Reply::Error { code, message, data: None } }
             }
         };
-        let len = draft.len(&context);
-        let is_sent = match batch {
-            None => {
-                let (lane, kind) = (Lane::Bulk, TransmitKind::Acknowledgement);
-                self.outbox.push(self.room(), &context, &draft, lane, kind, None).is_ok()
-            }
-            Some(batch) if self.outbox.has_room(self.room(), len) => {
-                let answer = draft.written(&context, len);
-                self.keep_back(batch, &answer);
-                true
-            }
-            Some(_) => false,
-        };
-        if !is_sent {
-            self.report(Violation::AnswerDropped, Some(id));
-        }
-    }
-}
-
-impl CancelRule {
-    /// The method of a cancel, the member that names what is cancelled, and the one that says why.
-    fn members(&self) -> Option<(&str, &str, Option<&str>)> {
-        match self {
-            Self::Notification { method, id, reason } => Some((method, id, reason.as_deref())),
-            Self::Request { method, target, reason } => {
-                Some((method, target.member(), reason.as_deref()))
-            }
-            Self::Local | Self::ClosedStream => None,
+        match self.unsent.answer(&context, &draft, TransmitKind::Acknowledgement, batch) {
+            Ok(sent) => self.answered(batch, sent, None),
+            Err(_) => self.report(Violation::AnswerDropped, Some(id)),
         }
     }
 }

@@ -1,16 +1,18 @@
 //! What the host asks of a connection.
 
+use alloc::boxed::Box;
+
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::rows::{Opening, Outgoing, Rare, ServerEnds, uncancellable};
+use super::rows::{Opening, Outgoing, Rare, server_ends, uncancellable};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, Role};
 use crate::error::{Refusal, SendError};
-use crate::event::{Params, Reply, TransmitKind};
-use crate::machine::{Answered, CallId, RequestHandle, RequestPhase, RequestStep};
-use crate::outbox::{Lane, Ticket};
+use crate::event::{Reply, TransmitKind};
+use crate::machine::{CallId, RequestHandle, RequestStep};
+use crate::outbox::Ticket;
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
 use crate::wire::decode;
@@ -18,6 +20,9 @@ use crate::wire::encode::{Context, Draft, Id, Names, To};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
+    ///
+    /// `params` are a JSON array or object. `null` counts as absent: some peers refuse
+    /// `"params":null`.
     ///
     /// # Errors
     ///
@@ -27,7 +32,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn call(
         &mut self,
         method: &str,
-        params: Params<'_>,
+        params: Option<&RawValue>,
         data: O,
         options: CallOptions,
         now: Timestamp,
@@ -48,13 +53,13 @@ impl<O, I: Default> Connection<O, I> {
             Err(reason) => return Err(SendError { reason, data }),
         };
         self.pass(now);
-        let (config, params) = (self.machine.config(), params.raw());
+        let config = self.machine.config();
         let refusal = uncancellable(&config.dialect, asked, method, params);
         let outgoing = Outgoing {
             data,
             unsent: Some(unsent),
             opening: Opening::of(&config.dialect, method, params),
-            server_ends: ServerEnds::of(&config.dialect, config.role, method),
+            server_ends: server_ends(&config.dialect, config.role, method),
             asked,
         };
         self.machine.call(call, &options, refusal, outgoing, now);
@@ -70,16 +75,14 @@ impl<O, I: Default> Connection<O, I> {
         &mut self,
         call: CallId,
         method: &str,
-        params: Params<'_>,
+        params: Option<&RawValue>,
         options: &CallOptions,
         now: Timestamp,
     ) -> Result<Ticket, Refusal> {
-        let (room, number) = (self.room(), call.number());
-        let context = Context { config: self.machine.config(), now: self.now.max(now) };
+        let (number, kind) = (call.number(), TransmitKind::Request);
         let draft = Draft::Request { number, method, params, timeout: options.timeout };
-        let kind = TransmitKind::Request;
-        let pushed = self.outbox.push(room, &context, &draft, Lane::Bulk, kind, Some(number));
-        pushed.map_err(|full| self.promise_room(full.len))
+        let context = Context { config: self.machine.config(), now: self.now.max(now) };
+        self.unsent.send(&context, &draft, kind, Some(number))
     }
 
     /// Finds the tokens under which progress of a call will come.
@@ -95,25 +98,27 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Sends a notification.
+    /// Sends a notification, with params as for a [`call`](Self::call).
     ///
     /// # Errors
     ///
     /// [`Refusal::Closed`], [`Refusal::InvalidParams`], [`Refusal::Withheld`],
     /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
-    pub fn notify(&mut self, method: &str, params: Params<'_>) -> Result<(), Refusal> {
+    pub fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
         let params = structured(params, self.config().dialect.envelope == Envelope::Abp)?;
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
         if self.machine.withholds_any_progress() {
             let rules = &self.config().dialect.progress;
-            let token = decode::progress_token(rules, method, params.raw());
+            let token = decode::progress_token(rules, method, params);
             if token.is_some_and(|token| self.machine.withholds_progress(&token)) {
                 return Err(Refusal::Withheld);
             }
         }
-        self.send(&Draft::Notification { method, params }, TransmitKind::Notification)
+        let (draft, kind) = (Draft::Notification { method, params }, TransmitKind::Notification);
+        let context = Context { config: self.machine.config(), now: self.now };
+        self.unsent.send(&context, &draft, kind, None).map(|_| ())
     }
 
     /// Gives up interest in a call without cancelling it; it still settles, if need be after
@@ -155,45 +160,28 @@ impl<O, I: Default> Connection<O, I> {
             to: To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) },
             reply,
         };
+        let batch = rare.and_then(|rare| rare.batch);
         let context = Context { config: self.machine.config(), now: self.now };
-        let (room, lane, kind) = (self.room(), Lane::Bulk, TransmitKind::Response);
-        let Some(batch) = rare.and_then(|rare| rare.batch) else {
-            let ticket = match self.outbox.push(room, &context, &draft, lane, kind, None) {
-                Ok(ticket) => ticket,
-                Err(full) => return Err(self.promise_room(full.len)),
+        let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
+        let sent = sent.map_err(|full| self.unsent.promise_room(full, &context.config.limits))?;
+        let ended = self.machine.respond(request)?;
+        if let Some(rare) = &ended.1 {
+            let conclusion = match reply {
+                Reply::Result(result) => self.open(rare.opening, Role::Server, result),
+                _ => None,
             };
-            let Answered { data, rare, .. } = self.machine.respond(request)?;
-            if let (Some(rare), Reply::Result(result)) = (rare, reply) {
-                let conclusion = self.open(rare.opening, Role::Server, result);
-                self.conclude_with(conclusion, ticket);
-            }
-            self.follow();
-            return Ok(data);
-        };
-        let len = draft.len(&context);
-        if !self.outbox.has_room(room, len) {
-            return Err(self.promise_room(len));
+            self.answered(batch, sent, conclusion);
         }
-        let answer = draft.written(&context, len);
-        let Answered { data, rare, .. } = self.machine.respond(request)?;
-        if let (Some(rare), Reply::Result(result)) = (rare, reply) {
-            if let Some(conclusion) = self.open(rare.opening, Role::Server, result) {
-                self.negotiation.kept_back(batch, conclusion);
-            }
-        }
-        self.keep_back(batch, &answer);
-        self.follow();
-        self.settle_member(batch);
-        Ok(data)
+        Ok(self.release(ended))
     }
 
-    /// Carries out what else a request leads to that ended without an answer, and gives its data back.
-    fn release(&mut self, ended: Answered<I, Rare>) -> I {
+    /// Carries out what else the end of a request leads to, and gives its data back.
+    fn release(&mut self, (data, rare): (I, Option<Box<Rare>>)) -> I {
         self.follow();
-        if let Some(batch) = ended.rare.and_then(|rare| rare.batch) {
+        if let Some(batch) = rare.and_then(|rare| rare.batch) {
             self.settle_member(batch);
         }
-        ended.data
+        data
     }
 
     /// Ends a request of the client's that the dialect lets the server end, without an answer: the
@@ -210,22 +198,22 @@ impl<O, I: Default> Connection<O, I> {
         reason: Option<&str>,
     ) -> Result<I, Refusal> {
         let (_, _, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
-        if rare.is_none_or(|rare| rare.server_ends == ServerEnds::No) {
+        if !rare.is_some_and(|rare| rare.server_ends) {
             return Err(Refusal::NotOursToEnd);
         }
-        let is_running = self.machine.request_phase(request) == Some(RequestPhase::Running);
+        let is_told = self.machine.end_step(request) == Some(RequestStep::SendEnd);
         match &self.machine.config().dialect.cancel {
-            CancelRule::Local | CancelRule::Request { .. } => return Err(Refusal::NoCancel),
-            CancelRule::Notification { method, id: member, reason: place } if is_running => {
+            CancelRule::Local | CancelRule::Request { .. } | CancelRule::Operation { .. } => {
+                return Err(Refusal::NoCancel);
+            }
+            CancelRule::Notification { method, id: member, reason: place } if is_told => {
                 let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
                 let reason = place.as_deref().zip(reason);
                 let names = Names { member, id: Id::Token(id), reason };
-                let draft = Draft::CancelNotification { method, names };
+                let draft = Draft::Cancel { number: None, method, names };
                 let context = Context { config: self.machine.config(), now: self.now };
                 // Behind all others: what the request was told before belongs before its end.
-                let (lane, kind) = (Lane::Bulk, TransmitKind::Cancel);
-                let pushed = self.outbox.push(self.room(), &context, &draft, lane, kind, None);
-                pushed.map_err(|full| self.promise_room(full.len))?;
+                self.unsent.send(&context, &draft, TransmitKind::Cancel, None)?;
             }
             CancelRule::Notification { .. } | CancelRule::ClosedStream => {}
         }
@@ -250,8 +238,7 @@ impl<O, I: Default> Connection<O, I> {
         self.machine.shutdown(how, now);
         self.follow();
         if how == Shutdown::Abandon {
-            self.outbox.clear();
-            self.batches.forget_answers();
+            self.unsent.clear();
             self.offer_room();
         }
     }
@@ -259,12 +246,11 @@ impl<O, I: Default> Connection<O, I> {
 
 /// Params as JSON-RPC wants them: absent, an array or an object. Where they are the payload of ABP's
 /// envelope, they are no array.
-fn structured(params: Params<'_>, is_payload: bool) -> Result<Params<'_>, Refusal> {
-    let Params::Raw(raw) = params else { return Ok(params) };
-    match raw.get().as_bytes().first() {
-        Some(b'n') => Ok(Params::Absent),
+fn structured(params: Option<&RawValue>, is_payload: bool) -> Result<Option<&RawValue>, Refusal> {
+    match params.and_then(|params| params.get().as_bytes().first()) {
+        None | Some(b'n') => Ok(None),
         Some(b'{') => Ok(params),
         Some(b'[') if !is_payload => Ok(params),
-        _ => Err(Refusal::InvalidParams),
+        Some(_) => Err(Refusal::InvalidParams),
     }
 }

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::batches::BatchKey;
+use super::Connection;
 use super::requests::Delivery;
-use super::{Connection, End};
+use super::unsent::BatchKey;
 use crate::cause::CloseReason;
-use crate::config::{Config, RawCancels};
-use crate::dialect::{BatchRule, CancelRule, Envelope, code};
+use crate::config::Config;
+use crate::dialect::{CancelRule, Envelope, code};
 use crate::event::Event;
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -29,22 +29,16 @@ impl<O, I: Default> Connection<O, I> {
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
         self.pass(now);
         let waiting = self.events.len();
-        let event = if self.machine.is_closed() {
-            None
-        } else if message.len() > self.config().limits.message_bytes {
-            self.refuse_too_large();
-            None
-        } else {
-            self.take(message, now)
-        };
-        match event {
-            Some(event) if waiting == 0 => Some(event),
-            Some(event) => {
+        let mut event = self.take(message, now);
+        if waiting > 0 {
+            if let Some(event) = event.take() {
                 self.events.insert(waiting, event.into_owned());
-                self.poll_event()
             }
-            None => self.poll_event(),
         }
+        if event.is_none() {
+            event = self.poll_event();
+        }
+        event
     }
 
     /// Fires every timer that is due.
@@ -60,16 +54,16 @@ impl<O, I: Default> Connection<O, I> {
         self.close(CloseReason::PeerGone, now);
     }
 
-    fn close(&mut self, reason: CloseReason, now: Timestamp) {
+    pub(super) fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.pass(now);
         self.machine.close(reason, now);
         self.follow();
     }
 
     /// An event that the host has not been told after all becomes the oldest again.
-    pub(crate) fn put_back(&mut self, event: Option<Event<'static, O>>) {
+    pub(crate) fn put_back(&mut self, event: Option<Event<'_, O>>) {
         if let Some(event) = event {
-            self.events.push_front(event);
+            self.events.push_front(event.into_owned());
         }
     }
 
@@ -94,7 +88,14 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
+        if self.machine.is_closed() {
+            return None;
+        }
         let Config { dialect, limits, .. } = self.config();
+        if bytes.len() > limits.message_bytes {
+            self.refuse_too_large();
+            return None;
+        }
         match decode::incoming(bytes, dialect.envelope, limits) {
             decode::Incoming::One(message) => self.take_message(message, None, now),
             decode::Incoming::Batch(members) => {
@@ -111,20 +112,20 @@ impl<O, I: Default> Connection<O, I> {
 
     fn take_batch(&mut self, members: Vec<&RawValue>, now: Timestamp) {
         let Config { dialect, limits, .. } = self.config();
-        let is_refused = dialect.batches == BatchRule::Refused || dialect.envelope == Envelope::Abp;
+        let is_refused = dialect.batches.is_none() || dialect.envelope == Envelope::Abp;
         let violation = if is_refused {
             Violation::BatchRefused
         } else if members.is_empty() || members.len() > limits.batch_members {
             Violation::BatchSize
         } else {
             let depth = limits.depth;
-            let batch = self.batches.open();
+            let batch = self.unsent.open_batch();
             self.machine.begin_batch();
             for member in members {
-                let (waiting, end) = (self.events.len(), self.end);
+                let (waiting, is_over) = (self.events.len(), self.is_end_told);
                 let event = self.take_message(decode::member(member, depth), Some(batch), now);
                 // What follows behind a member that closed the connection is answered, but not told.
-                if let Some(event) = event.filter(|_| end == End::NotTold) {
+                if let Some(event) = event.filter(|_| !is_over) {
                     self.events.insert(waiting, event.into_owned());
                 }
             }
@@ -181,21 +182,13 @@ impl<O, I: Default> Connection<O, I> {
         let config = self.machine.config();
         match &config.dialect.cancel {
             CancelRule::Notification { method: cancel, .. } if *cancel == method => {
-                let is_shown = config.raw_cancels == RawCancels::Shown;
-                let event = self.take_cancel(params, now);
-                if !is_shown {
-                    self.follow();
-                    return event;
-                }
-                if let Some(event) = event {
-                    self.tell(event.into_owned());
-                }
-                self.follow();
-                self.tell(Event::notification(method, params).into_owned());
-                return None;
+                return self.take_cancel(method, params, now);
             }
             // Nobody can acknowledge it.
-            CancelRule::Request { method: cancel, .. } if *cancel == method => {
+            CancelRule::Request { method: cancel, .. }
+            | CancelRule::Operation { method: cancel, .. }
+                if *cancel == method =>
+            {
                 let problem = EnvelopeProblem::Id;
                 self.report(Violation::InvalidNotification { problem }, None);
                 return None;
@@ -222,12 +215,6 @@ impl<O, I: Default> Connection<O, I> {
     fn refuse_too_large(&mut self) {
         let error = (code::INVALID_REQUEST, "Invalid request: the message is too long");
         self.refuse(None, None, error, Violation::MessageTooLarge, None);
-    }
-
-    /// A peer that went over a limit is closed out, if the host chose so.
-    pub(super) fn close_over_limit(&mut self, now: Timestamp) {
-        self.machine.close(CloseReason::OverLimit, now);
-        self.follow();
     }
 
     pub(super) fn report(&mut self, violation: Violation, id: Option<WireId>) {

@@ -1,8 +1,8 @@
 //! How much memory a connection may hold: the formula of G8, as code.
 
 use super::Connection;
-use super::batches::Batch;
 use super::rows::{Outgoing, Rare};
+use super::unsent::Batch;
 use crate::config::Limits;
 use crate::event::Event;
 use crate::id::WireId;

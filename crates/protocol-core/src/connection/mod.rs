@@ -1,6 +1,5 @@
 //! The machine's decisions, carried out on whole messages.
 
-mod batches;
 mod cancels;
 mod commands;
 mod inputs;
@@ -10,6 +9,7 @@ mod operations;
 mod requests;
 mod responses;
 mod rows;
+mod unsent;
 
 use alloc::borrow::Cow;
 use alloc::collections::VecDeque;
@@ -17,16 +17,13 @@ use alloc::vec::Vec;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::error::Refusal;
-use crate::event::{Event, Outcome, Transmit, TransmitKind};
+use crate::event::{Event, Outcome, Transmit};
 use crate::machine::{Action, CallId, Completion, Machine, RequestHandle, Settlement, TimerReason};
-use crate::outbox::{Lane, Outbox, Room};
 use crate::time::Timestamp;
 use crate::wire::decode::Response;
-use crate::wire::encode::{Context, Draft};
-use batches::Batches;
 use negotiation::Negotiation;
 use rows::{Outgoing, Rare};
+use unsent::Unsent;
 
 /// One JSON-RPC connection on whole messages.
 ///
@@ -50,11 +47,11 @@ use rows::{Outgoing, Rare};
 /// # Example
 ///
 /// ```
-/// use protocol_core::{Config, Connection, Dialect, Event, Params, Timestamp};
+/// use protocol_core::{Config, Connection, Dialect, Event, Timestamp};
 ///
 /// let now = Timestamp::ZERO;
 /// let mut client: Connection<&str> = Connection::new(Config::client(Dialect::ACP_V1));
-/// let call = client.call("slow", Params::Absent, "my data", Default::default(), now)?;
+/// let call = client.call("slow", None, "my data", Default::default(), now)?;
 ///
 /// let mut wire = Vec::new();
 /// client.poll_transmit(&mut wire);
@@ -74,23 +71,14 @@ use rows::{Outgoing, Rare};
 #[derive(Clone, Debug)]
 pub struct Connection<O, I = ()> {
     machine: Machine<Outgoing<O>, I, Rare>,
-    outbox: Outbox,
-    batches: Batches,
+    unsent: Unsent,
     negotiation: Negotiation,
     /// The latest time that was said, for messages that hold one.
     now: Timestamp,
     /// What the host has yet to be told, in the order it happened.
     events: VecDeque<Event<'static, O>>,
-    /// The bytes that a refused message needs, until the host was told that there is room.
-    wanted: Option<usize>,
     /// Whether the host was told the end: after that only a promised `Ready` comes.
-    end: End,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    NotTold,
-    Told,
+    is_end_told: bool,
 }
 
 impl<O, I: Default> Connection<O, I> {
@@ -99,13 +87,11 @@ impl<O, I: Default> Connection<O, I> {
     pub fn new(config: Config) -> Self {
         Self {
             machine: Machine::new(config),
-            outbox: Outbox::default(),
-            batches: Batches::default(),
+            unsent: Unsent::default(),
             negotiation: Negotiation::default(),
             now: Timestamp::ZERO,
             events: VecDeque::new(),
-            wanted: None,
-            end: End::NotTold,
+            is_end_told: false,
         }
     }
 
@@ -115,27 +101,20 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// Until then a call can be withdrawn; from now on it has left (G4).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        if self.wanted.is_some() && self.outbox.is_empty() {
-            self.send_kept_back();
+        self.send_early();
+        let (transmit, ticket, number) = self.unsent.outbox.pop(out)?;
+        self.negotiation.unsent.take_if(|unsent| *unsent == ticket);
+        if let Some(outgoing) = number.and_then(|number| self.machine.transmitted(number)) {
+            outgoing.unsent = None;
         }
-        let (transmit, ticket, number) = self.outbox.pop(out)?;
-        self.negotiation.sent(ticket);
-        if let Some(number) = number {
-            if let Some(outgoing) = self.machine.transmitted(number) {
-                outgoing.unsent = None;
-            }
-        }
-        if self.wanted.is_some() {
-            self.offer_room();
-        }
+        self.offer_room();
         Some(transmit)
     }
 
     /// The bytes of the message that [`poll_transmit`](Self::poll_transmit) gives next.
     #[must_use]
     pub fn next_transmit_len(&self) -> Option<usize> {
-        let early = || self.wanted.and_then(|_| self.batches.kept_back_len());
-        self.outbox.next_len().or_else(early)
+        self.unsent.next_len()
     }
 
     /// The next event. To be called until there is none, after every command and input.
@@ -177,7 +156,7 @@ impl<O, I: Default> Connection<O, I> {
     /// The bytes that wait to be sent, without framing.
     #[must_use]
     pub fn unsent_bytes(&self) -> usize {
-        self.outbox.bytes() + self.batches.bytes()
+        self.unsent.bytes()
     }
 
     /// The host's data on a call in flight.
@@ -214,9 +193,7 @@ impl<O, I: Default> Connection<O, I> {
         while let Some(action) = self.machine.poll_action() {
             self.carry_out(action);
         }
-        if self.wanted.is_some() {
-            self.offer_room();
-        }
+        self.offer_room();
     }
 
     fn carry_out(&mut self, action: Action<Outgoing<O>>) {
@@ -231,7 +208,7 @@ impl<O, I: Default> Connection<O, I> {
             Action::TreeSettled { request } => self.tell(Event::TreeSettled { request }),
             Action::Close { reason } => {
                 self.tell(Event::Closed { reason });
-                self.end = End::Told;
+                self.is_end_told = true;
             }
         }
     }
@@ -239,7 +216,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Takes what is unsent of a call out of the outbox.
     fn withdraw(&mut self, done: &Completion<Outgoing<O>>) {
         if let Some(ticket) = done.data.unsent {
-            self.outbox.withdraw(ticket);
+            self.unsent.outbox.withdraw(ticket);
         }
     }
 
@@ -274,7 +251,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Queues an event for the host, unless it was told the end.
     fn tell(&mut self, event: Event<'static, O>) {
-        if self.end == End::NotTold {
+        if !self.is_end_told {
             self.events.push_back(event);
         }
     }
@@ -285,42 +262,11 @@ impl<O, I: Default> Connection<O, I> {
         self.now = self.now.max(now);
     }
 
-    // Room
-
-    /// What the outbox may still take.
-    #[inline]
-    fn room(&self) -> Room {
-        let limits = &self.machine.config().limits;
-        Room {
-            bytes: limits.unsent_bytes.saturating_sub(self.batches.bytes()),
-            messages: limits.unsent_messages,
-        }
-    }
-
-    /// Queues a message behind all others, if there is room.
-    fn send(&mut self, draft: &Draft<'_>, kind: TransmitKind) -> Result<(), Refusal> {
-        let context = Context { config: self.machine.config(), now: self.now };
-        match self.outbox.push(self.room(), &context, draft, Lane::Bulk, kind, None) {
-            Ok(_) => Ok(()),
-            Err(full) => Err(self.promise_room(full.len)),
-        }
-    }
-
-    /// Why a message of this length is refused. Promises to tell when there is room, if it can ever
-    /// fit.
-    fn promise_room(&mut self, len: usize) -> Refusal {
-        if len > self.config().limits.unsent_bytes {
-            return Refusal::TooLarge;
-        }
-        self.wanted = Some(self.wanted.map_or(len, |wanted| wanted.max(len)));
-        Refusal::OutboxFull
-    }
-
     /// Keeps the promise that a refused send made, once. It holds beyond the end: answers may still be
     /// waiting.
+    #[inline]
     fn offer_room(&mut self) {
-        if self.wanted.is_some_and(|wanted| self.outbox.has_room(self.room(), wanted)) {
-            self.wanted = None;
+        if self.unsent.keeps_promise(&self.machine.config().limits) {
             self.events.push_back(Event::Ready);
         }
     }

@@ -5,35 +5,17 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::batches::BatchKey;
-use super::rows::Opening;
-use crate::dialect::{CapabilityRule, Dialect, Role, Text};
-use crate::machine::{CancelRefusal, PeerCancels};
+use super::rows::{Opening, is_declared};
+use super::unsent::BatchKey;
+use crate::dialect::{CapabilityRule, Dialect, Role};
+use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
-use crate::wire::decode;
-
-/// Whether a side declared that it can be asked to cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Declared {
-    Yes,
-    No,
-}
-
-impl Declared {
-    /// What stands at this path of a request's params or of its result.
-    pub(super) fn at(value: Option<&RawValue>, path: &[Text]) -> Self {
-        match decode::path(value, path).map(RawValue::get) {
-            Some("true") => Self::Yes,
-            _ => Self::No,
-        }
-    }
-}
 
 /// What an exchange settles about cancels, once both sides know it.
 #[derive(Clone, Debug)]
 pub(super) struct Conclusion {
-    /// What we declared, and what the peer did.
-    declared: Option<(Declared, Declared)>,
+    /// Whether we declared that we can be asked to cancel, and whether the peer did.
+    declared: Option<(bool, bool)>,
     /// The revision that is spoken from then on.
     dialect: Option<Box<Dialect>>,
 }
@@ -42,27 +24,9 @@ pub(super) struct Conclusion {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Negotiation {
     /// What it concludes, while its batch keeps it back.
-    kept_back: Option<(BatchKey, Conclusion)>,
+    pub(super) kept_back: Option<(BatchKey, Conclusion)>,
     /// Its place in the outbox: no cancel may overtake it.
-    unsent: Option<Ticket>,
-}
-
-impl Negotiation {
-    /// Our answer to an exchange waits for the others of its batch.
-    pub(super) fn kept_back(&mut self, batch: BatchKey, conclusion: Conclusion) {
-        self.kept_back = Some((batch, conclusion));
-    }
-
-    /// A message has left.
-    #[inline]
-    pub(super) fn sent(&mut self, message: Ticket) {
-        self.unsent.take_if(|unsent| *unsent == message);
-    }
-
-    /// Whether our answer to an exchange still waits in the outbox.
-    pub(super) const fn is_unsent(&self) -> bool {
-        self.unsent.is_some()
-    }
+    pub(super) unsent: Option<Ticket>,
 }
 
 impl<O, I: Default> Connection<O, I> {
@@ -82,23 +46,20 @@ impl<O, I: Default> Connection<O, I> {
         }
         let declared = self.declared(opening, asker, result);
         let dialect = &self.config().dialect;
-        let exchange = opening.exchange().and_then(|at| dialect.exchanges().get(at));
-        let dialect = exchange.and_then(|it| dialect.settled_by(&it.method, result)).map(Box::new);
+        let exchange = opening.exchange().and_then(|at| dialect.exchanges.get(at));
+        let dialect = exchange.and_then(|(method, _)| dialect.settled_by(method, result));
+        let dialect = dialect.map(Box::new);
         (declared.is_some() || dialect.is_some()).then_some(Conclusion { declared, dialect })
     }
 
-    /// What we declared in an exchange of capabilities, and what the peer did.
-    fn declared(
-        &self,
-        opening: Opening,
-        asker: Role,
-        result: &RawValue,
-    ) -> Option<(Declared, Declared)> {
+    /// Whether we declared in an exchange of capabilities that we can be asked to cancel, and whether the
+    /// peer did.
+    fn declared(&self, opening: Opening, asker: Role, result: &RawValue) -> Option<(bool, bool)> {
         let CapabilityRule::Declared { server, .. } = &self.config().dialect.capability else {
             return None;
         };
         let client = opening.declares?;
-        let server = Declared::at(Some(result), server);
+        let server = is_declared(Some(result), server);
         // Whoever asks first is the client of the exchange, whatever the role.
         Some(match asker {
             Role::Client => (client, server),
@@ -110,29 +71,12 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn conclude(&mut self, conclusion: Option<Conclusion>) {
         let Some(Conclusion { declared, dialect }) = conclusion else { return };
         if let Some((ours, peers)) = declared {
-            let refusal = (peers == Declared::No).then_some(CancelRefusal::Undeclared);
-            let cancels = match ours {
-                Declared::Yes => PeerCancels::Obeyed,
-                Declared::No => PeerCancels::Ignored,
-            };
-            self.machine.exchanged(refusal, cancels);
+            let [ours, peers] =
+                [peers, ours].map(|can_cancel| (!can_cancel).then_some(CancelRefusal::Undeclared));
+            self.machine.exchanged(ours, peers);
         }
         if let Some(dialect) = dialect {
             self.machine.speak(*dialect);
         }
-    }
-
-    /// Our answer to an exchange waits in the outbox.
-    pub(super) fn conclude_with(&mut self, conclusion: Option<Conclusion>, answer: Ticket) {
-        if conclusion.is_some() {
-            self.conclude(conclusion);
-            self.negotiation.unsent = Some(answer);
-        }
-    }
-
-    /// The answers of a batch wait in the outbox.
-    pub(super) fn conclude_batch(&mut self, batch: BatchKey, answers: Ticket) {
-        let kept_back = self.negotiation.kept_back.take_if(|(kept, _)| *kept == batch);
-        self.conclude_with(kept_back.map(|(_, conclusion)| conclusion), answers);
     }
 }

@@ -1,11 +1,8 @@
 //! Operations on the wire: requests that are answered at once with a token, and go on.
 
-use alloc::vec::Vec;
-
 use super::Connection;
-use super::batches::BatchKey;
 use crate::cause::Cause;
-use crate::dialect::{CancelRule, CancelTarget};
+use crate::dialect::CancelRule;
 use crate::error::Refusal;
 use crate::event::TransmitKind;
 use crate::id::WireId;
@@ -33,8 +30,7 @@ impl<O, I: Default> Connection<O, I> {
         let rare = rare.filter(|rare| rare.starts_operation);
         let rare = rare.ok_or(Refusal::NoOperation)?;
         let batch = rare.batch;
-        let CancelRule::Request { target: CancelTarget::Operation { token: member, .. }, .. } =
-            &self.config().dialect.cancel
+        let CancelRule::Operation { token: member, .. } = &self.machine.config().dialect.cancel
         else {
             return Err(Refusal::NoOperation);
         };
@@ -42,17 +38,19 @@ impl<O, I: Default> Connection<O, I> {
         self.machine.admit_operation(request, &token.wire_id())?;
         let to = To { id: id.map_or("null", WireId::token), origin: rare.origin.as_deref() };
         let draft = Draft::TokenResult { to, member, token };
-        let context = Context { config: self.config(), now: self.now };
-        let len = draft.len(&context);
-        if !self.outbox.has_room(self.room(), len) {
-            return Err(self.promise_room(len));
-        }
+        let context = Context { config: self.machine.config(), now: self.now };
         // Nothing is sent once the connection is abandoned (G7).
-        let is_withheld = self.machine.withholds_answer(request);
-        let answer = (!is_withheld).then(|| draft.written(&context, len));
+        let sent = match self.machine.withholds_answer(request) {
+            true => Ok(None),
+            false => self.unsent.answer(&context, &draft, TransmitKind::Response, batch),
+        };
+        let sent = sent.map_err(|full| self.unsent.promise_room(full, &context.config.limits))?;
         let cause = self.machine.request_cause(request);
         self.machine.begin_operation(request, token.wire_id())?;
-        self.answer_with_token(answer, batch);
+        if let Some(batch) = batch {
+            self.answered(Some(batch), sent, None);
+            self.settle_member(batch);
+        }
         if let Some(rare) = self.machine.request_rare_mut(request) {
             rare.batch = None;
         }
@@ -69,36 +67,19 @@ impl<O, I: Default> Connection<O, I> {
         id.trim_matches('"').parse().ok()
     }
 
-    fn answer_with_token(&mut self, answer: Option<Vec<u8>>, batch: Option<BatchKey>) {
-        match (answer, batch) {
-            (Some(answer), Some(batch)) => self.keep_back(batch, &answer),
-            (Some(answer), None) => {
-                self.outbox.push_written(answer, TransmitKind::Response);
-            }
-            (None, _) => {}
-        }
-        if let Some(batch) = batch {
-            self.settle_member(batch);
-        }
-    }
-
     /// Tells the client that an operation of its was cancelled. At most one notice an operation, so it
     /// is taken above the limit (G8).
     pub(super) fn tell_of_cancel(&mut self, request: RequestHandle, cause: Cause) {
         let Some(token) = self.machine.operation_token(request) else { return };
         let config = self.machine.config();
-        let CancelRule::Request { target: CancelTarget::Operation { told, .. }, .. } =
-            &config.dialect.cancel
-        else {
-            return;
-        };
+        let CancelRule::Operation { told, .. } = &config.dialect.cancel else { return };
         if self.machine.is_closed() {
             return;
         }
         let draft = Draft::Told { method: told, token: token.token(), reason: reason_of(cause) };
         let context = Context { config, now: self.now };
         let (lane, kind) = (Lane::Bulk, TransmitKind::Notification);
-        let pushed = self.outbox.push(Room::UNLIMITED, &context, &draft, lane, kind, None);
+        let pushed = self.unsent.outbox.push(Room::UNLIMITED, &context, &draft, lane, kind, None);
         debug_assert!(pushed.is_ok(), "there is always room above the limit");
     }
 }

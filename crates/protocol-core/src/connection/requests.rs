@@ -6,14 +6,13 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::batches::BatchKey;
-use super::rows::{Opening, Rare, ServerEnds, uncancellable};
-use crate::config::OverLimit;
-use crate::dialect::{AnswerRule, BatchRule, Envelope, Role, code};
+use super::rows::{Opening, Rare, server_ends, uncancellable};
+use super::unsent::BatchKey;
+use crate::cause::CloseReason;
+use crate::dialect::{AnswerRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{PeerCancels, RequestRefusal};
-use crate::outbox::Lane;
+use crate::machine::CancelRefusal;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{Asked, Origin};
@@ -51,28 +50,32 @@ impl<O, I: Default> Connection<O, I> {
             self.refuse(id, origin, NOT_INITIALIZED, Violation::NotInitialized, batch);
             return None;
         }
-        if dialect.cancel_is_request(&request.method) && !self.is_for_host(request.params) {
+        if dialect.cancels_are_requests()
+            && dialect.cancel.is(&request.method)
+            && !self.is_for_host(request.params)
+        {
             self.take_cancel_request(request, batch, now);
             return None;
         }
         let id = self.readable(request.id).filter(|_| dialect.ids.allows(request.id));
-        let is_excepted = batch.is_some() && dialect.batches.excepts(&request.method);
+        let is_excepted = batch.is_some() && dialect.is_refused_in_batch(&request.method);
         let problem = if is_excepted { EnvelopeProblem::InBatch } else { EnvelopeProblem::Id };
         let Some(id) = id.filter(|_| !is_excepted) else {
             self.refuse_invalid(Some(request.id), request.origin.as_deref(), problem, batch);
             return None;
         };
-        let (rare, cancels) = self.rare_of(&mut request, opening, batch);
-        let handle = match self.machine.receive_request(id, cancels, I::default(), rare, now) {
+        let (rare, uncancellable) = self.rare_of(&mut request, opening, batch);
+        let handle = match self.machine.receive_request(id, uncancellable, I::default(), rare, now)
+        {
             Ok(handle) => handle,
-            Err((refusal, rare)) => {
+            Err((violation, rare)) => {
                 let origin = rare.as_ref().and_then(|rare| rare.origin.as_deref());
-                self.refuse_request(request.id, origin, refusal, batch, now);
+                self.refuse_request(request.id, origin, violation, batch, now);
                 return None;
             }
         };
         if let Some(batch) = batch {
-            self.batches.add_member(batch);
+            self.unsent.add_member(batch);
         }
         let dialect = &self.machine.config().dialect;
         if dialect.answer == AnswerRule::SilentWithProgress {
@@ -93,55 +96,46 @@ impl<O, I: Default> Connection<O, I> {
         })
     }
 
-    /// What is kept with few requests, and whether the peer's cancels of this one are obeyed.
+    /// What is kept with few requests, and why the peer can't cancel this one, if it can't.
     #[inline]
     fn rare_of(
         &self,
         request: &mut Delivery<'_>,
         opening: Opening,
         batch: Option<BatchKey>,
-    ) -> (Option<Box<Rare>>, PeerCancels) {
+    ) -> (Option<Box<Rare>>, Option<CancelRefusal>) {
         let config = self.machine.config();
         let (method, params) = (&*request.method, request.params);
         let origin = request.origin.take();
         let asked = origin.as_ref().map_or(Asked::Other, |origin| origin.asked());
-        let cancels = match uncancellable(&config.dialect, asked, method, params) {
-            Some(_) => PeerCancels::Ignored,
-            None => PeerCancels::Obeyed,
-        };
-        let server_ends = match config.role {
-            Role::Client => ServerEnds::No,
-            Role::Server => ServerEnds::of(&config.dialect, Role::Client, method),
-        };
+        let refusal = uncancellable(&config.dialect, asked, method, params);
+        let server_ends =
+            config.role == Role::Server && server_ends(&config.dialect, Role::Client, method);
         let starts_operation = config.dialect.starts_operation(method).is_some();
         let rare = Rare { batch, opening, server_ends, starts_operation, origin };
-        (rare.boxed(), cancels)
+        (rare.boxed(), refusal)
     }
 
     fn refuse_request(
         &mut self,
         id: &str,
         origin: Option<&Origin>,
-        refusal: RequestRefusal,
+        violation: Violation,
         batch: Option<BatchKey>,
         now: Timestamp,
     ) {
         let overload = self.config().dialect.overload_code;
-        let (error, violation) = match refusal {
-            RequestRefusal::DuplicateId => (DUPLICATE_ID, Violation::DuplicateId),
-            RequestRefusal::TooManyRequests => {
-                let message = "The request was refused: too much is in flight";
-                ((overload, message), Violation::TooManyRequests)
+        let error = match violation {
+            Violation::DuplicateId => DUPLICATE_ID,
+            Violation::TooManyRequests => {
+                (overload, "The request was refused: too much is in flight")
             }
-            RequestRefusal::ShuttingDown => {
-                let message = "The request was refused: shutting down";
-                ((overload, message), Violation::RequestAfterShutdown)
-            }
+            _ => (overload, "The request was refused: shutting down"),
         };
         let id = self.readable(id);
         self.refuse(id, origin, error, violation, batch);
-        if violation == Violation::TooManyRequests && self.config().over_limit == OverLimit::Close {
-            self.close_over_limit(now);
+        if violation == Violation::TooManyRequests && self.config().close_over_limit {
+            self.close(CloseReason::OverLimit, now);
         }
     }
 
@@ -175,31 +169,11 @@ impl<O, I: Default> Connection<O, I> {
         let token = id.as_ref().map_or("null", WireId::token);
         let draft = Draft::Response { to: To { id: token, origin }, reply };
         let context = Context { config: self.machine.config(), now: self.now };
-        let room = self.room();
-        let is_sent = match batch {
-            None => {
-                let (lane, kind) = (Lane::Bulk, TransmitKind::Response);
-                self.outbox.push(room, &context, &draft, lane, kind, None).is_ok()
-            }
-            Some(batch) => {
-                let len = draft.len(&context);
-                let answer = self.outbox.has_room(room, len).then(|| draft.written(&context, len));
-                if let Some(answer) = &answer {
-                    self.keep_back(batch, answer);
-                }
-                answer.is_some()
-            }
-        };
+        let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
         self.report(violation, id.clone());
-        if !is_sent {
-            self.report(Violation::AnswerDropped, id);
+        match sent {
+            Ok(sent) => self.answered(batch, sent, None),
+            Err(_) => self.report(Violation::AnswerDropped, id),
         }
-    }
-}
-
-impl BatchRule {
-    /// Whether a request of this method is refused in a batch.
-    fn excepts(&self, method: &str) -> bool {
-        matches!(self, Self::Accepted { except } if except.iter().any(|it| it == method))
     }
 }

@@ -4,9 +4,9 @@ use serde_json::value::RawValue;
 
 use super::rows::Outgoing;
 use super::{Connection, outcome};
-use crate::dialect::{CancelRule, CancelTarget, Envelope, Role};
+use crate::dialect::{CancelRule, Envelope, Role};
 use crate::event::Event;
-use crate::machine::{Action, Answer, Completion, StrayResponse};
+use crate::machine::{Action, Answer, Completion};
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{self, Asked};
 use crate::wire::decode::{self, Response};
@@ -22,39 +22,27 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let number = id.and_then(|id| self.number_in(id)).filter(|&it| self.asked(it, asked));
         let kind = self.kind_of(&answer);
-        let decided = match number {
+        let (action, stray) = match number {
             Some(number) => self.machine.receive_response(number, kind),
-            None => Err(StrayResponse::Unknown),
+            None => (None, Some(Violation::UnknownResponse)),
         };
-        let (action, stray) = match decided {
-            Ok(action) => (action, None),
-            Err(stray) => (None, Some(stray)),
-        };
-        let violation = match (stray, &answer) {
-            (None, Ok(_)) => None,
-            (None, Err(problem)) => Some(Violation::MalformedResponse { problem: *problem }),
-            (Some(StrayResponse::Late | StrayResponse::LateToken { .. }), _) => {
-                Some(Violation::LateResponse)
-            }
-            (Some(StrayResponse::Duplicate), _) => Some(Violation::DuplicateResponse),
-            (Some(StrayResponse::Unknown), _) => Some(Violation::UnknownResponse),
-        };
+        let problem = answer.as_ref().err();
+        let violation = stray.or(problem.map(|&problem| Violation::MalformedResponse { problem }));
         if let Some(violation) = violation {
             let id = id.and_then(|id| self.readable(id));
             self.report(violation, id);
         }
-        let event = match (action, stray) {
-            (Some(Action::Complete(done)), _) => Some(self.settle(done, answer)),
-            (Some(Action::Withdraw(done)), _) => {
+        let event = match action {
+            Some(Action::Complete(done)) => Some(self.settle(done, answer)),
+            Some(Action::Withdraw(done)) => {
                 self.withdraw(&done);
                 Some(self.settle(done, answer))
             }
-            (Some(Action::SendCancel { call, number }), _) => {
-                self.send_token_cancel(&answer, Some(call), number);
-                None
-            }
-            (None, Some(StrayResponse::LateToken { number })) => {
-                self.send_token_cancel(&answer, None, Some(number));
+            // The cancel of an operation follows, now that the answer brings its token.
+            Some(Action::SendCancel { call, number }) => {
+                if let Some(token) = self.token_in(&answer) {
+                    self.send_cancel_naming(Id::Token(token.get()), call, number, None);
+                }
                 None
             }
             _ => None,
@@ -88,22 +76,9 @@ impl<O, I: Default> Connection<O, I> {
         Event::Settled { call, outcome: outcome(settlement, cause, answer.ok()), data }
     }
 
-    /// The cancel of an operation follows, now that the answer brings its token.
-    fn send_token_cancel(
-        &mut self,
-        answer: &Result<Response<'_>, EnvelopeProblem>,
-        call: Option<crate::CallId>,
-        number: Option<u32>,
-    ) {
-        let Some(token) = self.token_in(answer).map(RawValue::get) else { return };
-        self.send_cancel_naming(Id::Token(token), call, number, None);
-    }
-
     /// The usable token of an operation that an answer brings.
     fn token_in<'m>(&self, answer: &Result<Response<'m>, EnvelopeProblem>) -> Option<&'m RawValue> {
-        let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
-            &self.config().dialect.cancel
-        else {
+        let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return None;
         };
         let Ok(Response::Result(result)) = answer else { return None };

@@ -1,15 +1,12 @@
 //! What the connection keeps in the machine's rows, beside the host's data.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
-use super::batches::BatchKey;
-use super::negotiation::Declared;
-use crate::dialect::{
-    CancelRule, CancelTarget, Cancellers, CapabilityRule, Dialect, Envelope, RevisionRule, Role,
-    SessionRule,
-};
+use super::unsent::BatchKey;
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Role};
 use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
 use crate::wire::abp::{Asked, Origin};
@@ -23,7 +20,8 @@ pub struct Outgoing<O> {
     /// The message of this call that is still in the outbox: its request, then its cancel.
     pub(super) unsent: Option<Ticket>,
     pub(super) opening: Opening,
-    pub(super) server_ends: ServerEnds,
+    /// Whether the peer may end it.
+    pub(super) server_ends: bool,
     pub(super) asked: Asked,
 }
 
@@ -33,7 +31,8 @@ pub struct Rare {
     /// The batch that waits for its answer.
     pub(super) batch: Option<BatchKey>,
     pub(super) opening: Opening,
-    pub(super) server_ends: ServerEnds,
+    /// Whether our side may end it without an answer.
+    pub(super) server_ends: bool,
     /// Whether it may go on as an operation.
     pub(super) starts_operation: bool,
     /// Where the answer goes, in an envelope that says more than the id.
@@ -43,8 +42,9 @@ pub struct Rare {
 /// What a request settles about the connection, once it is answered with a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opening {
-    /// What the client declares with it, if it is the exchange of capabilities.
-    pub(super) declares: Option<Declared>,
+    /// Whether the client declares with it that it can be asked to cancel, if it is the exchange of
+    /// capabilities.
+    pub(super) declares: Option<bool>,
     opens: Opens,
 }
 
@@ -57,14 +57,6 @@ impl Opens {
     const SESSION: u8 = 1 << 7;
 }
 
-/// Whether a client's request may be ended by the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum ServerEnds {
-    #[default]
-    No,
-    Yes,
-}
-
 impl Rare {
     /// In a box, if there is anything in it.
     pub(super) fn boxed(self) -> Option<Box<Self>> {
@@ -72,7 +64,7 @@ impl Rare {
         let is_empty = batch.is_none()
             && !starts_operation
             && *opening == Opening::default()
-            && *server_ends == ServerEnds::No
+            && !server_ends
             && origin.is_none();
         (!is_empty).then(|| Box::new(self))
     }
@@ -82,10 +74,8 @@ impl Opening {
     /// What a request of this method settles. In most dialects there is nothing to settle.
     #[inline]
     pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
-        match (&dialect.capability, &dialect.session, &dialect.revisions) {
-            (CapabilityRule::NotNeeded, SessionRule::NotNeeded, RevisionRule::Fixed) => {
-                Self::default()
-            }
+        match (&dialect.capability, &dialect.session, &*dialect.exchanges) {
+            (CapabilityRule::NotNeeded, None, []) => Self::default(),
             _ => Self::of_some(dialect, method, params),
         }
     }
@@ -93,14 +83,14 @@ impl Opening {
     fn of_some(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
         let declares = match &dialect.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
-                Some(Declared::at(params, client))
+                Some(is_declared(params, client))
             }
             _ => None,
         };
-        let session = matches!(&dialect.session, SessionRule::Opened { by } if by == method);
+        let session = dialect.session.as_deref() == Some(method);
         let session = if session { Opens::SESSION } else { 0 };
         // No dialect has so many that they would not fit.
-        let exchange = dialect.exchanges().iter().take(100).position(|it| it.method == method);
+        let exchange = dialect.exchanges.iter().take(100).position(|(it, _)| it == method);
         let exchange = exchange.map_or(0, |at| at as u8 + 1);
         Self { declares, opens: Opens(session | exchange) }
     }
@@ -116,19 +106,20 @@ impl Opening {
     }
 }
 
-impl ServerEnds {
-    /// Whether the server may end a request of this method that `caller` made.
-    #[inline]
-    pub(super) fn of(dialect: &Dialect, caller: Role, method: &str) -> Self {
-        match &dialect.cancellers {
-            Cancellers::Client { server_ends }
-                if caller == Role::Client && server_ends.iter().any(|it| it == method) =>
-            {
-                Self::Yes
-            }
-            Cancellers::Client { .. } | Cancellers::Both => Self::No,
+/// Whether the server may end a request of this method that `caller` made.
+#[inline]
+pub(super) fn server_ends(dialect: &Dialect, caller: Role, method: &str) -> bool {
+    match &dialect.cancellers {
+        Cancellers::Client { server_ends } if caller == Role::Client => {
+            server_ends.iter().any(|it| it == method)
         }
+        Cancellers::Client { .. } | Cancellers::Both => false,
     }
+}
+
+/// Whether a `true` stands at this path of a request's params or of its result.
+pub(super) fn is_declared(value: Option<&RawValue>, path: &[Cow<'static, str>]) -> bool {
+    decode::path(value, path).is_some_and(|value| value.get() == "true")
 }
 
 /// Why a request can't be cancelled on the wire, if it can't. A member that is `null` counts as
@@ -142,9 +133,7 @@ pub(super) fn uncancellable(
 ) -> Option<CancelRefusal> {
     let rule = &dialect.uncancellable;
     let has_no_name = match (&dialect.cancel, dialect.envelope) {
-        (CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. }, _) => {
-            !starts.iter().any(|start| start == method)
-        }
+        (CancelRule::Operation { .. }, _) => dialect.starts_operation(method).is_none(),
         // In the envelope that has call ids, only calls of capabilities have one.
         (_, Envelope::Abp) => asked == Asked::Other,
         (_, Envelope::JsonRpc) => false,

@@ -11,13 +11,11 @@ use crate::cause::{Cause, CloseReason};
 use crate::frame::Framing;
 use crate::id::IdRule;
 
-pub use self::revision::{Exchange, Revision, RevisionRule};
-
 /// A text of a dialect: a constant of a preset, or one that was read at run time.
-pub type Text = Cow<'static, str>;
+pub(crate) type Text = Cow<'static, str>;
 
 /// A list of a dialect, constant or read at run time.
-pub type List<T> = Cow<'static, [T]>;
+type List<T> = Cow<'static, [T]>;
 
 /// What one protocol asks of cancelling, as data.
 ///
@@ -51,10 +49,13 @@ pub struct Dialect {
     pub cancelled_message: Text,
     /// What a caller does after it cancelled, unless the call says otherwise (G12).
     pub grace: Grace,
-    /// Whether a cancelled request may be answered with the part of its result that is there.
-    pub partial_results: PartialResults,
-    /// What to do with a JSON array of messages.
-    pub batches: BatchRule,
+    /// Whether a cancelled request may be answered with the part of its result that is there. If not, its
+    /// only answer is that it was cancelled.
+    pub partial_results: bool,
+    /// Whether a JSON array of messages is taken, and the answers to its members leave together in one
+    /// array: `Some` with the methods of the requests that are refused there. `None`: the whole array is
+    /// answered with one -32600, id null.
+    pub batches: Option<List<Text>>,
     /// Which notifications are progress of which call, and so reset its idle timeout.
     pub progress: List<ProgressRule>,
     /// The code that refuses a request over a limit, or while shutting down.
@@ -65,16 +66,26 @@ pub struct Dialect {
     pub cancellers: Cancellers,
     /// How a side says that it can be asked to cancel.
     pub capability: CapabilityRule,
-    /// Whether there is a session that has to be opened first.
-    pub session: SessionRule,
+    /// The method of the request that opens the session, once it is answered with a result. Before that
+    /// all others are answered [`code::SERVER_NOT_INITIALIZED`]. `None`: there is no session, or it is the
+    /// host's business.
+    pub session: Option<Text>,
     /// What becomes of a request that is cancelled before its handler began.
     pub before_start: BeforeStart,
     /// Whether messages can overtake each other.
     pub order: MessageOrder,
-    /// What the end of input means.
-    pub closed_stream: ClosedStream,
-    /// Whether the peers agree on a revision of the protocol while they speak.
-    pub revisions: RevisionRule,
+    /// Why the peer's requests are cancelled when its input ends: [`Cause::PeerGone`], or
+    /// [`Cause::Peer`] where that end is a cancel. `None`: they are not, for the peer may come back for
+    /// the answers.
+    pub closed_stream: Option<Cause>,
+    /// The requests whose results settle the revision of the protocol, each with the member of the result
+    /// that names it, or that lists several, of which both sides take the first that
+    /// [`revisions`](Self::revisions) lists. None in a dialect that is fixed.
+    pub exchanges: List<(Text, Text)>,
+    /// The revisions that we speak, the best first: the name of each in the exchange, and the dialect that
+    /// both sides speak from then on. Until then the dialect's own rules hold, and they stay if the
+    /// result names no revision of this list. A later exchange settles it anew.
+    pub revisions: List<(Text, Dialect)>,
 }
 
 /// How a cancel looks on the wire.
@@ -91,12 +102,28 @@ pub enum CancelRule {
         /// The member of its params that may say why, in words.
         reason: Option<Text>,
     },
-    /// A request of its own, which the other side answers: the cancel is acknowledged.
+    /// A request of its own that names the request. The other side acknowledges it by
+    /// `{<id>, cancelled, reason?}`.
     Request {
         /// Its method.
         method: Text,
-        /// What its params name.
-        target: CancelTarget,
+        /// The member of its params that holds the request's id.
+        id: Text,
+        /// The member of its params that may say why, in words.
+        reason: Option<Text>,
+    },
+    /// A request of its own that names an operation, which outlives its answered request. The other side
+    /// acknowledges it by `{"status":"cancelled"}` or error [`code::OPERATION_NOT_FOUND`].
+    Operation {
+        /// Its method.
+        method: Text,
+        /// The member that holds the operation's token, in its params and in the answer of the request
+        /// that started it.
+        token: Text,
+        /// The methods of the requests that start an operation, and are answered with its token at once.
+        starts: List<Text>,
+        /// The method of the notification that tells the client of every cancelled operation.
+        told: Text,
         /// The member of its params that may say why, in words.
         reason: Option<Text>,
     },
@@ -113,39 +140,6 @@ pub enum Envelope {
     /// `{type, id, timestamp, payload}`: the App-Browser Protocol. It has no batches; the ids of our
     /// requests are strings; its cancels are requests that name an id, or there are none.
     Abp,
-}
-
-/// What the params of a cancel that is a request name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum CancelTarget {
-    /// The request to cancel, by its id. Acknowledged by `{<member>, cancelled, reason?}`.
-    Id {
-        /// The member of the params that holds the id.
-        member: Text,
-    },
-    /// An operation that outlives its answered request. Acknowledged by `{"status":"cancelled"}` or
-    /// error [`code::OPERATION_NOT_FOUND`].
-    Operation {
-        /// The methods of the requests that start one, and are answered with its token at once.
-        starts: List<Text>,
-        /// The member that holds the token, in that answer and in the cancel.
-        token: Text,
-        /// The method of the notification that tells the client of every cancelled operation.
-        told: Text,
-    },
-}
-
-/// Whether there is a session that has to be opened first.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SessionRule {
-    /// There is none, or it is the host's business.
-    NotNeeded,
-    /// A request opens it, once it is answered with a result. Before that all others are answered
-    /// [`code::SERVER_NOT_INITIALIZED`].
-    Opened {
-        /// The method of that request.
-        by: Text,
-    },
 }
 
 /// What becomes of a request that is cancelled before its handler began.
@@ -222,74 +216,42 @@ pub enum MessageOrder {
     MayChange,
 }
 
-/// What the end of the peer's input means for its requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ClosedStream {
-    /// The peer is gone: they are cancelled, cause `peer_gone`.
-    PeerGone,
-    /// It cancels them, cause `peer`.
-    Cancel,
-    /// Nothing: the peer may come back for the answers.
-    NoCancel,
-}
-
 impl Dialect {
     /// Whether its cancels name operations, which outlive their answered requests.
     #[must_use]
     pub const fn has_operations(&self) -> bool {
-        matches!(self.cancel, CancelRule::Request { target: CancelTarget::Operation { .. }, .. })
+        matches!(self.cancel, CancelRule::Operation { .. })
     }
 
-    /// Whether a cancelled request may be answered with a part of its result.
-    #[must_use]
-    pub const fn allows_partial_results(&self) -> bool {
-        matches!(self.partial_results, PartialResults::Allowed)
+    /// Whether its cancels are requests, which are acknowledged.
+    pub(crate) const fn cancels_are_requests(&self) -> bool {
+        matches!(self.cancel, CancelRule::Request { .. } | CancelRule::Operation { .. })
     }
 
-    /// Whether requests of this method are cancels, which are acknowledged.
-    #[inline]
-    pub(crate) fn cancel_is_request(&self, method: &str) -> bool {
-        matches!(&self.cancel, CancelRule::Request { method: cancel, .. } if cancel == method)
+    /// Whether a request of this method is refused in a batch.
+    pub(crate) fn is_refused_in_batch(&self, method: &str) -> bool {
+        self.batches.iter().flat_map(|except| except.iter()).any(|it| it == method)
     }
 
     /// Whether a notification of this method tells the client of a cancelled operation.
     #[must_use]
     pub fn tells_of_cancels(&self, method: &str) -> bool {
-        matches!(
-            &self.cancel,
-            CancelRule::Request { target: CancelTarget::Operation { told, .. }, .. } if told == method
-        )
+        matches!(&self.cancel, CancelRule::Operation { told, .. } if told == method)
     }
 
     /// The type of the operation that a request of this method starts, if it starts one.
     #[must_use]
     #[inline]
     pub fn starts_operation(&self, method: &str) -> Option<&Text> {
-        match &self.cancel {
-            CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } => {
-                starts.iter().find(|start| *start == method)
-            }
-            _ => None,
-        }
+        let CancelRule::Operation { starts, .. } = &self.cancel else { return None };
+        starts.iter().find(|start| *start == method)
     }
-}
 
-impl ClosedStream {
     /// Why the peer's requests are cancelled when a connection closes, if they are.
-    pub(crate) fn cause(self, reason: CloseReason) -> Option<Cause> {
-        match (reason, self) {
-            (CloseReason::PeerGone, Self::NoCancel) => None,
-            (CloseReason::PeerGone, Self::Cancel) => Some(Cause::Peer),
+    pub(crate) fn cause_of_close(&self, reason: CloseReason) -> Option<Cause> {
+        match reason {
+            CloseReason::PeerGone => self.closed_stream,
             _ => Some(reason.cause()),
-        }
-    }
-}
-
-impl CancelTarget {
-    /// The member of a cancel's params that names what to cancel.
-    pub(crate) fn member(&self) -> &str {
-        match self {
-            Self::Id { member } | Self::Operation { token: member, .. } => member,
         }
     }
 }
@@ -298,11 +260,18 @@ impl CancelRule {
     /// Whether messages of this method are cancels.
     #[must_use]
     pub fn is(&self, method: &str) -> bool {
+        self.members().is_some_and(|(cancel, ..)| cancel == method)
+    }
+
+    /// The method of a cancel, the member that names what is cancelled, and the one that says why.
+    pub(crate) fn members(&self) -> Option<(&str, &str, Option<&str>)> {
         match self {
-            Self::Notification { method: cancel, .. } | Self::Request { method: cancel, .. } => {
-                cancel == method
+            Self::Notification { method, id: member, reason }
+            | Self::Request { method, id: member, reason }
+            | Self::Operation { method, token: member, reason, .. } => {
+                Some((method, member, reason.as_deref()))
             }
-            Self::Local | Self::ClosedStream => false,
+            Self::Local | Self::ClosedStream => None,
         }
     }
 }
@@ -325,28 +294,6 @@ pub enum Grace {
     Await,
     /// Waits for the answer this long, then settles the call locally.
     Settle(Duration),
-}
-
-/// Whether a cancelled request may be answered with a part of its result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PartialResults {
-    /// It may.
-    Allowed,
-    /// Its only answer is that it was cancelled.
-    Refused,
-}
-
-/// What to do with a JSON array of messages.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum BatchRule {
-    /// Every member is taken, and their answers leave together in one array. A request of one of
-    /// these methods is refused there.
-    Accepted {
-        /// The methods.
-        except: List<Text>,
-    },
-    /// The whole array is answered with one -32600, id null.
-    Refused,
 }
 
 /// Which notification is progress of which calls.

@@ -5,10 +5,10 @@ use core::mem;
 use core::time::Duration;
 
 use super::{
-    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Dialect, Envelope, Exchange, Grace, MessageOrder, PartialResults, ProgressRule,
-    Revision, RevisionRule, SessionRule, Uncancellable, code,
+    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace,
+    MessageOrder, ProgressRule, Text, Uncancellable, code,
 };
+use crate::cause::Cause;
 use crate::frame::Framing;
 use crate::id::IdRule;
 
@@ -44,18 +44,19 @@ impl Dialect {
         answer: AnswerRule::Answered,
         cancelled_message: Borrowed("Request cancelled"),
         grace: Grace::Settle(Duration::ZERO),
-        partial_results: PartialResults::Allowed,
-        batches: BatchRule::Accepted { except: list![] },
+        partial_results: true,
+        batches: Some(list![]),
         progress: Borrowed(&[]),
         overload_code: code::INTERNAL_ERROR,
         uncancellable: Uncancellable::NOTHING,
         cancellers: Cancellers::Both,
         capability: CapabilityRule::NotNeeded,
-        session: SessionRule::NotNeeded,
+        session: None,
         before_start: BeforeStart::Delivered,
         order: MessageOrder::Kept,
-        closed_stream: ClosedStream::PeerGone,
-        revisions: RevisionRule::Fixed,
+        closed_stream: Some(Cause::PeerGone),
+        exchanges: list![],
+        revisions: list![],
     };
 
     /// Agent Client Protocol, version 1: `$/cancel_request {requestId}`, always answered.
@@ -68,7 +69,7 @@ impl Dialect {
             reason: None,
         },
         grace: Grace::Await,
-        batches: BatchRule::Refused,
+        batches: None,
         progress: Borrowed(&[ProgressRule {
             method: Borrowed("session/update"),
             token: Borrowed("sessionId"),
@@ -113,7 +114,7 @@ impl Dialect {
             reason: None
         },
         grace: Grace::Await,
-        batches: BatchRule::Refused,
+        batches: None,
         progress: Borrowed(&[ProgressRule {
             method: Borrowed("$/progress"),
             token: Borrowed("token"),
@@ -134,8 +135,8 @@ impl Dialect {
             reason: Some(Borrowed("reason")),
         },
         answer: AnswerRule::Silent,
-        partial_results: PartialResults::Refused,
-        batches: BatchRule::Refused,
+        partial_results: false,
+        batches: None,
         progress: Borrowed(&[ProgressRule {
             method: Borrowed("notifications/progress"),
             token: Borrowed("progressToken"),
@@ -148,7 +149,7 @@ impl Dialect {
     /// MCP 2025-03-26 on stdio: takes batches, but `initialize` may not be in one.
     pub const MCP_2025_03_26: Self = preset!(Self {
         name: Borrowed("mcp-2025-03-26"),
-        batches: BatchRule::Accepted { except: list!["initialize"] },
+        batches: Some(list!["initialize"]),
         ..Self::MCP_2024_11_05
     });
 
@@ -177,10 +178,8 @@ impl Dialect {
     pub const MCP: Self = preset!(Self {
         name: Borrowed("mcp"),
         uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
-        revisions: RevisionRule::Negotiated {
-            exchanges: Borrowed(MCP_EXCHANGES),
-            revisions: Borrowed(MCP_REVISIONS),
-        },
+        exchanges: Borrowed(MCP_EXCHANGES),
+        revisions: Borrowed(MCP_REVISIONS),
         ..Self::MCP_2026_07_28
     });
 
@@ -204,7 +203,7 @@ impl Dialect {
     pub const MCP_2026_07_28_HTTP: Self = preset!(Self {
         name: Borrowed("mcp-2026-07-28-http"),
         cancel: CancelRule::ClosedStream,
-        closed_stream: ClosedStream::Cancel,
+        closed_stream: Some(Cause::Peer),
         ..Self::MCP_2026_07_28.over_http()
     });
 
@@ -212,10 +211,8 @@ impl Dialect {
     pub const MCP_HTTP: Self = preset!(Self {
         name: Borrowed("mcp-http"),
         uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
-        revisions: RevisionRule::Negotiated {
-            exchanges: Borrowed(MCP_EXCHANGES),
-            revisions: Borrowed(MCP_HTTP_REVISIONS),
-        },
+        exchanges: Borrowed(MCP_EXCHANGES),
+        revisions: Borrowed(MCP_HTTP_REVISIONS),
         ..Self::MCP_2026_07_28_HTTP
     });
 
@@ -228,13 +225,13 @@ impl Dialect {
         ids: IdRule::IntegerOrString,
         cancel: CancelRule::Request {
             method: Borrowed("capabilities/cancel"),
-            target: CancelTarget::Id { member: Borrowed("callId") },
+            id: Borrowed("callId"),
             reason: Some(Borrowed("reason")),
         },
         cancelled_message: Borrowed("Cancelled"),
         grace: Grace::Await,
-        partial_results: PartialResults::Refused,
-        batches: BatchRule::Refused,
+        partial_results: false,
+        batches: None,
         progress: Borrowed(&[ProgressRule {
             method: Borrowed("capabilities/progress"),
             token: Borrowed("progressToken"),
@@ -243,7 +240,7 @@ impl Dialect {
         overload_code: code::REQUEST_FAILED,
         uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
         cancellers: Cancellers::Client { server_ends: list![] },
-        session: SessionRule::Opened { by: Borrowed("initialize") },
+        session: Some(Borrowed("initialize")),
         before_start: BeforeStart::Skipped,
         ..Self::JSON_RPC
     });
@@ -253,17 +250,15 @@ impl Dialect {
     pub const ERLMCP: Self = preset!(Self {
         name: Borrowed("erlmcp"),
         ids: IdRule::IntegerOrString,
-        cancel: CancelRule::Request {
+        cancel: CancelRule::Operation {
             method: Borrowed("cancel"),
-            target: CancelTarget::Operation {
-                starts: list!["tool/call"],
-                token: Borrowed("cancellationToken"),
-                told: Borrowed("notifications/cancelled"),
-            },
+            token: Borrowed("cancellationToken"),
+            starts: list!["tool/call"],
+            told: Borrowed("notifications/cancelled"),
             reason: None,
         },
         grace: Grace::Await,
-        batches: BatchRule::Refused,
+        batches: None,
         overload_code: code::REQUEST_FAILED,
         cancellers: Cancellers::Client { server_ends: list![] },
         ..Self::JSON_RPC
@@ -274,7 +269,7 @@ impl Dialect {
     const fn over_http(mut self) -> Self {
         self.framing = Framing::Whole;
         self.order = MessageOrder::MayChange;
-        self.closed_stream = ClosedStream::NoCancel;
+        self.closed_stream = None;
         self
     }
 
@@ -324,23 +319,23 @@ impl Dialect {
 
 /// How the peers of MCP agree on a revision: the server names the one that it chose, or all that it
 /// speaks.
-const MCP_EXCHANGES: &[Exchange] = &[
-    Exchange { method: Borrowed("initialize"), member: Borrowed("protocolVersion") },
-    Exchange { method: Borrowed("server/discover"), member: Borrowed("supportedVersions") },
+const MCP_EXCHANGES: &[(Text, Text)] = &[
+    (Borrowed("initialize"), Borrowed("protocolVersion")),
+    (Borrowed("server/discover"), Borrowed("supportedVersions")),
 ];
 
-const MCP_REVISIONS: &[Revision] = &[
-    Revision { version: Borrowed("2026-07-28"), dialect: Dialect::MCP_2026_07_28 },
-    Revision { version: Borrowed("2025-11-25"), dialect: Dialect::MCP_2025_11_25 },
-    Revision { version: Borrowed("2025-06-18"), dialect: Dialect::MCP_2025_06_18 },
-    Revision { version: Borrowed("2025-03-26"), dialect: Dialect::MCP_2025_03_26 },
-    Revision { version: Borrowed("2024-11-05"), dialect: Dialect::MCP_2024_11_05 },
+const MCP_REVISIONS: &[(Text, Dialect)] = &[
+    (Borrowed("2026-07-28"), Dialect::MCP_2026_07_28),
+    (Borrowed("2025-11-25"), Dialect::MCP_2025_11_25),
+    (Borrowed("2025-06-18"), Dialect::MCP_2025_06_18),
+    (Borrowed("2025-03-26"), Dialect::MCP_2025_03_26),
+    (Borrowed("2024-11-05"), Dialect::MCP_2024_11_05),
 ];
 
-const MCP_HTTP_REVISIONS: &[Revision] = &[
-    Revision { version: Borrowed("2026-07-28"), dialect: Dialect::MCP_2026_07_28_HTTP },
-    Revision { version: Borrowed("2025-11-25"), dialect: Dialect::MCP_2025_11_25_HTTP },
-    Revision { version: Borrowed("2025-06-18"), dialect: Dialect::MCP_2025_06_18_HTTP },
-    Revision { version: Borrowed("2025-03-26"), dialect: Dialect::MCP_2025_03_26_HTTP },
-    Revision { version: Borrowed("2024-11-05"), dialect: Dialect::MCP_2024_11_05_HTTP },
+const MCP_HTTP_REVISIONS: &[(Text, Dialect)] = &[
+    (Borrowed("2026-07-28"), Dialect::MCP_2026_07_28_HTTP),
+    (Borrowed("2025-11-25"), Dialect::MCP_2025_11_25_HTTP),
+    (Borrowed("2025-06-18"), Dialect::MCP_2025_06_18_HTTP),
+    (Borrowed("2025-03-26"), Dialect::MCP_2025_03_26_HTTP),
+    (Borrowed("2024-11-05"), Dialect::MCP_2024_11_05_HTTP),
 ];

@@ -2,74 +2,29 @@
 
 use serde_json::value::RawValue;
 
-use super::{Dialect, List, Text};
+use super::Dialect;
 use crate::wire::decode;
 
-/// Whether two peers agree on a revision of the protocol while they speak.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum RevisionRule {
-    /// They know it before.
-    Fixed,
-    /// The result of an exchange settles it, for both sides. Until then the dialect's own rules hold,
-    /// and they stay if the result names no revision of the list. A later exchange settles it anew.
-    Negotiated {
-        /// The requests whose results settle it.
-        exchanges: List<Exchange>,
-        /// The revisions that we speak, the best first.
-        revisions: List<Revision>,
-    },
-}
-
-/// A request whose result names the revision, or a list of revisions of which both sides take the first
-/// that [`RevisionRule::Negotiated`] lists.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Exchange {
-    /// The request's method.
-    pub method: Text,
-    /// The member of its result that holds the name, or the list.
-    pub member: Text,
-}
-
-/// One revision of a protocol.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Revision {
-    /// Its name in the exchange.
-    pub version: Text,
-    /// The dialect that is spoken from then on, with the framing, the envelope and the revisions of the
-    /// one that was spoken until then.
-    pub dialect: Dialect,
-}
-
 impl Dialect {
-    /// The requests whose results settle the revision.
-    pub(crate) fn exchanges(&self) -> &[Exchange] {
-        match &self.revisions {
-            RevisionRule::Fixed => &[],
-            RevisionRule::Negotiated { exchanges, .. } => exchanges,
-        }
-    }
-
     /// The dialect that both sides speak once a request of this method was answered with this result.
-    /// `None`: nothing changes.
+    /// It keeps the framing, the envelope and the revisions of this one. `None`: nothing changes.
     #[must_use]
     pub fn settled_by(&self, method: &str, result: &RawValue) -> Option<Self> {
-        let RevisionRule::Negotiated { exchanges, revisions } = &self.revisions else {
-            return None;
-        };
-        let exchange = exchanges.iter().find(|exchange| exchange.method == method)?;
-        let named = decode::param(Some(result), &exchange.member)?;
+        let (_, member) = self.exchanges.iter().find(|(exchange, _)| exchange == method)?;
+        let named = decode::param(Some(result), member)?;
         // The list may be as long as a message: it is looked through once, and not kept (G8).
-        let mut best = revisions.len();
+        let mut best = self.revisions.len();
         decode::strings(named, |name| {
-            let rank = revisions.iter().position(|revision| revision.version == name);
+            let rank = self.revisions.iter().position(|(version, _)| *version == name);
             best = best.min(rank.unwrap_or(best));
         });
-        let revision = revisions.get(best)?;
+        let (_, revision) = self.revisions.get(best)?;
         let settled = Self {
             framing: self.framing,
             envelope: self.envelope,
+            exchanges: self.exchanges.clone(),
             revisions: self.revisions.clone(),
-            ..revision.dialect.clone()
+            ..revision.clone()
         };
         (settled != *self).then_some(settled)
     }
@@ -95,6 +50,7 @@ mod tests {
     /// A preset as a member of its family speaks it.
     fn in_family(preset: Dialect, family: &Dialect) -> Dialect {
         let mut dialect = preset;
+        dialect.exchanges = family.exchanges.clone();
         dialect.revisions = family.revisions.clone();
         dialect
     }

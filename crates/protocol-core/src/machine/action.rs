@@ -1,9 +1,9 @@
 //! What the machine decides, in values.
 
-use alloc::boxed::Box;
 use core::fmt;
 
-use super::{CallId, RequestHandle, RequestStep};
+use super::table::CallInput;
+use super::{CallId, RequestHandle};
 use crate::cause::{Cause, CloseReason};
 
 /// One thing to do, in the order the machine decided it.
@@ -158,63 +158,6 @@ impl fmt::Display for CancelRefusal {
     }
 }
 
-/// What [`Machine::cancel`](super::Machine::cancel) decided.
-#[derive(Clone, Debug)]
-#[must_use = "the action is still to be done"]
-pub struct Cancelled<C> {
-    /// What it means for the host.
-    pub outcome: CancelOutcome,
-    /// What is to be done for this call.
-    pub action: Option<Action<C>>,
-}
-
-/// What a cancel of the peer's met. Where cancels are requests, it is what their answer says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CancelReceipt {
-    /// A request that is cancelled now.
-    Cancelled,
-    /// A request that was cancelled before, and perhaps answered since.
-    CancelledBefore,
-    /// A request that was answered.
-    Completed,
-    /// No request, as far as is remembered.
-    NotFound,
-    /// A request that this side does not cancel for the peer.
-    Ignored,
-}
-
-/// What [`Machine::receive_cancel`](super::Machine::receive_cancel) decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the host is to be told of the mark"]
-pub struct PeerCancel {
-    /// What the cancel met.
-    pub receipt: CancelReceipt,
-    /// The request that is marked cancelled now, cause `peer`.
-    pub marked: Option<RequestHandle>,
-}
-
-/// What [`Machine::respond`](super::Machine::respond) decided about a request that is settled now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered<R, X> {
-    /// Whether the host's answer is to be sent, to be replaced or to be withheld.
-    pub step: RequestStep,
-    /// The host's data on the request.
-    pub data: R,
-    /// What few requests have.
-    pub rare: Option<Box<X>>,
-}
-
-/// Why [`Machine::receive_request`](super::Machine::receive_request) did not accept a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RequestRefusal {
-    /// Its id is that of a request in flight (B5).
-    DuplicateId,
-    /// [`Limits::requests`](crate::Limits::requests) are in flight.
-    TooManyRequests,
-    /// We are shutting down.
-    ShuttingDown,
-}
-
 /// What kind of answer a response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
@@ -230,19 +173,30 @@ pub enum Answer {
     Malformed,
 }
 
-/// What a response is that settles no call in flight (G12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StrayResponse {
-    /// We settled that call locally; this is its first answer.
-    Late,
-    /// As [`Late`](Self::Late), and it brings the token that the call's cancel was waiting for: the
-    /// cancel is to be sent under this number.
-    LateToken {
-        /// The number of the cancel, which is a request of its own.
-        number: u32,
-    },
-    /// That call was answered already.
-    Duplicate,
-    /// We never sent such a request.
-    Unknown,
+impl Answer {
+    /// What an answer to a call's own request is to the table.
+    pub(super) const fn as_input(self) -> CallInput {
+        match self {
+            Self::Result | Self::Error | Self::Malformed => CallInput::Answered,
+            Self::Token => CallInput::Token,
+            Self::CancelError => CallInput::CancelError,
+        }
+    }
+
+    /// What an answer to a call's cancel is to the table.
+    pub(super) const fn as_input_of_cancel(self) -> CallInput {
+        match self {
+            Self::Result | Self::Token | Self::CancelError => CallInput::Acknowledged,
+            Self::Error | Self::Malformed => CallInput::CancelFailed,
+        }
+    }
+
+    /// How a call ends that settles with this answer.
+    pub(super) const fn settlement(self) -> Settlement {
+        match self {
+            Self::Result | Self::Token => Settlement::Result,
+            Self::Error | Self::CancelError => Settlement::Error,
+            Self::Malformed => Settlement::Malformed,
+        }
+    }
 }

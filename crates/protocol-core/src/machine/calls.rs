@@ -155,10 +155,11 @@ impl<C> Calls<C> {
         }
     }
 
-    /// Whether this wire number was ever given out.
-    pub(super) fn was_issued(&self, number: u32) -> bool {
+    /// The last message of ours that got this wire number, if any did.
+    pub(super) fn issued(&self, number: u32) -> Option<CallId> {
         let number = u64::from(number);
-        (1..=LAST_NUMBER).contains(&number) && number <= self.last
+        let rounds = self.last.checked_sub(number)? / LAST_NUMBER;
+        (1..=LAST_NUMBER).contains(&number).then_some(CallId(number + rounds * LAST_NUMBER))
     }
 
     /// Gives a call's cancel the next number.

@@ -1,20 +1,18 @@
 //! What our own side asks of the machine.
 
-use core::mem;
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::calls::{Call, Place};
-use super::requests::PeerCancels;
-use super::steps::Ended;
+use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput};
 use super::timers::Idle;
 use super::{
-    Answered, CANCEL_INPUTS, CallId, CallInput, CallPhase, CallStep, CancelOutcome, CancelRefusal,
-    Cancelled, Consent, Fate, LifeInput, LifeStep, Machine, Patience, RequestHandle, RequestInput,
-    RequestPhase, RequestStep, Session, Settlement, Transition,
+    Action, CallId, CallPhase, CancelOutcome, CancelRefusal, Fate, Machine, RequestHandle,
+    RequestPhase, RequestStep, Settlement,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{Dialect, Grace, RevisionRule};
+use crate::dialect::{Dialect, Grace};
 use crate::error::Refusal;
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -59,7 +57,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             self.calls.insert(Call { id, data, parent, phase, ending, refusal, rare: None });
         let Dialect { grace: usual, revisions, .. } = &self.config.dialect;
         // Where the dialect may change, so may its grace, and that of the call stays.
-        let is_kept = |grace: &Grace| grace != usual || *revisions != RevisionRule::Fixed;
+        let is_kept = |grace: &Grace| grace != usual || !revisions.is_empty();
         if let Some(grace) = options.grace.filter(is_kept) {
             self.calls.rare(place).grace = Some(grace);
         }
@@ -88,51 +86,53 @@ impl<C, R: Default, X> Machine<C, R, X> {
         }
     }
 
-    /// Cancels a call (G5). Whoever drops a call cancels it with [`Cause::Dropped`], and then its
-    /// grace is bounded by [`Config::abandoned_grace`](crate::Config::abandoned_grace).
-    pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> Cancelled<C> {
+    /// Cancels a call (G5); gives what that means for the host, and what is to be done for this call.
+    /// Whoever drops a call cancels it with [`Cause::Dropped`], and then its grace is bounded by
+    /// [`Config::abandoned_grace`](crate::Config::abandoned_grace).
+    pub fn cancel(
+        &mut self,
+        call: CallId,
+        cause: Cause,
+        now: Timestamp,
+    ) -> (CancelOutcome, Option<Action<C>>) {
         let Some(place) = self.calls.find(call) else {
-            return Cancelled { outcome: CancelOutcome::AlreadySettled, action: None };
+            return (CancelOutcome::AlreadySettled, None);
         };
         let row = self.calls.row(place);
-        let is_left_alone = matches!(cause, Cause::Dropped | Cause::Shutdown);
-        let own = row.rare.as_ref().and_then(|rare| rare.grace);
-        let grace = match own.unwrap_or(self.config.dialect.grace) {
-            grace if is_left_alone => self.config.bounded(grace),
-            grace => grace,
-        };
-        let patience = match grace {
-            Grace::Settle(Duration::ZERO) => Patience::Leaves,
-            _ => Patience::Waits,
-        };
         let refusal = row.refusal.or_else(|| self.refusal());
-        let consent = if refusal.is_some() { Consent::Refused } else { Consent::Granted };
-        let input = CANCEL_INPUTS[self.cancel_form() as usize][consent as usize][patience as usize];
-        let Transition { next, step } = row.phase.on(input);
-        let is_refused = step == CallStep::Refuse;
-        if is_left_alone || !is_refused {
-            self.record_ending(place, Settlement::Cancelled, cause);
-        }
-        let (step, action) = self.step_call(place, input);
-        match grace {
-            // It has settled.
-            _ if next.is_none() => {}
+        let input = self.cancel_input(refusal);
+        let refused = refusal.filter(|_| row.phase.on(input).step == CallStep::Refuse);
+        let own = row.rare.as_ref().and_then(|rare| rare.grace);
+        let grace = own.unwrap_or(self.config.dialect.grace);
+        let grace = match (cause, refused) {
             // Nobody waits for it any more, so it is released after a grace all the same.
-            _ if is_refused && is_left_alone => {
-                self.shorten_grace(place, self.config.abandoned_grace, now);
+            (Cause::Dropped | Cause::Shutdown, Some(_)) => self.config.bounded(Grace::Await),
+            (Cause::Dropped | Cause::Shutdown, None) => self.config.bounded(grace),
+            (_, Some(why)) => return (CancelOutcome::Refused(why), None),
+            (_, None) => grace,
+        };
+        self.record_ending(place, Settlement::Cancelled, cause);
+        let (mut step, mut action) = self.step_call(place, input, None);
+        match (grace, &action) {
+            (_, Some(Action::Withdraw(_) | Action::Complete(_))) => {}
+            (Grace::Settle(Duration::ZERO), None) if refused.is_none() => {
+                (step, action) = self.step_call(place, CallInput::Forget, None);
             }
-            Grace::Settle(grace) if !is_refused => self.shorten_grace(place, grace, now),
-            _ => {}
+            (Grace::Settle(Duration::ZERO), Some(_)) if refused.is_none() => {
+                self.cascade_step(place, CallInput::Forget);
+            }
+            (Grace::Settle(grace), _) => self.shorten_grace(place, grace, now),
+            (Grace::Await, _) => {}
         }
-        let outcome = match (step, refusal) {
-            (CallStep::Refuse, Some(why)) => CancelOutcome::Refused(why),
+        let outcome = match (step, refused) {
+            (_, Some(why)) => CancelOutcome::Refused(why),
             (CallStep::Withdraw, _) => CancelOutcome::Withdrawn,
-            (CallStep::SendCancel | CallStep::SendCancelAndSettle, _) => CancelOutcome::Sent,
+            (CallStep::SendCancel, _) => CancelOutcome::Sent,
             (CallStep::AwaitToken | CallStep::AwaitTokenAndSettle, _) => CancelOutcome::AwaitsToken,
             (CallStep::Settle, _) => CancelOutcome::Settled,
             _ => CancelOutcome::AlreadySent,
         };
-        Cancelled { outcome, action }
+        (outcome, action)
     }
 
     fn shorten_grace(&mut self, place: Place, grace: Duration, now: Timestamp) {
@@ -182,42 +182,33 @@ impl<C, R: Default, X> Machine<C, R, X> {
         self.answer_step(request).is_some_and(|(step, ..)| step == RequestStep::Withhold)
     }
 
-    /// Settles a request with the host's answer: says whether that is to be sent, to be replaced or to
-    /// be withheld (G2), and gives the host's data back.
+    /// What [`end_request`](Self::end_request) would do.
+    #[must_use]
+    pub fn end_step(&self, request: RequestHandle) -> Option<RequestStep> {
+        Some(self.requests.get(request)?.phase.on(RequestInput::End).step)
+    }
+
+    /// Settles a request with the host's answer, of which [`answer_step`](Self::answer_step) says
+    /// whether it is to be sent, to be replaced or to be withheld (G2). Gives the host's data back,
+    /// and what few requests have.
     ///
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`].
     #[inline]
-    pub fn respond(&mut self, request: RequestHandle) -> Result<Answered<R, X>, Refusal> {
+    pub fn respond(&mut self, request: RequestHandle) -> Result<(R, Option<Box<X>>), Refusal> {
         let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
         self.end(request, self.respond_input(row.cause))
     }
 
-    /// Settles a request that our side may end, without an answer.
+    /// Settles a request that our side may end, without an answer, as [`respond`](Self::respond) does
+    /// it with one.
     ///
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`].
-    pub fn end_request(&mut self, request: RequestHandle) -> Result<Answered<R, X>, Refusal> {
+    pub fn end_request(&mut self, request: RequestHandle) -> Result<(R, Option<Box<X>>), Refusal> {
         self.end(request, RequestInput::End)
-    }
-
-    fn end(
-        &mut self,
-        request: RequestHandle,
-        input: RequestInput,
-    ) -> Result<Answered<R, X>, Refusal> {
-        let row = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
-        let step = row.phase.on(input).step;
-        let ended = match step {
-            RequestStep::SendResponse | RequestStep::SendCancelled => Ended::WithAnswer,
-            RequestStep::Withhold => Ended::Silently,
-            _ => return Err(Refusal::AlreadyAnswered),
-        };
-        let (data, rare) = (mem::take(&mut row.data), row.rare.take());
-        self.settle_request(request, ended);
-        Ok(Answered { step, data, rare })
     }
 
     /// The request is answered with the token of an operation, which is cancelled by that and goes on
@@ -256,12 +247,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// Marks a request cancelled and cancels the calls made on its behalf (G6). Says whether it is
     /// marked now: it is not if it was, or if it is answered.
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) -> bool {
-        let is_marked =
-            self.mark(request, RequestInput::Cancel, cause) == RequestStep::MarkCancelled;
-        if is_marked {
-            self.cancel_children(request, now);
-        }
-        is_marked
+        self.mark(request, RequestInput::Cancel, cause, now) == RequestStep::MarkCancelled
     }
 
     /// Shuts down (G5). A later, stronger shutdown takes over from an earlier one.
@@ -276,16 +262,15 @@ impl<C, R: Default, X> Machine<C, R, X> {
 
     // What an exchange concludes
 
-    /// The capabilities are exchanged: whether the peer's cancels are obeyed, and why ours are
-    /// refused, if they are. What a role may never do, it still may not.
-    pub fn exchanged(&mut self, refusal: Option<CancelRefusal>, cancels: PeerCancels) {
-        self.undeclared = refusal;
-        self.cancels = cancels;
+    /// The capabilities are exchanged: why our cancels are refused, if they are, and why the peer's
+    /// are. What a role may never do, it still may not.
+    pub fn exchanged(&mut self, ours: Option<CancelRefusal>, peers: Option<CancelRefusal>) {
+        (self.undeclared, self.undeclared_to_peer) = (ours, peers);
     }
 
     /// The session is open.
     pub fn open_session(&mut self) {
-        self.session = Session::Open;
+        self.lacks_session = false;
     }
 
     /// Another dialect is spoken from now on: the revision of the family that was negotiated.

@@ -1,37 +1,39 @@
 //! What comes in: what the peer did, and time.
 
 use alloc::boxed::Box;
+use core::mem;
 
+use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput};
 use super::{
-    Answer, Batch, CANCEL_INPUTS, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Consent,
-    Fate, LifeInput, LifeStep, Machine, Named, Patience, PeerCancel, PeerCancels, RequestHandle,
-    RequestInput, RequestPhase, RequestRefusal, RequestStep, Session, Settlement, StrayResponse,
+    Action, Answer, CallId, CallPhase, CancelRefusal, Fate, Machine, Named, RequestHandle,
+    RequestPhase, RequestStep, Settlement, TimerReason,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::dialect::MessageOrder;
 use crate::id::WireId;
-use crate::machine::Action;
 use crate::time::Timestamp;
+use crate::violation::Violation;
 
 impl<C, R: Default, X> Machine<C, R, X> {
     /// A message of many parts begins: nothing of it is lost by closing in its middle (G7). To be ended
     /// by [`end_batch`](Self::end_batch).
     pub fn begin_batch(&mut self) {
-        self.batch = Batch::BeingTaken;
+        self.is_in_batch = true;
     }
 
     /// Every part of the message is taken.
     pub fn end_batch(&mut self) {
-        self.batch = Batch::Taken;
+        self.is_in_batch = false;
     }
 
     /// Whether a request is taken for want of nothing but a session, which this one may open.
     #[must_use]
     pub fn lacks_session(&self, opens_session: bool) -> bool {
-        self.session == Session::Missing && !opens_session
+        self.lacks_session && !opens_session
     }
 
-    /// The peer sent a request. If its cancel came before it, that is queued as a mark.
+    /// The peer sent a request. If its cancel came before it, that is queued as a mark. `refusal` says
+    /// why the peer can't cancel it, if its method or params rule that out.
     ///
     /// # Errors
     ///
@@ -39,36 +41,27 @@ impl<C, R: Default, X> Machine<C, R, X> {
     pub fn receive_request(
         &mut self,
         id: WireId,
-        cancels: PeerCancels,
+        refusal: Option<CancelRefusal>,
         data: R,
         rare: Option<Box<X>>,
         now: Timestamp,
-    ) -> Result<RequestHandle, (RequestRefusal, Option<Box<X>>)> {
+    ) -> Result<RequestHandle, (Violation, Option<Box<X>>)> {
         if self.requests.by_id(&id).is_some() {
-            return Err((RequestRefusal::DuplicateId, rare));
+            return Err((Violation::DuplicateId, rare));
         }
         // Its early cancel was for it, and not for the next request of this id.
         let is_cancelled_early = self.early.take(&id).is_some();
         if self.life.on(LifeInput::NewRequest).step != LifeStep::Accept {
-            return Err((RequestRefusal::ShuttingDown, rare));
+            return Err((Violation::RequestAfterShutdown, rare));
         }
         if self.requests.unanswered() >= self.config.limits.requests {
-            return Err((RequestRefusal::TooManyRequests, rare));
+            return Err((Violation::TooManyRequests, rare));
         }
-        let request = self.requests.insert(id, cancels, data, rare);
+        let request = self.requests.insert(id, refusal, data, rare);
         if is_cancelled_early {
-            self.cancel_early(request, now);
+            self.cascade_mark(request, self.peer_cancel_input(request), Cause::Peer, now);
         }
         Ok(request)
-    }
-
-    /// Marks a request whose cancel came before it.
-    fn cancel_early(&mut self, request: RequestHandle, now: Timestamp) {
-        let input = self.peer_cancel_input(request);
-        if self.mark(request, input, Cause::Peer) == RequestStep::MarkCancelled {
-            self.cascade.push_back(Action::MarkCancelled { request, cause: Cause::Peer });
-            self.cancel_children(request, now);
-        }
     }
 
     /// Progress with this token is this request's: it is withheld once the request is cancelled.
@@ -107,38 +100,37 @@ impl<C, R: Default, X> Machine<C, R, X> {
     pub fn is_unknown_operation(&self, token: Option<&WireId>) -> bool {
         let request = token.and_then(|token| self.requests.by_id(token));
         let phase = request.and_then(|request| self.request_phase(request));
-        self.peer_cancels() == PeerCancels::Obeyed && !phase.is_some_and(RequestPhase::is_operation)
+        self.peer_refusal().is_none() && !phase.is_some_and(RequestPhase::is_operation)
     }
 
     /// Whether the peer's cancel of this request is obeyed, and what it names, to the table.
     fn peer_cancel_input(&self, request: RequestHandle) -> RequestInput {
-        let obeyed = self.requests.get(request).is_some_and(|it| it.cancels == PeerCancels::Obeyed);
-        match (obeyed, self.config.dialect.has_operations()) {
-            (false, _) => RequestInput::PeerCancelRefused,
-            (true, true) => RequestInput::PeerCancelsOperation,
-            (true, false) => RequestInput::PeerCancel,
+        match self.requests.get(request).and_then(|row| row.refusal) {
+            Some(_) => RequestInput::PeerCancelRefused,
+            None if self.config.dialect.has_operations() => RequestInput::PeerCancelsOperation,
+            None => RequestInput::PeerCancel,
         }
     }
 
     /// The peer cancelled the request with this id, or the operation with this token; ignored if none is
-    /// in flight (G2), unless the request may still be under way.
-    pub fn receive_cancel(&mut self, id: &WireId, now: Timestamp) -> PeerCancel {
-        if self.peer_cancels() == PeerCancels::Ignored {
-            return PeerCancel { receipt: CancelReceipt::Ignored, marked: None };
+    /// in flight (G2), unless the request may still be under way. Gives what the cancel met, and the
+    /// request that is marked cancelled now, cause `peer`.
+    pub fn receive_cancel(
+        &mut self,
+        id: &WireId,
+        now: Timestamp,
+    ) -> (RequestStep, Option<RequestHandle>) {
+        if self.peer_refusal().is_some() {
+            return (RequestStep::Ignore, None);
         }
         let Some(request) = self.requests.by_id(id) else {
             if self.config.dialect.order == MessageOrder::MayChange {
                 self.early.insert(id.clone(), (), self.config.limits.early_cancels);
             }
-            let receipt = self.finished.get(id).copied().unwrap_or(CancelReceipt::NotFound);
-            return PeerCancel { receipt, marked: None };
+            return (self.finished.get(id).copied().unwrap_or(RequestStep::NotFound), None);
         };
-        let step = self.mark(request, self.peer_cancel_input(request), Cause::Peer);
-        let is_marked = step == RequestStep::MarkCancelled;
-        if is_marked {
-            self.cancel_children(request, now);
-        }
-        PeerCancel { receipt: step.receipt(), marked: is_marked.then_some(request) }
+        let step = self.mark(request, self.peer_cancel_input(request), Cause::Peer, now);
+        (step, Some(request).filter(|_| step == RequestStep::MarkCancelled))
     }
 
     /// The peer ended one of our calls that the dialect lets it end.
@@ -147,30 +139,29 @@ impl<C, R: Default, X> Machine<C, R, X> {
         if self.calls.row(place).phase != CallPhase::Queued {
             self.record_ending(place, Settlement::Cancelled, Cause::Peer);
         }
-        self.step_call(place, CallInput::PeerEnds).1
+        self.step_call(place, CallInput::PeerEnds, None).1
     }
 
-    /// The peer answered the message of ours with this wire number.
-    ///
-    /// # Errors
-    ///
-    /// What the response is instead, when nothing waits for it (G12).
+    /// The peer answered the message of ours with this wire number. Gives what is to be done, and what
+    /// is wrong with a response that nothing waits for (G12).
     #[inline]
     pub fn receive_response(
         &mut self,
         number: u32,
         answer: Answer,
-    ) -> Result<Option<Action<C>>, StrayResponse> {
+    ) -> (Option<Action<C>>, Option<Violation>) {
         let (place, input) = match self.calls.named(number) {
             Some(Named::Call(place)) => (place, answer.as_input()),
             Some(Named::CancelOf(place)) => (place, answer.as_input_of_cancel()),
             None => return self.receive_past(number, answer),
         };
-        match self.step_call(place, input) {
-            (CallStep::Stray, _) => Err(StrayResponse::Unknown),
-            (CallStep::Duplicate, _) => Err(StrayResponse::Duplicate),
-            (_, action) => Ok(action),
-        }
+        let (step, action) = self.step_call(place, input, Some(answer.settlement()));
+        let violation = match step {
+            CallStep::Stray => Some(Violation::UnknownResponse),
+            CallStep::Duplicate => Some(Violation::DuplicateResponse),
+            _ => None,
+        };
+        (action, violation)
     }
 
     /// Judges a response to a number that is not in flight.
@@ -178,23 +169,20 @@ impl<C, R: Default, X> Machine<C, R, X> {
         &mut self,
         number: u32,
         answer: Answer,
-    ) -> Result<Option<Action<C>>, StrayResponse> {
-        if !self.calls.was_issued(number) {
-            return Err(StrayResponse::Unknown);
-        }
-        let Some(fate) = self.past.get_mut(&number) else { return Err(StrayResponse::Duplicate) };
-        let before = *fate;
-        match before {
-            Fate::Withdrawn | Fate::CancelQueued => return Err(StrayResponse::Unknown),
-            Fate::Answered => return Err(StrayResponse::Duplicate),
-            Fate::Left | Fate::TokenAwaited | Fate::CancelSent => *fate = Fate::Answered,
-        }
-        match before {
-            Fate::CancelSent => Ok(None),
-            Fate::TokenAwaited if answer == Answer::Token => {
-                Err(StrayResponse::LateToken { number: self.send_cancel_of_nobody() })
+    ) -> (Option<Action<C>>, Option<Violation>) {
+        let Some(call) = self.calls.issued(number) else {
+            return (None, Some(Violation::UnknownResponse));
+        };
+        let fate = self.past.get_mut(&number);
+        match fate.map(|fate| mem::replace(fate, fate.answered())) {
+            Some(Fate::Withdrawn | Fate::CancelQueued) => (None, Some(Violation::UnknownResponse)),
+            Some(Fate::CancelSent) => (None, None),
+            Some(Fate::TokenAwaited) if answer == Answer::Token => {
+                let number = Some(self.send_cancel_of_nobody());
+                (Some(Action::SendCancel { call, number }), Some(Violation::LateResponse))
             }
-            _ => Err(StrayResponse::Late),
+            Some(Fate::Left | Fate::TokenAwaited) => (None, Some(Violation::LateResponse)),
+            Some(Fate::Answered) | None => (None, Some(Violation::DuplicateResponse)),
         }
     }
 
@@ -232,51 +220,19 @@ impl<C, R: Default, X> Machine<C, R, X> {
                 return;
             }
             let Some(place) = self.calls.find(call) else { return };
-            let input = match reason.cause() {
-                Some(cause) => {
-                    self.record_ending(place, Settlement::TimedOut, cause);
-                    let consent = match self.call_refusal(call) {
-                        Some(_) => Consent::RefusedAndTimedOut,
-                        None => Consent::Granted,
-                    };
-                    let form = self.cancel_form() as usize;
-                    CANCEL_INPUTS[form][consent as usize][Patience::Leaves as usize]
-                }
-                None => {
-                    // A cancelled call keeps its own ending; this one is for a detached call.
-                    self.record_ending(place, Settlement::TimedOut, Cause::Dropped);
-                    CallInput::Forget
-                }
-            };
-            self.cascade_step(place, input);
+            self.record_ending(place, Settlement::TimedOut, reason.cause());
+            if reason != TimerReason::Grace {
+                self.cascade_step(place, self.cancel_input(self.call_refusal(call)));
+            }
+            if self.calls.find(call).is_some() {
+                self.cascade_step(place, CallInput::Forget);
+            }
         }
     }
 
     /// Nothing comes in any more: every call settles, every request is marked cancelled (G7), as far as
-    /// the dialect's [`ClosedStream`](crate::ClosedStream) says so.
+    /// the dialect's [`closed_stream`](crate::Dialect::closed_stream) says so.
     pub fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.step_life(LifeInput::Lose, reason, now);
-    }
-}
-
-impl Answer {
-    /// What an answer to a call's own request is to the table.
-    const fn as_input(self) -> CallInput {
-        match self {
-            Self::Result => CallInput::Result,
-            Self::Token => CallInput::Token,
-            Self::Error => CallInput::Error,
-            Self::CancelError => CallInput::CancelError,
-            Self::Malformed => CallInput::Malformed,
-        }
-    }
-
-    /// What an answer to a call's cancel is to the table.
-    const fn as_input_of_cancel(self) -> CallInput {
-        match self {
-            Self::Result | Self::Token | Self::CancelError => CallInput::Acknowledged,
-            Self::Error => CallInput::CancelFailed,
-            Self::Malformed => CallInput::CancelMalformed,
-        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It keeps one row for each of our calls (with the host's `C` in it) and one for each of the peer's
 //! requests (with `R`, and with a boxed `X` where there is one, which few requests have). Every command
-//! and input looks its cell up in the [tables](CALL_TABLE), carries the step out on the row, and returns
+//! and input looks its cell up in the tables of `table.rs`, carries the step out on the row, and returns
 //! what it decided; what follows for other calls and requests is queued, to be taken from
 //! [`Machine::poll_action`] until that is empty.
 //! [`Connection`](crate::Connection) does so, and carries everything out on messages.
@@ -16,28 +16,23 @@ mod recent;
 mod requests;
 mod steps;
 mod table;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
-pub use action::{
-    Action, Answer, Answered, CancelOutcome, CancelReceipt, CancelRefusal, Cancelled, Completion,
-    PeerCancel, RequestRefusal, Settlement, StrayResponse,
-};
+pub use action::{Action, Answer, CancelOutcome, CancelRefusal, Completion, Settlement};
 pub use calls::CallId;
-pub use requests::{PeerCancels, RequestHandle};
-pub use table::{
-    CALL_TABLE, CANCEL_INPUTS, CallInput, CallPhase, CallStep, CancelForm, Consent, LIFE_TABLE,
-    Life, LifeInput, LifeStep, Patience, REQUEST_TABLE, RequestInput, RequestPhase, RequestStep,
-    Transition,
-};
+pub use requests::RequestHandle;
+pub use table::{CallPhase, Life, RequestPhase, RequestStep};
 pub use timers::TimerReason;
 
 use crate::cause::Cause;
 use crate::config::Config;
-use crate::dialect::{CancelRule, CancelTarget, Cancellers, CapabilityRule, Role, SessionRule};
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Role};
 use crate::id::WireId;
 use crate::time::Timestamp;
 use calls::{Calls, Named};
@@ -60,16 +55,18 @@ use requests::Requests;
 pub struct Machine<C, R, X = ()> {
     config: Config,
     life: Life,
-    batch: Batch,
-    session: Session,
+    /// Whether a message of many parts is being taken: nothing of it is lost by closing in its middle.
+    is_in_batch: bool,
+    /// Whether the session has yet to be opened, where there is one.
+    lacks_session: bool,
     calls: Calls<C>,
     requests: Requests<R, X>,
     /// The numbers of messages of ours that no row names any more (G12).
     past: RecentIds<u32, Fate>,
     /// The cancels that came before their requests.
     early: RecentIds<WireId, ()>,
-    /// The requests that are answered, where a cancel of one is acknowledged.
-    finished: RecentIds<WireId, CancelReceipt>,
+    /// What a cancel of an answered request meets, where it is acknowledged.
+    finished: RecentIds<WireId, RequestStep>,
     /// The progress tokens of calls that have an idle timeout.
     awaited: ProgressTokens<CallId>,
     /// The progress tokens of requests whose progress is withheld once they are cancelled.
@@ -78,24 +75,10 @@ pub struct Machine<C, R, X = ()> {
     retired: RecentIds<WireId, ()>,
     /// Why, as far as was declared, no call can be cancelled on the wire, if none can.
     undeclared: Option<CancelRefusal>,
-    /// Whether, as far as was declared, the peer's cancels are obeyed.
-    cancels: PeerCancels,
+    /// Why, as far as was declared, the peer's cancels are ignored, if they are.
+    undeclared_to_peer: Option<CancelRefusal>,
     /// What follows from a decision for others than those it was asked about.
     cascade: VecDeque<Action<C>>,
-}
-
-/// Whether a message of many parts is being taken: nothing of it is lost by closing in its middle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Batch {
-    Taken,
-    BeingTaken,
-}
-
-/// Whether the session is open, where there is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Session {
-    Missing,
-    Open,
 }
 
 /// What became of a message of ours whose row is gone or never was.
@@ -115,6 +98,16 @@ enum Fate {
     CancelSent,
 }
 
+impl Fate {
+    /// What it is once an answer came, which changes nothing for those that can't be answered.
+    const fn answered(self) -> Self {
+        match self {
+            Self::Withdrawn | Self::CancelQueued => self,
+            _ => Self::Answered,
+        }
+    }
+}
+
 impl<C, R: Default, X> Machine<C, R, X> {
     /// The bytes of a call's row.
     pub(crate) const CALL_ROW: usize = size_of::<calls::Call<C>>();
@@ -127,14 +120,11 @@ impl<C, R: Default, X> Machine<C, R, X> {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let exchange_is_needed = config.dialect.capability != CapabilityRule::NotNeeded;
-        let session = match config.dialect.session {
-            SessionRule::NotNeeded => Session::Open,
-            SessionRule::Opened { .. } => Session::Missing,
-        };
+        let undeclared = exchange_is_needed.then_some(CancelRefusal::BeforeExchange);
         Self {
             life: Life::Open,
-            batch: Batch::Taken,
-            session,
+            is_in_batch: false,
+            lacks_session: config.dialect.session.is_some(),
             calls: Calls::new(),
             requests: Requests::new(),
             past: RecentIds::new(),
@@ -143,8 +133,8 @@ impl<C, R: Default, X> Machine<C, R, X> {
             awaited: ProgressTokens::new(),
             withheld: ProgressTokens::new(),
             retired: RecentIds::new(),
-            undeclared: exchange_is_needed.then_some(CancelRefusal::BeforeExchange),
-            cancels: if exchange_is_needed { PeerCancels::Ignored } else { PeerCancels::Obeyed },
+            undeclared,
+            undeclared_to_peer: undeclared,
             cascade: VecDeque::new(),
             config,
         }
@@ -310,12 +300,6 @@ impl<C, R: Default, X> Machine<C, R, X> {
     }
 
     /// What few requests have, on an unanswered request.
-    #[must_use]
-    pub fn request_rare(&self, request: RequestHandle) -> Option<&X> {
-        self.requests.get(request)?.rare.as_deref()
-    }
-
-    /// What few requests have, on an unanswered request.
     pub fn request_rare_mut(&mut self, request: RequestHandle) -> Option<&mut X> {
         self.requests.get_mut(request)?.rare.as_deref_mut()
     }
@@ -329,10 +313,18 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// Why no call can be cancelled on the wire, if none can.
     #[must_use]
     pub fn refusal(&self) -> Option<CancelRefusal> {
-        match (&self.config.dialect.cancellers, self.config.role) {
-            (Cancellers::Client { .. }, Role::Server) => Some(CancelRefusal::NotOurs),
-            (Cancellers::Client { .. }, Role::Client) | (Cancellers::Both, _) => self.undeclared,
-        }
+        self.never_cancels(Role::Server).or(self.undeclared)
+    }
+
+    /// Why none of the peer's cancels is obeyed, if none is.
+    fn peer_refusal(&self) -> Option<CancelRefusal> {
+        self.never_cancels(Role::Client).or(self.undeclared_to_peer)
+    }
+
+    /// Why nothing can be cancelled, if our side has this role.
+    fn never_cancels(&self, role: Role) -> Option<CancelRefusal> {
+        let is_one_sided = matches!(self.config.dialect.cancellers, Cancellers::Client { .. });
+        (is_one_sided && self.config.role == role).then_some(CancelRefusal::NotOurs)
     }
 
     /// Why this call can't be cancelled on the wire, if it can't.
@@ -341,29 +333,9 @@ impl<C, R: Default, X> Machine<C, R, X> {
         self.calls.get(call)?.refusal.or_else(|| self.refusal())
     }
 
-    /// Which kind of cancel the dialect has.
-    const fn cancel_form(&self) -> CancelForm {
-        match &self.config.dialect.cancel {
-            CancelRule::Local | CancelRule::ClosedStream => CancelForm::Absent,
-            CancelRule::Notification { .. }
-            | CancelRule::Request { target: CancelTarget::Id { .. }, .. } => CancelForm::OfRequest,
-            CancelRule::Request { target: CancelTarget::Operation { .. }, .. } => {
-                CancelForm::OfOperation
-            }
-        }
-    }
-
-    /// Whether our cancels are requests, and so have numbers of their own.
-    const fn cancels_are_requests(&self) -> bool {
+    /// Whether a cancel says what became of the request that it names.
+    const fn cancels_are_acknowledged(&self) -> bool {
         matches!(self.config.dialect.cancel, CancelRule::Request { .. })
-    }
-
-    /// Whether any of the peer's cancels is obeyed.
-    fn peer_cancels(&self) -> PeerCancels {
-        match (&self.config.dialect.cancellers, self.config.role) {
-            (Cancellers::Client { .. }, Role::Client) => PeerCancels::Ignored,
-            (Cancellers::Client { .. }, Role::Server) | (Cancellers::Both, _) => self.cancels,
-        }
     }
 
     fn assert_consistent(&self) {
@@ -384,7 +356,8 @@ impl<C, R: Default, X> Machine<C, R, X> {
 impl<C, R, X> Hash for Machine<C, R, X> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);
-        (self.life, self.batch, self.session, self.undeclared, self.cancels).hash(state);
+        (self.life, self.is_in_batch, self.lacks_session).hash(state);
+        (self.undeclared, self.undeclared_to_peer).hash(state);
         (&self.calls, &self.requests, &self.past, &self.early, &self.finished).hash(state);
         (&self.awaited, &self.withheld, &self.retired).hash(state);
         self.cascade.len().hash(state);

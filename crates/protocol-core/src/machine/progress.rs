@@ -29,10 +29,9 @@ impl<K: Copy + Ord> ProgressTokens<K> {
     /// Forgets a settled owner; gives its tokens.
     #[inline]
     pub(super) fn remove(&mut self, owner: K) -> Vec<WireId> {
-        if self.by_owner.is_empty() { Vec::new() } else { self.remove_some(owner) }
-    }
-
-    fn remove_some(&mut self, owner: K) -> Vec<WireId> {
+        if self.by_owner.is_empty() {
+            return Vec::new();
+        }
         let tokens = self.by_owner.remove(&owner).unwrap_or_default();
         for token in &tokens {
             if let Some(owners) = self.by_token.get_mut(token) {

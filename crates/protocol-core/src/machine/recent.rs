@@ -44,10 +44,9 @@ impl<K: Ord + Clone, V> RecentIds<K, V> {
     /// What was remembered of the id; it is forgotten now.
     #[inline]
     pub(super) fn take(&mut self, id: &K) -> Option<V> {
-        if self.is_empty() { None } else { self.take_some(id) }
-    }
-
-    fn take_some(&mut self, id: &K) -> Option<V> {
+        if self.is_empty() {
+            return None;
+        }
         let with = self.entries.remove(id)?;
         self.order.retain(|other| other != id);
         Some(with)

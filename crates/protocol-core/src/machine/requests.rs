@@ -8,6 +8,7 @@ use core::hash::{Hash, Hasher};
 
 use slab::Slab;
 
+use super::CancelRefusal;
 use super::calls::CallId;
 use super::table::RequestPhase;
 use crate::cause::Cause;
@@ -42,22 +43,6 @@ impl RequestHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RequestSlot(Slot);
 
-/// Whether calls were ever made on behalf of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Tree {
-    Leaf,
-    Parent,
-}
-
-/// Whether the peer's cancels of a request, or of all requests, are obeyed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PeerCancels {
-    /// They are.
-    Obeyed,
-    /// They are ignored.
-    Ignored,
-}
-
 /// One request in flight.
 #[derive(Clone)]
 pub(super) struct Request<R, X> {
@@ -70,8 +55,10 @@ pub(super) struct Request<R, X> {
     /// What few requests have; gone once it is answered. In a box, because most have nothing of it.
     pub(super) rare: Option<Box<X>>,
     pub(super) phase: RequestPhase,
-    pub(super) tree: Tree,
-    pub(super) cancels: PeerCancels,
+    /// Whether calls were ever made on its behalf.
+    is_parent: bool,
+    /// Why the peer can't cancel it, if it can't.
+    pub(super) refusal: Option<CancelRefusal>,
     /// Why it was cancelled, if it was. Invariant: the first cancel sets it.
     pub(super) cause: Option<Cause>,
 }
@@ -100,7 +87,7 @@ impl<R, X> Requests<R, X> {
     pub(super) fn insert(
         &mut self,
         id: WireId,
-        cancels: PeerCancels,
+        refusal: Option<CancelRefusal>,
         data: R,
         rare: Option<Box<X>>,
     ) -> RequestHandle {
@@ -113,8 +100,8 @@ impl<R, X> Requests<R, X> {
             data,
             rare,
             phase: RequestPhase::Running,
-            tree: Tree::Leaf,
-            cancels,
+            is_parent: false,
+            refusal,
             cause: None,
         });
         let handle = RequestHandle { serial, slot: slot as u32 };
@@ -167,19 +154,18 @@ impl<R, X> Requests<R, X> {
     }
 
     /// Removes an answered request without calls in flight; says whether it ever had any.
-    pub(super) fn remove_if_settled(&mut self, request: RequestHandle) -> Option<Tree> {
+    pub(super) fn remove_if_settled(&mut self, request: RequestHandle) -> Option<bool> {
         let row = self.get(request)?;
-        let has_calls =
-            row.tree == Tree::Parent && self.child_after(request, CallId::MIN).is_some();
+        let has_calls = row.is_parent && self.child_after(request, CallId::MIN).is_some();
         if row.phase != RequestPhase::Answered || has_calls {
             return None;
         }
-        Some(self.rows.remove(request.slot as usize).tree)
+        Some(self.rows.remove(request.slot as usize).is_parent)
     }
 
     pub(super) fn add_child(&mut self, request: RequestHandle, call: CallId) {
         if let Some(row) = self.get_mut(request) {
-            row.tree = Tree::Parent;
+            row.is_parent = true;
             self.children.insert((request, call));
         }
     }
@@ -223,8 +209,8 @@ fn ids<'t, R, X>(rows: &'t Slab<Request<R, X>>) -> impl Fn(u32) -> &'t WireId {
 impl<R, X> Hash for Requests<R, X> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for (slot, row) in &self.rows {
-            let Request { serial, id, data: _, rare: _, phase, tree, cancels, cause } = row;
-            (slot, serial, id, phase, tree, cancels, cause).hash(state);
+            let Request { serial, id, data: _, rare: _, phase, is_parent, refusal, cause } = row;
+            (slot, serial, id, phase, is_parent, refusal, cause).hash(state);
         }
         (&self.children, self.last).hash(state);
     }

@@ -1,89 +1,79 @@
 //! Transitions looked up and carried out on the rows.
 
-use super::calls::{Call, Place};
-use super::requests::{RequestSlot, Tree};
+use alloc::boxed::Box;
+use core::mem;
+
+use super::calls::Place;
+use super::requests::RequestSlot;
+use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput, Transition};
 use super::{
-    Action, CallId, CallInput, CallPhase, CallStep, CancelReceipt, Completion, Fate, LifeInput,
-    LifeStep, Machine, RequestHandle, RequestInput, RequestStep, Settlement, Transition,
+    Action, CallId, CallPhase, CancelRefusal, Completion, Fate, Life, Machine, RequestHandle,
+    RequestStep, Settlement,
 };
 use crate::cause::{Cause, CloseReason};
-use crate::dialect::{AnswerRule, CancelRule, CancelTarget};
-use crate::id::WireId;
+use crate::dialect::{AnswerRule, CancelRule};
+use crate::error::Refusal;
 use crate::time::Timestamp;
 
 impl<C, R: Default, X> Machine<C, R, X> {
     // Calls
 
-    /// Carries a transition of a call out; gives what was done, and what is to be done.
+    /// Carries a transition of a call out; gives what was done, and what is to be done. `answer` is how
+    /// an answer of the peer's settles it.
     #[inline]
     pub(super) fn step_call(
         &mut self,
         place: Place,
         input: CallInput,
+        answer: Option<Settlement>,
     ) -> (CallStep, Option<Action<C>>) {
         let row = self.calls.row_mut(place);
         let (call, before) = (row.id, row.phase);
         let Transition { next, step } = before.on(input);
-        if let Some(next) = next {
-            row.phase = next;
-        }
+        row.phase = next.unwrap_or(before);
+        let confirmed = Some(Settlement::Cancelled);
         let action = match step {
             CallStep::Nothing
             | CallStep::AwaitToken
             | CallStep::Refuse
             | CallStep::Stray
-            | CallStep::Duplicate => None,
+            | CallStep::Duplicate => return (step, None),
             CallStep::NoteAcknowledgement => {
                 self.calls.release_cancel(place);
-                None
+                return (step, None);
             }
-            CallStep::SendCancel | CallStep::SendTokenCancel => {
-                let is_request = self.cancels_are_requests();
+            CallStep::SendCancel => {
+                let is_request = self.config.dialect.cancels_are_requests();
                 let number = is_request.then(|| self.calls.number_cancel(place).number());
-                Some(Action::SendCancel { call, number })
+                Action::SendCancel { call, number }
             }
-            CallStep::SendCancelAndSettle => {
-                let number = self.cancels_are_requests().then(|| self.send_cancel_of_nobody());
-                let begin = self.cascade.len();
-                let done = self.settle_here(place, before, Fate::Left);
-                self.cascade.insert(begin, Action::Complete(done));
-                Some(Action::SendCancel { call, number })
-            }
-            CallStep::Withdraw => {
-                Some(Action::Withdraw(self.settle_here(place, before, Fate::Withdrawn)))
-            }
+            CallStep::Withdraw => Action::Withdraw(self.give_up(place, before, Fate::Withdrawn)),
             CallStep::AwaitTokenAndSettle => {
-                Some(Action::Complete(self.settle_here(place, before, Fate::TokenAwaited)))
+                Action::Complete(self.give_up(place, before, Fate::TokenAwaited))
             }
-            CallStep::Settle => Some(Action::Complete(self.settle_here(place, before, Fate::Left))),
-            CallStep::Complete => {
-                Some(Action::Complete(self.settle_answered(place, before, input)))
-            }
-            CallStep::WithdrawAndComplete => {
-                Some(Action::Withdraw(self.settle_answered(place, before, input)))
-            }
-            CallStep::CompleteCancelled => {
-                Some(Action::Complete(self.settle_confirmed(place, before)))
-            }
+            CallStep::Settle => Action::Complete(self.give_up(place, before, Fate::Left)),
+            CallStep::Complete => Action::Complete(self.settle(place, before, answer)),
+            CallStep::WithdrawAndComplete => Action::Withdraw(self.settle(place, before, answer)),
+            CallStep::CompleteCancelled => Action::Complete(self.settle(place, before, confirmed)),
             CallStep::WithdrawAndCompleteCancelled => {
-                Some(Action::Withdraw(self.settle_confirmed(place, before)))
+                Action::Withdraw(self.settle(place, before, confirmed))
             }
         };
-        (step, action)
+        (step, Some(action))
     }
 
     /// As [`step_call`](Self::step_call), for a call that nobody asked about.
     pub(super) fn cascade_step(&mut self, place: Place, input: CallInput) {
         let begin = self.cascade.len();
-        let (_, action) = self.step_call(place, input);
+        let (_, action) = self.step_call(place, input, None);
         self.insert_action(begin, action);
     }
 
     /// Cancels a call that nobody asked about.
     pub(super) fn cascade_cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) {
         let begin = self.cascade.len();
-        let cancelled = self.cancel(call, cause, now);
-        self.insert_action(begin, cancelled.action);
+        let (_, action) = self.cancel(call, cause, now);
+        self.insert_action(begin, action);
     }
 
     /// Queues an action before what followed from it.
@@ -93,62 +83,61 @@ impl<C, R: Default, X> Machine<C, R, X> {
         }
     }
 
-    /// Settles a call with what the peer answered.
-    fn settle_answered(
-        &mut self,
-        place: Place,
-        before: CallPhase,
-        input: CallInput,
-    ) -> Completion<C> {
-        let settlement = match input {
-            CallInput::Result | CallInput::Token => Settlement::Result,
-            CallInput::Malformed | CallInput::CancelMalformed => Settlement::Malformed,
-            _ => Settlement::Error,
-        };
-        self.remember_cancel(place, before, Answered::Yes);
-        self.settle(place, |_| (settlement, None))
-    }
-
-    /// Settles a call as cancelled, as the peer confirmed.
-    fn settle_confirmed(&mut self, place: Place, before: CallPhase) -> Completion<C> {
-        self.remember_cancel(place, before, Answered::Yes);
-        self.settle(place, |row| (Settlement::Cancelled, row.ending.map(|(_, cause)| cause)))
+    /// What cancelling a call is to the table.
+    pub(super) const fn cancel_input(&self, refusal: Option<CancelRefusal>) -> CallInput {
+        match (refusal, &self.config.dialect.cancel) {
+            (Some(_), _) => CallInput::CancelRefused,
+            (None, CancelRule::Local | CancelRule::ClosedStream) => CallInput::Forget,
+            (None, CancelRule::Operation { .. }) => CallInput::CancelOperation,
+            (None, CancelRule::Notification { .. } | CancelRule::Request { .. }) => {
+                CallInput::Cancel
+            }
+        }
     }
 
     /// Settles a call without an answer; a late one will be recognised.
-    fn settle_here(&mut self, place: Place, before: CallPhase, fate: Fate) -> Completion<C> {
-        self.remember_cancel(place, before, Answered::No);
+    fn give_up(&mut self, place: Place, before: CallPhase, fate: Fate) -> Completion<C> {
+        let number = self.calls.row(place).id.number();
+        let done = self.settle(place, before, None);
         // An answer behind the token of its operation is a duplicate, as all that nothing is known of.
         if !matches!(before, CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement) {
-            self.remember(self.calls.row(place).id.number(), fate);
+            self.remember(number, fate);
         }
-        self.settle(place, |row| {
-            let (settlement, cause) =
-                row.ending.expect("whoever settles here records an ending first");
-            (settlement, Some(cause))
-        })
+        done
     }
 
+    /// Settles a call as the peer answered, or with its recorded ending.
     fn settle(
         &mut self,
         place: Place,
-        ending: impl FnOnce(&Call<C>) -> (Settlement, Option<Cause>),
+        before: CallPhase,
+        answer: Option<Settlement>,
     ) -> Completion<C> {
+        if let Some(cancel) = self.calls.release_cancel(place) {
+            self.remember_cancel(cancel, before, answer);
+        }
         let row = self.calls.remove(place);
-        let (call, (settlement, cause)) = (row.id, ending(&row));
-        self.awaited.remove(call);
-        self.leave_tree(call, row.parent);
-        Completion { call, settlement, cause, data: row.data }
+        let cause = row.ending.map(|(_, cause)| cause);
+        let (settlement, cause) = match answer {
+            None => {
+                let ending = row.ending.expect("whoever settles here records an ending first");
+                (ending.0, cause)
+            }
+            Some(Settlement::Cancelled) => (Settlement::Cancelled, cause),
+            Some(settlement) => (settlement, None),
+        };
+        self.awaited.remove(row.id);
+        self.leave_tree(row.id, row.parent);
+        Completion { call: row.id, settlement, cause, data: row.data }
     }
 
-    /// A call settles, whose cancel may be a request of its own: what its number is from now on.
-    fn remember_cancel(&mut self, place: Place, before: CallPhase, answered: Answered) {
-        let Some(cancel) = self.calls.release_cancel(place) else { return };
-        let fate = match (before, answered) {
-            (CallPhase::CancelQueued, Answered::Yes) => Fate::Withdrawn,
+    /// A call settles whose cancel is a request of its own: what the number of that is from now on.
+    fn remember_cancel(&mut self, cancel: u32, before: CallPhase, answer: Option<Settlement>) {
+        let fate = match (before, answer) {
+            (CallPhase::CancelQueued, Some(_)) => Fate::Withdrawn,
             (CallPhase::CancelQueued | CallPhase::TokenCancelQueued, _) => Fate::CancelQueued,
             // It was acknowledged: all that nothing is known of is a duplicate.
-            (CallPhase::AwaitingAcknowledgement, Answered::Yes) => return,
+            (CallPhase::AwaitingAcknowledgement, Some(_)) => return,
             _ => Fate::CancelSent,
         };
         self.remember(cancel, fate);
@@ -161,7 +150,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
         cancel.number()
     }
 
-    pub(super) fn remember(&mut self, number: u32, fate: Fate) {
+    fn remember(&mut self, number: u32, fate: Fate) {
         self.past.insert(number, fate, self.config.limits.abandoned_ids);
     }
 
@@ -173,7 +162,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     }
 
     fn end_tree(&mut self, request: RequestHandle) {
-        if self.requests.remove_if_settled(request) == Some(Tree::Parent) {
+        if self.requests.remove_if_settled(request) == Some(true) {
             self.cascade.push_back(Action::TreeSettled { request });
         }
     }
@@ -193,84 +182,94 @@ impl<C, R: Default, X> Machine<C, R, X> {
 
     // Requests
 
-    /// Marks a request cancelled, if this input does that.
+    /// Marks a request cancelled, if this input does that, and cancels the calls made on its behalf
+    /// (G6).
     pub(super) fn mark(
         &mut self,
         request: RequestHandle,
         input: RequestInput,
         cause: Cause,
+        now: Timestamp,
     ) -> RequestStep {
         let Some(row) = self.requests.get_mut(request) else { return RequestStep::Nothing };
         let Transition { next, step } = row.phase.on(input);
         row.phase = next.unwrap_or(row.phase);
         if step == RequestStep::MarkCancelled {
             row.cause = Some(cause);
+            let mut last = CallId::MIN;
+            while let Some(call) = self.requests.child_after(request, last) {
+                self.cascade_cancel(call, Cause::Parent, now);
+                last = call;
+            }
         }
         step
     }
 
-    /// Cancels the calls made on behalf of a request that was just marked (G6).
-    pub(super) fn cancel_children(&mut self, request: RequestHandle, now: Timestamp) {
-        let mut last = CallId::MIN;
-        while let Some(call) = self.requests.child_after(request, last) {
-            self.cascade_cancel(call, Cause::Parent, now);
-            last = call;
+    /// As [`mark`](Self::mark), for a request that nobody asked about.
+    pub(super) fn cascade_mark(
+        &mut self,
+        request: RequestHandle,
+        input: RequestInput,
+        cause: Cause,
+        now: Timestamp,
+    ) {
+        let begin = self.cascade.len();
+        if self.mark(request, input, cause, now) == RequestStep::MarkCancelled {
+            self.cascade.insert(begin, Action::MarkCancelled { request, cause });
         }
     }
 
     fn cancel_requests(&mut self, cause: Cause, now: Timestamp) {
         for request in self.requests.unanswered_in_order() {
-            if self.mark(request, RequestInput::Cancel, cause) == RequestStep::MarkCancelled {
-                self.cascade.push_back(Action::MarkCancelled { request, cause });
-                self.cancel_children(request, now);
-            }
+            self.cascade_mark(request, RequestInput::Cancel, cause, now);
         }
     }
 
     /// Which input the host's answer to this request is.
     pub(super) fn respond_input(&self, cause: Option<Cause>) -> RequestInput {
         let dialect = &self.config.dialect;
-        let is_acknowledged =
-            matches!(dialect.cancel, CancelRule::Request { target: CancelTarget::Id { .. }, .. });
         match dialect.answer {
-            _ if self.life == super::Life::Abandoned => RequestInput::RespondUnlessCancelled,
+            _ if self.life == Life::Abandoned => RequestInput::RespondUnlessCancelled,
             // It asked for no silence, and may still be reading.
             _ if cause == Some(Cause::PeerGone) => RequestInput::Respond,
             AnswerRule::Silent | AnswerRule::SilentWithProgress => {
                 RequestInput::RespondUnlessCancelled
             }
-            AnswerRule::Answered if is_acknowledged && !dialect.allows_partial_results() => {
+            AnswerRule::Answered if self.cancels_are_acknowledged() && !dialect.partial_results => {
                 RequestInput::RespondAsCancelled
             }
             AnswerRule::Answered => RequestInput::Respond,
         }
     }
 
-    /// Ends a request, and frees its id.
-    pub(super) fn settle_request(&mut self, request: RequestHandle, ended: Ended) {
-        let Some(row) = self.requests.get_mut(request) else { return };
-        let receipt = match row.phase.is_cancelled() {
-            true => CancelReceipt::CancelledBefore,
-            false => CancelReceipt::Completed,
-        };
-        row.phase = super::RequestPhase::Answered;
-        if let Some(id) = self.requests.release_id(request) {
-            self.remember_finished(id, receipt);
+    /// Ends a request, frees its id, and gives what the host kept with it.
+    pub(super) fn end(
+        &mut self,
+        request: RequestHandle,
+        input: RequestInput,
+    ) -> Result<(R, Option<Box<X>>), Refusal> {
+        let row = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
+        let (before, Transition { next, step }) = (row.phase, row.phase.on(input));
+        if step == RequestStep::Refuse {
+            return Err(Refusal::AlreadyAnswered);
+        }
+        row.phase = next.unwrap_or(before);
+        let kept = (mem::take(&mut row.data), row.rare.take());
+        let id = self.requests.release_id(request);
+        if let Some(id) = id.filter(|_| self.cancels_are_acknowledged()) {
+            let met = match before.is_cancelled() {
+                true => RequestStep::CancelledBefore,
+                false => RequestStep::Completed,
+            };
+            self.finished.insert(id, met, self.config.limits.abandoned_ids);
         }
         for token in self.withheld.remove(request) {
-            if ended == Ended::Silently {
+            if matches!(step, RequestStep::Withhold | RequestStep::SendEnd) {
                 self.retired.insert(token, (), self.config.limits.abandoned_ids);
             }
         }
         self.end_tree(request);
-    }
-
-    fn remember_finished(&mut self, id: WireId, receipt: CancelReceipt) {
-        if let CancelRule::Request { target: CancelTarget::Id { .. }, .. } =
-            self.config.dialect.cancel
-        {
-            self.finished.insert(id, receipt, self.config.limits.abandoned_ids);
-        }
+        Ok(kept)
     }
 
     // The connection
@@ -283,50 +282,35 @@ impl<C, R: Default, X> Machine<C, R, X> {
             LifeStep::Nothing
             | LifeStep::Accept
             | LifeStep::RefuseShuttingDown
-            | LifeStep::RefuseClosed => {}
+            | LifeStep::RefuseClosed => return,
+            LifeStep::CancelRequests => return self.cancel_requests(Cause::Shutdown, now),
             LifeStep::CancelEverything => {
                 self.cancel_requests(Cause::Shutdown, now);
                 for call in self.calls.in_order() {
                     self.cascade_cancel(call, Cause::Shutdown, now);
                 }
+                return;
             }
-            LifeStep::CancelRequests => self.cancel_requests(Cause::Shutdown, now),
             LifeStep::AbandonEverything => {
                 self.lose_calls(Cause::Shutdown);
                 self.cancel_requests(Cause::Shutdown, now);
-                self.cascade.push_back(Action::Close { reason });
             }
             LifeStep::LoseEverything => {
                 self.lose_calls(reason.cause());
-                if let Some(cause) = self.config.dialect.closed_stream.cause(reason) {
+                if let Some(cause) = self.config.dialect.cause_of_close(reason) {
                     self.cancel_requests(cause, now);
                 }
-                self.cascade.push_back(Action::Close { reason });
             }
-            LifeStep::Close => self.cascade.push_back(Action::Close { reason }),
+            LifeStep::Close => {}
         }
+        self.cascade.push_back(Action::Close { reason });
     }
 
     /// A shutdown is over once nothing is in flight (G5).
     pub(super) fn close_if_idle(&mut self) -> Option<Action<C>> {
-        let is_idle = self.calls.len() == 0 && self.requests.unanswered() == 0;
-        if is_idle && self.batch == super::Batch::Taken {
+        if self.calls.len() == 0 && self.requests.unanswered() == 0 && !self.is_in_batch {
             self.step_life(LifeInput::Idle, CloseReason::Shutdown, Timestamp::ZERO);
         }
         self.cascade.pop_front()
     }
-}
-
-/// Whether a call settles with an answer of the peer's.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Answered {
-    Yes,
-    No,
-}
-
-/// How a request ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    WithAnswer,
-    Silently,
 }

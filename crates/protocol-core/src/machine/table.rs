@@ -1,20 +1,17 @@
 //! The transitions, as data.
 //!
 //! Everything that a call, a request or the connection's life can do is a cell of one of three
-//! tables: [`CALL_TABLE`], [`REQUEST_TABLE`] and [`LIFE_TABLE`]. Which column a cancel falls into,
-//! given what the dialect has and what was consented to, is [`CANCEL_INPUTS`].
+//! tables: [`CALL_TABLE`], [`REQUEST_TABLE`] and [`LIFE_TABLE`].
 //! [`Machine`](super::Machine) looks cells up and carries their steps out; it decides nothing else.
-//! `docs/state-machine.md` is generated from these tables.
-
-use super::action::CancelReceipt;
+//! `docs/state-machine.md` is drawn from this file, which therefore uses nothing of the others.
 
 /// One cell: the phase after it and what it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Transition<P, S> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Transition<P, S> {
     /// The phase afterwards; `None` when the row is gone.
-    pub next: Option<P>,
+    pub(super) next: Option<P>,
     /// What it does.
-    pub step: S,
+    pub(super) step: S,
 }
 
 const fn to<P: Copy, S: Copy>(next: P, step: S) -> Transition<P, S> {
@@ -25,320 +22,238 @@ const fn done<P: Copy, S: Copy>(step: S) -> Transition<P, S> {
     Transition { next: None, step }
 }
 
-/// Declares an enum whose variants name the rows or columns of a table, and lists them in order.
-macro_rules! axis {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$doc])* $variant,)* }
-
-        impl $name {
-            /// Every value, in the order of the table.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-        }
-    };
+/// Where one of our calls is. A settled call is in no phase: its row is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CallPhase {
+    /// Its request waits in the outbox; nothing of it has left.
+    Queued,
+    /// Its request has left.
+    Sent,
+    /// Its cancel waits in the outbox, and its answer is awaited.
+    CancelQueued,
+    /// Its cancel has left, and its answer is awaited.
+    Cancelling,
+    /// It is cancelled; the cancel follows when the answer brings the token of its operation.
+    AwaitingToken,
+    /// The token came, and the cancel that names it waits in the outbox.
+    TokenCancelQueued,
+    /// The cancel that names the token has left, and its acknowledgement is awaited.
+    AwaitingAcknowledgement,
 }
 
-axis! {
-    /// Where one of our calls is. A settled call is in no phase: its row is gone.
-    CallPhase {
-        /// Its request waits in the outbox; nothing of it has left.
-        Queued,
-        /// Its request has left.
-        Sent,
-        /// Its cancel waits in the outbox, and its answer is awaited.
-        CancelQueued,
-        /// Its cancel has left, and its answer is awaited.
-        Cancelling,
-        /// It is cancelled; the cancel follows when the answer brings the token of its operation.
-        AwaitingToken,
-        /// The token came, and the cancel that names it waits in the outbox.
-        TokenCancelQueued,
-        /// The cancel that names the token has left, and its acknowledgement is awaited.
-        AwaitingAcknowledgement,
-    }
+/// What can happen to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallInput {
+    /// The transport took the message of this call that waited in the outbox.
+    Transmitted,
+    /// It is cancelled on the wire.
+    Cancel,
+    /// As `Cancel`, where cancels name the token of an operation.
+    CancelOperation,
+    /// It is cancelled, but consent or the dialect rules a cancel on the wire out.
+    CancelRefused,
+    /// It is given up without telling the peer: the dialect has no cancel, it was cancelled and nobody
+    /// waits any more, or the connection is lost.
+    Forget,
+    /// The peer answered with a result, an error other than -32800, or something that is no response
+    /// (B1).
+    Answered,
+    /// The peer answered with a result that holds the token of an operation.
+    Token,
+    /// The peer answered with error -32800.
+    CancelError,
+    /// The peer answered our cancel, which is a request, with a result.
+    Acknowledged,
+    /// The peer answered our cancel, which is a request, with an error or with something that is no
+    /// response.
+    CancelFailed,
+    /// The peer ended it, where the dialect lets it.
+    PeerEnds,
 }
 
-axis! {
-    /// What can happen to a call.
-    CallInput {
-        /// The transport took the message of this call that waited in the outbox.
-        Transmitted,
-        /// It is cancelled on the wire, and its answer is awaited.
-        Cancel,
-        /// It is cancelled on the wire, and nobody waits: a timer ran out, or the grace is zero.
-        CancelNow,
-        /// As `Cancel`, where cancels name the token of an operation.
-        CancelOperation,
-        /// As `CancelNow`, where cancels name the token of an operation.
-        CancelOperationNow,
-        /// It is cancelled, but consent or the dialect rules a cancel on the wire out.
-        CancelRefused,
-        /// As `CancelRefused`, and nobody waits.
-        CancelRefusedNow,
-        /// It is given up without telling the peer: the dialect has no cancel, the grace is over, or
-        /// the connection is lost.
-        Forget,
-        /// The peer answered with a result.
-        Result,
-        /// The peer answered with a result that holds the token of an operation.
-        Token,
-        /// The peer answered with an error other than -32800.
-        Error,
-        /// The peer answered with error -32800.
-        CancelError,
-        /// The peer answered with something that is no response (B1).
-        Malformed,
-        /// The peer answered our cancel, which is a request, with a result.
-        Acknowledged,
-        /// The peer answered our cancel, which is a request, with an error.
-        CancelFailed,
-        /// The peer answered our cancel, which is a request, with something that is no response.
-        CancelMalformed,
-        /// The peer ended it, where the dialect lets it.
-        PeerEnds,
-    }
-}
-
-axis! {
-    /// What a transition of a call does.
-    CallStep {
-        /// No more than the next phase says.
-        Nothing,
-        /// Takes the request out of the outbox, and settles with the recorded cause (G4, B24).
-        Withdraw,
-        /// Sends the cancel; never a second one (G4).
-        SendCancel,
-        /// Sends the cancel, and settles with the recorded cause (G5).
-        SendCancelAndSettle,
-        /// Waits for the token; the cancel follows when it comes.
-        AwaitToken,
-        /// Settles with the recorded cause; the cancel follows when the token comes.
-        AwaitTokenAndSettle,
-        /// Sends the cancel that names the token.
-        SendTokenCancel,
-        /// Settles with the recorded cause; a late answer is recognised (G12).
-        Settle,
-        /// Settles with what the peer answered (B23).
-        Complete,
-        /// As `Complete`, and takes the cancel out of the outbox.
-        WithdrawAndComplete,
-        /// Settles as cancelled, as the peer confirmed.
-        CompleteCancelled,
-        /// As `CompleteCancelled`, and takes the cancel out of the outbox.
-        WithdrawAndCompleteCancelled,
-        /// Refuses to cancel; the call goes on.
-        Refuse,
-        /// Notes that the peer acknowledged the cancel; the call's own answer settles it.
-        NoteAcknowledgement,
-        /// Reports an answer to a message that never left (B31).
-        Stray,
-        /// Reports a second answer.
-        Duplicate,
-    }
+/// What a transition of a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallStep {
+    /// No more than the next phase says.
+    Nothing,
+    /// Takes the request out of the outbox, and settles with the recorded cause (G4, B24).
+    Withdraw,
+    /// Sends the cancel; never a second one (G4).
+    SendCancel,
+    /// Waits for the token; the cancel follows when it comes.
+    AwaitToken,
+    /// Settles with the recorded cause; the cancel follows when the token comes.
+    AwaitTokenAndSettle,
+    /// Settles with the recorded cause; a late answer is recognised (G12).
+    Settle,
+    /// Settles with what the peer answered (B23).
+    Complete,
+    /// As `Complete`, and takes the cancel out of the outbox.
+    WithdrawAndComplete,
+    /// Settles as cancelled, as the peer confirmed.
+    CompleteCancelled,
+    /// As `CompleteCancelled`, and takes the cancel out of the outbox.
+    WithdrawAndCompleteCancelled,
+    /// Refuses to cancel; the call goes on.
+    Refuse,
+    /// Notes that the peer acknowledged the cancel; the call's own answer settles it.
+    NoteAcknowledgement,
+    /// Reports an answer to a message that never left (B31).
+    Stray,
+    /// Reports a second answer.
+    Duplicate,
 }
 
 /// A row for each [`CallPhase`], a column for each [`CallInput`]. A row stands on six lines: transmitted;
 /// cancelled on the wire; refused, or forgotten; answered; the cancel answered; ended by the peer.
 #[rustfmt::skip]
-pub const CALL_TABLE: [[Transition<CallPhase, CallStep>; CallInput::ALL.len()]; CallPhase::ALL.len()] = {
+pub(super) const CALL_TABLE: [[Transition<CallPhase, CallStep>; 11]; 7] = {
     use CallPhase::*;
     use CallStep::*;
     [
         // Queued: it can be taken back, and no answer to it can be genuine.
         [
             to(Sent, Nothing),
-            done(Withdraw), done(Withdraw), done(Withdraw), done(Withdraw),
-            done(Withdraw), done(Withdraw), done(Withdraw),
-            to(Queued, Stray), to(Queued, Stray), to(Queued, Stray), to(Queued, Stray), to(Queued, Stray),
+            done(Withdraw), done(Withdraw),
+            done(Withdraw), done(Withdraw),
             to(Queued, Stray), to(Queued, Stray), to(Queued, Stray),
+            to(Queued, Stray), to(Queued, Stray),
             to(Queued, Nothing),
         ],
         // Sent: the first answer settles it; -32800 is an error, for we did not ask.
         [
             to(Sent, Nothing),
-            to(CancelQueued, SendCancel), done(SendCancelAndSettle), to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle),
-            to(Sent, Refuse), to(Sent, Refuse), done(Settle),
-            done(Complete), done(Complete), done(Complete), done(Complete), done(Complete),
-            to(Sent, Stray), to(Sent, Stray), to(Sent, Stray),
+            to(CancelQueued, SendCancel), to(AwaitingToken, AwaitToken),
+            to(Sent, Refuse), done(Settle),
+            done(Complete), done(Complete), done(Complete),
+            to(Sent, Stray), to(Sent, Stray),
             done(Settle),
         ],
         // CancelQueued: no second cancel; an answer leaves the first with nothing to cancel.
         [
             to(Cancelling, Nothing),
-            to(CancelQueued, Nothing), done(Settle), to(CancelQueued, Nothing), done(Settle),
-            to(CancelQueued, Nothing), done(Settle), done(Settle),
-            done(WithdrawAndComplete), done(WithdrawAndComplete), done(WithdrawAndComplete), done(WithdrawAndCompleteCancelled), done(WithdrawAndComplete),
-            to(CancelQueued, Stray), to(CancelQueued, Stray), to(CancelQueued, Stray),
+            to(CancelQueued, Nothing), to(CancelQueued, Nothing),
+            to(CancelQueued, Nothing), done(Settle),
+            done(WithdrawAndComplete), done(WithdrawAndComplete),
+            done(WithdrawAndCompleteCancelled),
+            to(CancelQueued, Stray), to(CancelQueued, Stray),
             done(Settle),
         ],
         // Cancelling: no second cancel; a result that won the race is a result (B23).
         [
             to(Cancelling, Nothing),
-            to(Cancelling, Nothing), done(Settle), to(Cancelling, Nothing), done(Settle),
-            to(Cancelling, Nothing), done(Settle), done(Settle),
-            done(Complete), done(Complete), done(Complete), done(CompleteCancelled), done(Complete),
-            to(Cancelling, NoteAcknowledgement), to(Cancelling, NoteAcknowledgement), to(Cancelling, NoteAcknowledgement),
+            to(Cancelling, Nothing), to(Cancelling, Nothing),
+            to(Cancelling, Nothing), done(Settle),
+            done(Complete), done(Complete), done(CompleteCancelled),
+            to(Cancelling, NoteAcknowledgement), to(Cancelling, NoteAcknowledgement),
             done(Settle),
         ],
         // AwaitingToken: there is nothing to name in a cancel yet.
         [
             to(AwaitingToken, Nothing),
-            to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle), to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle),
-            to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle), done(AwaitTokenAndSettle),
-            done(Complete), to(TokenCancelQueued, SendTokenCancel), done(Complete), done(CompleteCancelled), done(Complete),
-            to(AwaitingToken, Stray), to(AwaitingToken, Stray), to(AwaitingToken, Stray),
+            to(AwaitingToken, AwaitToken), to(AwaitingToken, AwaitToken),
+            to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle),
+            done(Complete), to(TokenCancelQueued, SendCancel), done(CompleteCancelled),
+            to(AwaitingToken, Stray), to(AwaitingToken, Stray),
             done(Settle),
         ],
         // TokenCancelQueued: its answer has come, and its cancel has not left.
         [
             to(AwaitingAcknowledgement, Nothing),
-            to(TokenCancelQueued, Nothing), done(Settle), to(TokenCancelQueued, Nothing), done(Settle),
-            to(TokenCancelQueued, Nothing), done(Settle), done(Settle),
-            to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate),
-            to(TokenCancelQueued, Stray), to(TokenCancelQueued, Stray), to(TokenCancelQueued, Stray),
+            to(TokenCancelQueued, Nothing), to(TokenCancelQueued, Nothing),
+            to(TokenCancelQueued, Nothing), done(Settle),
+            to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate),
+            to(TokenCancelQueued, Duplicate),
+            to(TokenCancelQueued, Stray), to(TokenCancelQueued, Stray),
             done(Settle),
         ],
         // AwaitingAcknowledgement: its answer has come, and the answer to its cancel settles it.
         [
             to(AwaitingAcknowledgement, Nothing),
-            to(AwaitingAcknowledgement, Nothing), done(Settle), to(AwaitingAcknowledgement, Nothing), done(Settle),
-            to(AwaitingAcknowledgement, Nothing), done(Settle), done(Settle),
-            to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate),
-            done(CompleteCancelled), done(Complete), done(Complete),
+            to(AwaitingAcknowledgement, Nothing), to(AwaitingAcknowledgement, Nothing),
+            to(AwaitingAcknowledgement, Nothing), done(Settle),
+            to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate),
+            to(AwaitingAcknowledgement, Duplicate),
+            done(CompleteCancelled), done(Complete),
             done(Settle),
         ],
     ]
 };
 
-axis! {
-    /// Which kind of cancel a dialect has on the wire.
-    CancelForm {
-        /// None: a cancelled call settles here, at once.
-        Absent,
-        /// A message that names the request.
-        OfRequest,
-        /// A request that names the token of an operation.
-        OfOperation,
-    }
+/// Where a peer's request is. A request that was answered and whose calls have all settled is in
+/// no phase: its row is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestPhase {
+    /// The host owes an answer.
+    Running,
+    /// It is marked cancelled; the host still owes an answer (B12).
+    Cancelled,
+    /// It was answered with the token of its operation, which goes on.
+    Operation,
+    /// Its operation is marked cancelled; the host still has to end it.
+    OperationCancelled,
+    /// It is over, and calls made on its behalf are still in flight (G6).
+    Answered,
 }
 
-axis! {
-    /// Whether a call may be cancelled on the wire, as its method, the role and the exchange of
-    /// capabilities have it.
-    Consent {
-        /// It may.
-        Granted,
-        /// It may not, and it goes on.
-        Refused,
-        /// It may not, and a timer gives it up all the same.
-        RefusedAndTimedOut,
-    }
+/// What can happen to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestInput {
+    /// Our own side cancels it.
+    Cancel,
+    /// The peer's cancel names its id.
+    PeerCancel,
+    /// The peer's cancel names the token of its operation.
+    PeerCancelsOperation,
+    /// The peer's cancel names it, and consent or the dialect rules that out.
+    PeerCancelRefused,
+    /// The host answers it with the token of an operation.
+    BeginOperation,
+    /// The host answers, in a dialect that answers cancelled requests.
+    Respond,
+    /// The host answers, in a dialect that wants silence after a cancel (B11).
+    RespondUnlessCancelled,
+    /// The host answers, in a dialect that acknowledges cancels and has no partial results.
+    RespondAsCancelled,
+    /// Our side ends it without an answer, as the dialect lets it.
+    End,
 }
 
-axis! {
-    /// Whether anybody waits for the answer of a cancelled call (G12).
-    Patience {
-        /// Somebody does.
-        Waits,
-        /// Nobody does.
-        Leaves,
-    }
-}
-
-/// What cancelling a call is to [`CALL_TABLE`]: a row for each [`CancelForm`], in it a row for each
-/// [`Consent`], a column for each [`Patience`].
-pub const CANCEL_INPUTS: [[[CallInput; 2]; 3]; 3] = {
-    use CallInput::{
-        Cancel, CancelNow, CancelOperation, CancelOperationNow, CancelRefused, CancelRefusedNow,
-        Forget,
-    };
-    const REFUSED: [CallInput; 2] = [CancelRefused, CancelRefusedNow];
-    const GIVEN_UP: [CallInput; 2] = [Forget, Forget];
-    [
-        [GIVEN_UP, REFUSED, GIVEN_UP],
-        [[Cancel, CancelNow], REFUSED, GIVEN_UP],
-        [[CancelOperation, CancelOperationNow], REFUSED, GIVEN_UP],
-    ]
-};
-
-axis! {
-    /// Where a peer's request is. A request that was answered and whose calls have all settled is in
-    /// no phase: its row is gone.
-    RequestPhase {
-        /// The host owes an answer.
-        Running,
-        /// It is marked cancelled; the host still owes an answer (B12).
-        Cancelled,
-        /// It was answered with the token of its operation, which goes on.
-        Operation,
-        /// Its operation is marked cancelled; the host still has to end it.
-        OperationCancelled,
-        /// It is over, and calls made on its behalf are still in flight (G6).
-        Answered,
-    }
-}
-
-axis! {
-    /// What can happen to a request.
-    RequestInput {
-        /// Our own side cancels it.
-        Cancel,
-        /// The peer's cancel names its id.
-        PeerCancel,
-        /// The peer's cancel names the token of its operation.
-        PeerCancelsOperation,
-        /// The peer's cancel names it, and consent or the dialect rules that out.
-        PeerCancelRefused,
-        /// The host answers it with the token of an operation.
-        BeginOperation,
-        /// The host answers, in a dialect that answers cancelled requests.
-        Respond,
-        /// The host answers, in a dialect that wants silence after a cancel (B11).
-        RespondUnlessCancelled,
-        /// The host answers, in a dialect that acknowledges cancels and has no partial results.
-        RespondAsCancelled,
-        /// Our side ends it without an answer, as the dialect lets it.
-        End,
-    }
-}
-
-axis! {
-    /// What a transition of a request does.
-    RequestStep {
-        /// Nothing: a second cancel of our own, or one after the answer (B10).
-        Nothing,
-        /// Sets the cancelled mark, and cancels the calls made on its behalf (G3, G6).
-        MarkCancelled,
-        /// Says that it was cancelled before.
-        CancelledBefore,
-        /// Says that nothing of that name can be cancelled.
-        NotFound,
-        /// Says that it is not cancelled for the peer.
-        Ignore,
-        /// Says that it was over before.
-        Completed,
-        /// Sends the token; it is cancelled by that from now on.
-        SendToken,
-        /// Sends the answer.
-        SendResponse,
-        /// Sends that it was cancelled, whatever the host answered: the acknowledgement said so.
-        SendCancelled,
-        /// Ends it without an answer.
-        Withhold,
-        /// Refuses a second answer (G2).
-        Refuse,
-    }
+/// What a transition of a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestStep {
+    /// Nothing: a second cancel of our own, or one after the answer (B10).
+    Nothing,
+    /// Sets the cancelled mark, and cancels the calls made on its behalf (G3, G6).
+    MarkCancelled,
+    /// Says that it was cancelled before.
+    CancelledBefore,
+    /// Says that nothing of that name can be cancelled.
+    NotFound,
+    /// Says that it is not cancelled for the peer.
+    Ignore,
+    /// Says that it was over before.
+    Completed,
+    /// Sends the token; it is cancelled by that from now on.
+    SendToken,
+    /// Sends the answer.
+    SendResponse,
+    /// Sends that it was cancelled, whatever the host answered: the acknowledgement said so.
+    SendCancelled,
+    /// Ends it without an answer, and tells the peer as the dialect does.
+    SendEnd,
+    /// Ends it without an answer.
+    Withhold,
+    /// Refuses a second answer (G2).
+    Refuse,
 }
 
 /// A row for each [`RequestPhase`], a column for each [`RequestInput`]. A row stands on five lines:
 /// cancelled by us; cancelled by the peer; begun as an operation; answered; ended.
 #[rustfmt::skip]
-pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::ALL.len()]; RequestPhase::ALL.len()] = {
+pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; 9]; 5] = {
     use RequestPhase::*;
     use RequestStep::*;
-    // A phase and a step have this name.
-    use RequestStep::{CancelledBefore, Completed};
     [
         // Running
         [
@@ -346,7 +261,7 @@ pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::
             to(Cancelled, MarkCancelled), to(Running, NotFound), to(Running, Ignore),
             to(Operation, SendToken),
             to(Answered, SendResponse), to(Answered, SendResponse), to(Answered, SendResponse),
-            to(Answered, Withhold),
+            to(Answered, SendEnd),
         ],
         // Cancelled: whatever the handler made of it is the answer, where there is one.
         [
@@ -367,7 +282,8 @@ pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::
         // OperationCancelled
         [
             to(OperationCancelled, Nothing),
-            to(OperationCancelled, NotFound), to(OperationCancelled, CancelledBefore), to(OperationCancelled, Ignore),
+            to(OperationCancelled, NotFound), to(OperationCancelled, CancelledBefore),
+            to(OperationCancelled, Ignore),
             to(OperationCancelled, Refuse),
             to(Answered, Withhold), to(Answered, Withhold), to(Answered, Withhold),
             to(Answered, Withhold),
@@ -383,71 +299,68 @@ pub const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::
     ]
 };
 
-axis! {
-    /// How far the connection has come.
-    Life {
-        /// Everything is taken.
-        Open,
-        /// Shutting down: nothing new, and closed once nothing is in flight.
-        Draining,
-        /// Nothing comes in any more; what the host still answers is sent.
-        Closed,
-        /// Nothing comes in or goes out any more.
-        Abandoned,
-    }
+/// How far the connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Life {
+    /// Everything is taken.
+    Open,
+    /// Shutting down: nothing new, and closed once nothing is in flight.
+    Draining,
+    /// Nothing comes in any more; what the host still answers is sent.
+    Closed,
+    /// Nothing comes in or goes out any more.
+    Abandoned,
 }
 
-axis! {
-    /// What can happen to the connection as a whole.
-    LifeInput {
-        /// The host wants to make a call.
-        NewCall,
-        /// The host wants to make a call on behalf of an unanswered request.
-        NewNestedCall,
-        /// The peer sent a request.
-        NewRequest,
-        /// The host shuts down, and lets what is in flight finish.
-        Drain,
-        /// The host shuts down, and cancels what is in flight.
-        CancelAll,
-        /// The host gives everything up.
-        Abandon,
-        /// Nothing comes in any more: the end of input, or a peer that broke the rules.
-        Lose,
-        /// Nothing is in flight.
-        Idle,
-    }
+/// What can happen to the connection as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LifeInput {
+    /// The host wants to make a call.
+    NewCall,
+    /// The host wants to make a call on behalf of an unanswered request.
+    NewNestedCall,
+    /// The peer sent a request.
+    NewRequest,
+    /// The host shuts down, and lets what is in flight finish.
+    Drain,
+    /// The host shuts down, and cancels what is in flight.
+    CancelAll,
+    /// The host gives everything up.
+    Abandon,
+    /// Nothing comes in any more: the end of input, or a peer that broke the rules.
+    Lose,
+    /// Nothing is in flight.
+    Idle,
 }
 
-axis! {
-    /// What a transition of the connection does.
-    LifeStep {
-        /// No more than the next phase says.
-        Nothing,
-        /// Takes it.
-        Accept,
-        /// Refuses it: the connection is shutting down.
-        RefuseShuttingDown,
-        /// Refuses it: the connection is closed.
-        RefuseClosed,
-        /// Cancels every request and every call, cause `shutdown`.
-        CancelEverything,
-        /// Cancels every request, cause `shutdown`.
-        CancelRequests,
-        /// Settles every call as lost, cancels every request, cause `shutdown`, and closes.
-        AbandonEverything,
-        /// Settles every call as lost, cancels the requests as the dialect's closed stream says, and
-        /// closes (G7).
-        LoseEverything,
-        /// Closes.
-        Close,
-    }
+/// What a transition of the connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LifeStep {
+    /// No more than the next phase says.
+    Nothing,
+    /// Takes it.
+    Accept,
+    /// Refuses it: the connection is shutting down.
+    RefuseShuttingDown,
+    /// Refuses it: the connection is closed.
+    RefuseClosed,
+    /// Cancels every request and every call, cause `shutdown`.
+    CancelEverything,
+    /// Cancels every request, cause `shutdown`.
+    CancelRequests,
+    /// Settles every call as lost, cancels every request, cause `shutdown`, and closes.
+    AbandonEverything,
+    /// Settles every call as lost, cancels the requests as the dialect's closed stream says, and
+    /// closes (G7).
+    LoseEverything,
+    /// Closes.
+    Close,
 }
 
 /// A row for each [`Life`], a column for each [`LifeInput`]. A row stands on four lines: what is new;
 /// shutdowns; the end of input; nothing in flight.
 #[rustfmt::skip]
-pub const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::ALL.len()]; Life::ALL.len()] = {
+pub(super) const LIFE_TABLE: [[Transition<Life, LifeStep>; 8]; 4] = {
     use Life::*;
     use LifeStep::*;
     [
@@ -460,7 +373,8 @@ pub const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::ALL.len()]; Life:
         ],
         // Draining: what is in flight may still make calls of its own.
         [
-            to(Draining, RefuseShuttingDown), to(Draining, Accept), to(Draining, RefuseShuttingDown),
+            to(Draining, RefuseShuttingDown), to(Draining, Accept),
+            to(Draining, RefuseShuttingDown),
             to(Draining, Nothing), to(Draining, CancelEverything), to(Abandoned, AbandonEverything),
             to(Closed, LoseEverything),
             to(Closed, Close),
@@ -484,16 +398,14 @@ pub const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::ALL.len()]; Life:
 
 impl CallPhase {
     /// Looks up what `input` does in this phase.
-    #[must_use]
-    pub const fn on(self, input: CallInput) -> Transition<Self, CallStep> {
+    pub(super) const fn on(self, input: CallInput) -> Transition<Self, CallStep> {
         CALL_TABLE[self as usize][input as usize]
     }
 }
 
 impl RequestPhase {
     /// Looks up what `input` does in this phase.
-    #[must_use]
-    pub const fn on(self, input: RequestInput) -> Transition<Self, RequestStep> {
+    pub(super) const fn on(self, input: RequestInput) -> Transition<Self, RequestStep> {
         REQUEST_TABLE[self as usize][input as usize]
     }
 
@@ -516,24 +428,9 @@ impl RequestPhase {
     }
 }
 
-impl RequestStep {
-    /// What a cancel of the peer's met, given what it did.
-    #[must_use]
-    pub const fn receipt(self) -> CancelReceipt {
-        match self {
-            Self::MarkCancelled => CancelReceipt::Cancelled,
-            Self::CancelledBefore => CancelReceipt::CancelledBefore,
-            Self::Completed => CancelReceipt::Completed,
-            Self::NotFound => CancelReceipt::NotFound,
-            _ => CancelReceipt::Ignored,
-        }
-    }
-}
-
 impl Life {
     /// Looks up what `input` does in this phase.
-    #[must_use]
-    pub const fn on(self, input: LifeInput) -> Transition<Self, LifeStep> {
+    pub(super) const fn on(self, input: LifeInput) -> Transition<Self, LifeStep> {
         LIFE_TABLE[self as usize][input as usize]
     }
 }

@@ -20,13 +20,14 @@ pub enum TimerReason {
 }
 
 impl TimerReason {
-    /// The cause that the timer records, if it cancels on its own account.
-    pub(super) const fn cause(self) -> Option<Cause> {
+    /// The cause that the timer records, unless the call was cancelled before: that of a grace is for
+    /// calls that were detached.
+    pub(super) const fn cause(self) -> Cause {
         match self {
-            Self::Deadline => Some(Cause::Deadline),
-            Self::IdleTimeout => Some(Cause::IdleTimeout),
-            Self::HardCap => Some(Cause::HardCap),
-            Self::Grace => None,
+            Self::Deadline => Cause::Deadline,
+            Self::IdleTimeout => Cause::IdleTimeout,
+            Self::HardCap => Cause::HardCap,
+            Self::Grace => Cause::Dropped,
         }
     }
 }

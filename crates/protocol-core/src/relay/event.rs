@@ -47,8 +47,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// What did not simply pass through a [`Relay`](super::Relay). `side` is the one whose peer sent
-/// what the event is about.
+/// What did not simply pass through a [`Relay`](super::Relay).
 ///
 /// Whatever has to be answered is answered already: events are for logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +55,6 @@ impl fmt::Display for Side {
 pub enum RelayEvent {
     /// The peer broke a rule. Nothing of its message was passed on.
     Violation {
-        /// Whose peer.
-        side: Side,
         /// Which rule.
         violation: Violation,
         /// The id of the message that broke it, if it can be read.
@@ -66,24 +63,18 @@ pub enum RelayEvent {
     /// A cancel was not passed on, because it is none of its own connection's dialect, or was sent
     /// as a request: the id in it would name something else on the other side (B25).
     CancelDropped {
-        /// Whose peer sent it.
-        side: Side,
         /// Its method.
         method: String,
     },
     /// A cancel was not obeyed, and so not passed on either: in that side's dialect its peer may not
     /// cancel the request that it names. The request goes on.
     CancelIgnored {
-        /// Whose peer sent it.
-        side: Side,
         /// The id of the request.
         id: WireId,
     },
     /// A request was cancelled, and the call that was made for it on the other side can't be. The call
     /// goes on, and how it ends is still passed back.
     CancelRefused {
-        /// Whose peer sent the request.
-        side: Side,
         /// The request's id.
         id: WireId,
         /// Why the other side's dialect allows no cancel.
@@ -91,8 +82,6 @@ pub enum RelayEvent {
     },
     /// A notification could not be passed on.
     NotificationDropped {
-        /// Whose peer sent it.
-        side: Side,
         /// Its method.
         method: String,
         /// Why.
@@ -100,8 +89,6 @@ pub enum RelayEvent {
     },
     /// A request could not be passed on. It is answered with an error.
     RequestRefused {
-        /// Whose peer sent it.
-        side: Side,
         /// Its id.
         id: WireId,
         /// Why.
@@ -110,8 +97,6 @@ pub enum RelayEvent {
     /// The answer to a request could not be passed back. The request is answered with an error
     /// instead.
     AnswerReplaced {
-        /// Whose peer sent the request.
-        side: Side,
         /// The request's id.
         id: WireId,
         /// Why.
@@ -120,41 +105,18 @@ pub enum RelayEvent {
     /// Not even an error fits under that side's [`Limits`](crate::Limits): a request stays
     /// unanswered.
     AnswerDropped {
-        /// Whose peer sent the request.
-        side: Side,
         /// The request's id.
         id: WireId,
     },
-    /// Nothing comes in from this side any more; exactly once for each.
+    /// Nothing comes in from this side any more; exactly once for each side.
     Closed {
-        /// Which.
-        side: Side,
         /// Why.
         reason: CloseReason,
     },
 }
 
-impl RelayEvent {
-    /// The side whose peer it is about.
-    #[must_use]
-    pub const fn side(&self) -> Side {
-        match self {
-            Self::Violation { side, .. }
-            | Self::CancelDropped { side, .. }
-            | Self::CancelIgnored { side, .. }
-            | Self::CancelRefused { side, .. }
-            | Self::NotificationDropped { side, .. }
-            | Self::RequestRefused { side, .. }
-            | Self::AnswerReplaced { side, .. }
-            | Self::AnswerDropped { side, .. }
-            | Self::Closed { side, .. } => *side,
-        }
-    }
-}
-
 impl fmt::Display for RelayEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.side())?;
         match self {
             Self::Violation { violation, id: None, .. } => write!(f, "{violation}"),
             Self::Violation { violation, id: Some(id), .. } => write!(f, "id {id}: {violation}"),

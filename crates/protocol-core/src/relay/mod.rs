@@ -10,7 +10,7 @@ mod pass;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::config::{Config, RawCancels, Shutdown, UnknownOperations};
+use crate::config::{Config, Shutdown};
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Role};
 use crate::event::{Event, Reply, Transmit};
@@ -18,11 +18,6 @@ use crate::machine::{CallId, RequestHandle, TimerReason};
 use crate::stream::StreamConnection;
 use crate::time::Timestamp;
 pub use event::{RelayEvent, Side};
-
-/// One connection of a [`Relay`]. The data on each call is the request of the other side that the call
-/// was made for. The data on each request is the call that was made for it on the other side, if one
-/// was made.
-pub type RelayConnection = Connection<RequestHandle, Option<CallId>>;
 
 /// Two connections joined: towards the client we are the server ([`Side::Up`]), and towards the server
 /// we are a client ([`Side::Down`]).
@@ -79,11 +74,10 @@ pub type RelayConnection = Connection<RequestHandle, Option<CallId>>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Relay {
-    up: Hop,
-    down: Hop,
+    hops: [Hop; 2],
     /// The time that the host gave with the latest input or command.
     now: Timestamp,
-    events: VecDeque<RelayEvent>,
+    events: VecDeque<(Side, RelayEvent)>,
 }
 
 /// One connection, and what the relay itself owes on it.
@@ -101,25 +95,22 @@ impl Relay {
     /// A relay with nothing in flight, from the configuration towards the client and the one towards
     /// the server.
     ///
-    /// Their [`role`](Config::role), [`raw_cancels`](Config::raw_cancels) and
-    /// [`unknown_operations`](Config::unknown_operations) are what a relay needs, whatever they were.
+    /// Their [`role`](Config::role), [`show_raw_cancels`](Config::show_raw_cancels) and
+    /// [`deliver_unknown_operations`](Config::deliver_unknown_operations) are what a relay needs,
+    /// whatever they were.
     #[must_use]
     pub fn new(mut up: Config, mut down: Config) -> Self {
         (up.role, down.role) = (Role::Server, Role::Client);
         // An operation is always the far server's. Its cancel says there what it says here, if both
         // dialects cancel in the same way.
-        let unknown_operations = if up.dialect.cancel == down.dialect.cancel {
-            UnknownOperations::Delivered
-        } else {
-            UnknownOperations::Refused
-        };
+        let is_same_cancel = up.dialect.cancel == down.dialect.cancel;
         for config in [&mut up, &mut down] {
-            config.unknown_operations = unknown_operations;
+            config.deliver_unknown_operations = is_same_cancel;
             // So that a cancel which is not obeyed is reported.
-            config.raw_cancels = RawCancels::Shown;
+            config.show_raw_cancels = true;
         }
-        let (up, down) = (Hop::new(up), Hop::new(down));
-        Self { up, down, now: Timestamp::ZERO, events: VecDeque::new() }
+        let hops = [up, down].map(Hop::new);
+        Self { hops, now: Timestamp::ZERO, events: VecDeque::new() }
     }
 
     // Inputs
@@ -181,8 +172,9 @@ impl Relay {
         Some(transmit)
     }
 
-    /// The next event, for the log. Events are kept until they are polled.
-    pub fn poll_event(&mut self) -> Option<RelayEvent> {
+    /// The next event, for the log, and the side whose peer sent what it is about. Events are kept until
+    /// they are polled.
+    pub fn poll_event(&mut self) -> Option<(Side, RelayEvent)> {
         self.events.pop_front()
     }
 
@@ -208,10 +200,11 @@ impl Relay {
 
     // Getters
 
-    /// One side's connection, for its getters: what is in flight there, and which call or request of
-    /// the other side belongs to it.
+    /// One side's connection, for its getters. The data on each call is the request of the other side
+    /// that the call was made for. The data on each request is the call that was made for it on the
+    /// other side, if one was made.
     #[must_use]
-    pub const fn connection(&self, side: Side) -> &RelayConnection {
+    pub const fn connection(&self, side: Side) -> &Connection<RequestHandle, Option<CallId>> {
         self.hop(side).stream.connection()
     }
 
@@ -222,12 +215,11 @@ impl Relay {
     /// withdrawn or was given up.
     fn settle(&mut self) {
         loop {
-            let found = Side::BOTH
-                .into_iter()
-                .find_map(|side| self.connection_mut(side).poll_event().map(|event| (side, event)));
-            if let Some((side, event)) = found {
-                self.dispatch(side, event);
-            } else if !Side::BOTH.map(|side| self.pay(side)).contains(&true) {
+            if let Some(event) = self.connection_mut(Side::Up).poll_event() {
+                self.dispatch(Side::Up, event);
+            } else if let Some(event) = self.connection_mut(Side::Down).poll_event() {
+                self.dispatch(Side::Down, event);
+            } else if !self.pay() {
                 break;
             }
         }
@@ -247,13 +239,17 @@ impl Relay {
             }
             Event::Settled { outcome, data, .. } => self.pass_back(side.other(), data, &outcome),
             Event::Violation { violation, id } => {
-                self.events.push_back(RelayEvent::Violation { side, violation, id });
+                self.report(side, RelayEvent::Violation { violation, id });
             }
             Event::Closed { reason } => self.pass_end(side, reason),
             // The relay tries again whenever a message leaves an outbox, and a tree that spans two
             // connections is in the data on their requests and calls.
             Event::Ready | Event::TreeSettled { .. } => {}
         }
+    }
+
+    fn report(&mut self, side: Side, event: RelayEvent) {
+        self.events.push_back((side, event));
     }
 
     // The two sides
@@ -263,22 +259,19 @@ impl Relay {
         &self.connection(side).config().dialect
     }
 
-    const fn connection_mut(&mut self, side: Side) -> &mut RelayConnection {
+    const fn connection_mut(
+        &mut self,
+        side: Side,
+    ) -> &mut Connection<RequestHandle, Option<CallId>> {
         self.hop_mut(side).stream.connection_mut()
     }
 
     const fn hop(&self, side: Side) -> &Hop {
-        match side {
-            Side::Up => &self.up,
-            Side::Down => &self.down,
-        }
+        &self.hops[side as usize]
     }
 
     const fn hop_mut(&mut self, side: Side) -> &mut Hop {
-        match side {
-            Side::Up => &mut self.up,
-            Side::Down => &mut self.down,
-        }
+        &mut self.hops[side as usize]
     }
 
     fn assert_consistent(&self) {

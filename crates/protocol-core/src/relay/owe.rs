@@ -1,7 +1,5 @@
 //! Answers that the relay gives by itself, because the other side will not.
 
-use core::mem;
-
 use super::{Relay, RelayEvent, Side};
 use crate::dialect::code;
 use crate::error::Refusal;
@@ -31,22 +29,22 @@ impl Relay {
     }
 
     /// Gives the answers that are owed, as far as there is room. Returns whether any was given.
-    pub(super) fn pay(&mut self, side: Side) -> bool {
-        let mut owed = mem::take(&mut self.hop_mut(side).owed);
-        let before = owed.len();
-        while let Some((request, reply)) = owed.front() {
-            match self.connection_mut(side).respond(*request, *reply) {
-                Ok(_) | Err(Refusal::AlreadyAnswered) => {}
-                Err(Refusal::OutboxFull) => break,
-                Err(_) => {
-                    let id = self.id_of(side, *request);
-                    self.events.push_back(RelayEvent::AnswerDropped { side, id });
+    pub(super) fn pay(&mut self) -> bool {
+        let mut is_paid = false;
+        for side in Side::BOTH {
+            while let Some(&(request, reply)) = self.hop(side).owed.front() {
+                match self.connection_mut(side).respond(request, reply) {
+                    Ok(_) | Err(Refusal::AlreadyAnswered) => {}
+                    Err(Refusal::OutboxFull) => break,
+                    Err(_) => {
+                        let id = self.id_of(side, request);
+                        self.report(side, RelayEvent::AnswerDropped { id });
+                    }
                 }
+                self.hop_mut(side).owed.pop_front();
+                is_paid = true;
             }
-            owed.pop_front();
         }
-        let is_paid = owed.len() < before;
-        self.hop_mut(side).owed = owed;
         is_paid
     }
 

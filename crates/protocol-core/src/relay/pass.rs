@@ -10,9 +10,9 @@ use crate::cause::{Cause, CloseReason};
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, code};
 use crate::error::Refusal;
-use crate::event::{ErrorObject, Outcome, Params, Reply};
+use crate::event::{ErrorObject, Outcome, Reply};
 use crate::id::WireId;
-use crate::machine::{CancelOutcome, RequestHandle, RequestPhase};
+use crate::machine::{CancelOutcome, RequestHandle};
 use crate::wire::decode;
 
 impl Relay {
@@ -27,10 +27,10 @@ impl Relay {
         params: Option<&RawValue>,
     ) {
         if self.looks_like_a_cancel(method) {
-            self.events.push_back(RelayEvent::CancelDropped { side, method: method.into() });
+            self.report(side, RelayEvent::CancelDropped { method: method.into() });
             return self.owe(side, request, NOT_A_METHOD);
         }
-        let (params, options, now) = (Params::from(params), CallOptions::default(), self.now);
+        let (options, now) = (CallOptions::default(), self.now);
         let far = self.connection_mut(side.other());
         match far.call(method, params, request, options, now) {
             Ok(call) => {
@@ -39,7 +39,7 @@ impl Relay {
             }
             Err(refused) => {
                 let (id, reason) = (self.id_of(side, request), refused.reason);
-                self.events.push_back(RelayEvent::RequestRefused { side, id, reason });
+                self.report(side, RelayEvent::RequestRefused { id, reason });
                 let reply =
                     self.overload(side, "The request was refused: the next hop takes no more");
                 self.owe(side, request, reply);
@@ -59,12 +59,12 @@ impl Relay {
         }
         if self.looks_like_a_cancel(method) && !self.tells_of_cancels(side, method) {
             let method = method.into();
-            return self.events.push_back(RelayEvent::CancelDropped { side, method });
+            return self.report(side, RelayEvent::CancelDropped { method });
         }
         let far = self.connection_mut(side.other());
-        if let Err(reason) = far.notify(method, Params::from(params)) {
+        if let Err(reason) = far.notify(method, params) {
             let method = String::from(method);
-            self.events.push_back(RelayEvent::NotificationDropped { side, method, reason });
+            self.report(side, RelayEvent::NotificationDropped { method, reason });
         }
     }
 
@@ -76,13 +76,10 @@ impl Relay {
         let data = self.connection_mut(side).request_data_mut(request);
         let Some(call) = data.and_then(|call| *call) else { return };
         let far = self.connection_mut(side.other());
-        let cancelled = match reason {
-            Some(reason) => far.cancel_because(call, Cause::Parent, reason, now),
-            None => far.cancel(call, Cause::Parent, now),
-        };
+        let cancelled = far.cancel_because(call, Cause::Parent, reason, now);
         if let CancelOutcome::Refused(reason) = cancelled {
             let id = self.id_of(side, request);
-            self.events.push_back(RelayEvent::CancelRefused { side, id, reason });
+            self.report(side, RelayEvent::CancelRefused { id, reason });
         }
     }
 
@@ -95,17 +92,19 @@ impl Relay {
         let named = decode::param(params, member).and_then(|id| WireId::from_token(id.get()));
         let Some(id) = named else { return };
         let machine = self.connection(side).machine();
-        let phase = machine.request_named(&id).and_then(|request| machine.request_phase(request));
-        if phase == Some(RequestPhase::Running) {
-            self.events.push_back(RelayEvent::CancelIgnored { side, id });
+        let is_ignored = |request| machine.request_cause(request).is_none();
+        if machine.request_named(&id).is_some_and(is_ignored) {
+            self.report(side, RelayEvent::CancelIgnored { id });
         }
     }
 
     /// Whether a message of this method names an id in some dialect, as its cancels do or as those that
     /// tell of a cancelled operation seem to. An id means nothing on another connection (B25).
     fn looks_like_a_cancel(&self, method: &str) -> bool {
-        let dialects = Side::BOTH.map(|side| self.dialect(side));
-        dialects.iter().any(|dialect| dialect.is_cancel(method) || dialect.tells_of_cancels(method))
+        Side::BOTH.into_iter().any(|side| {
+            let dialect = self.dialect(side);
+            dialect.is_cancel(method) || dialect.tells_of_cancels(method)
+        })
     }
 
     /// Whether a notification tells the client of a cancelled operation. It names a token, which may
@@ -139,7 +138,7 @@ impl Relay {
             Ok(_) | Err(Refusal::AlreadyAnswered) => {}
             Err(reason) => {
                 let id = self.id_of(side, request);
-                self.events.push_back(RelayEvent::AnswerReplaced { side, id, reason });
+                self.report(side, RelayEvent::AnswerReplaced { id, reason });
                 // To keep the answer until there is room would give our memory to a peer that
                 // doesn't read.
                 let reply = self.overload(side, "The answer was dropped: too much is unsent");
@@ -186,6 +185,6 @@ impl Relay {
             far.detach(call, now);
         }
         far.shutdown(Shutdown::Drain, now);
-        self.events.push_back(RelayEvent::Closed { side, reason });
+        self.report(side, RelayEvent::Closed { reason });
     }
 }

@@ -17,8 +17,8 @@ use super::abp::{self, Asked, Origin};
 use super::decode;
 use crate::config::Config;
 use crate::dialect::{Envelope, code};
-use crate::event::{Params, Reply};
-use crate::machine::CancelReceipt;
+use crate::event::Reply;
+use crate::machine::RequestStep;
 use crate::time::Timestamp;
 use crate::token::OperationToken;
 
@@ -32,18 +32,16 @@ pub(crate) enum Draft<'a> {
     Request {
         number: u32,
         method: &'a str,
-        params: Params<'a>,
+        params: Option<&'a RawValue>,
         /// The peer is told of it where the envelope has a place for that.
         timeout: Option<Duration>,
     },
     /// A notification.
-    Notification { method: &'a str, params: Params<'a> },
+    Notification { method: &'a str, params: Option<&'a RawValue> },
     /// The answer to a request.
     Response { to: To<'a>, reply: Reply<'a> },
-    /// A cancel that is a notification.
-    CancelNotification { method: &'a str, names: Names<'a> },
-    /// A cancel that is a request with a number of its own.
-    CancelRequest { number: u32, method: &'a str, names: Names<'a> },
+    /// A cancel: a notification, or a request with a number of its own.
+    Cancel { number: Option<u32>, method: &'a str, names: Names<'a> },
     /// The answer to a cancel of the peer's that is a request.
     Acknowledgement { to: To<'a>, what: Acknowledged<'a> },
     /// The answer that starts an operation: its token, under this member.
@@ -91,8 +89,8 @@ pub(crate) enum Id<'a> {
 /// What a cancel of the peer's is answered with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Acknowledged<'a> {
-    /// What became of the request whose id is `target`, a JSON token.
-    Request { member: &'a str, target: &'a str, receipt: CancelReceipt },
+    /// What the cancel met: the request whose id is `target`, a JSON token.
+    Request { member: &'a str, target: &'a str, met: RequestStep },
     /// That an operation is cancelled.
     Operation,
 }
@@ -118,27 +116,19 @@ impl Draft<'_> {
         self.describe(context, out);
     }
 
-    /// The message, which is of this length.
-    pub(crate) fn written(&self, context: &Context<'_>, len: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(len);
-        self.write(context, &mut out);
-        out
-    }
-
     #[inline]
     fn describe<S: Sink>(&self, context: &Context<'_>, out: &mut S) {
         match *self {
             Self::Request { number, method, params, timeout } => match context.envelope() {
                 Envelope::Abp if Asked::by(method) == Asked::Capability => {
-                    context.capability(out, number, method, params.raw(), timeout);
+                    context.capability(out, number, method, params, timeout);
                 }
                 _ => {
-                    let params = params.raw().map(|params| |out: &mut S| out.raw(params));
+                    let params = params.map(|params| |out: &mut S| out.raw(params));
                     context.asking(out, Some(Id::Ours(number)), method, params);
                 }
             },
             Self::Notification { method, params } => {
-                let params = params.raw();
                 let id = match context.envelope() {
                     Envelope::JsonRpc => None,
                     Envelope::Abp => abp::progress_id(method, params).map(Id::Token),
@@ -147,12 +137,9 @@ impl Draft<'_> {
                 context.asking(out, id, method, params);
             }
             Self::Response { to, reply } => context.response(out, to, reply),
-            Self::CancelNotification { method, names } => {
-                context.asking(out, None, method, Some(|out: &mut S| context.names(out, names)));
-            }
-            Self::CancelRequest { number, method, names } => {
+            Self::Cancel { number, method, names } => {
                 let params = Some(|out: &mut S| context.names(out, names));
-                context.asking(out, Some(Id::Ours(number)), method, params);
+                context.asking(out, number.map(Id::Ours), method, params);
             }
             Self::Acknowledgement { to, what } => {
                 context.result(out, to, |out| acknowledged(out, what));
@@ -404,20 +391,18 @@ fn outcome<S: Sink>(out: &mut S, reply: Reply<'_>) {
 }
 
 fn acknowledged<S: Sink>(out: &mut S, what: Acknowledged<'_>) {
-    let Acknowledged::Request { member, target, receipt } = what else {
+    let Acknowledged::Request { member, target, met } = what else {
         return out.text(br#"{"status":"cancelled"}"#);
     };
     out.text(b"{");
     out.string(member);
     out.text(b":");
     out.text(target.as_bytes());
-    out.text(match receipt {
-        CancelReceipt::Cancelled | CancelReceipt::CancelledBefore => br#","cancelled":true}"#,
-        CancelReceipt::Completed => {
-            br#","cancelled":false,"reason":"Operation already completed"}"#
-        }
-        CancelReceipt::NotFound => br#","cancelled":false,"reason":"Operation not found"}"#,
-        CancelReceipt::Ignored => br#","cancelled":false,"reason":"Operation can't be cancelled"}"#,
+    out.text(match met {
+        RequestStep::MarkCancelled | RequestStep::CancelledBefore => br#","cancelled":true}"#,
+        RequestStep::Completed => br#","cancelled":false,"reason":"Operation already completed"}"#,
+        RequestStep::NotFound => br#","cancelled":false,"reason":"Operation not found"}"#,
+        _ => br#","cancelled":false,"reason":"Operation can't be cancelled"}"#,
     });
 }
 

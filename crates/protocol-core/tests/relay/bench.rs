@@ -71,7 +71,9 @@ impl Bench {
     }
 
     pub(crate) fn events(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.relay.poll_event()).map(|event| event.to_string()).collect()
+        std::iter::from_fn(|| self.relay.poll_event())
+            .map(|(side, event)| format!("{side}: {event}"))
+            .collect()
     }
 
     /// Calls and requests in flight on both sides.

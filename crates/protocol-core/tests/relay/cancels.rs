@@ -1,6 +1,6 @@
 //! Cancels: obeyed where they arrive, made anew on the other side, never passed on.
 
-use protocol_core::{CancelRule, Config, Dialect, RawCancels, Side};
+use protocol_core::{CancelRule, Config, Dialect, Side};
 
 use crate::bench::{
     Bench, between, between_all, between_cancelling, cancel, error, notification, request, result,
@@ -135,8 +135,8 @@ fn silent() -> Dialect {
 
 #[test]
 fn b25_no_cancel_of_any_dialect_is_ever_passed_on() {
-    for raw_cancels in [RawCancels::Hidden, RawCancels::Shown] {
-        let shown = |config: &mut Config| config.raw_cancels = raw_cancels;
+    for raw_cancels in [false, true] {
+        let shown = |config: &mut Config| config.show_raw_cancels = raw_cancels;
         between(shown, |bench, near, far| {
             under_way(bench, near, far, "5");
             let own = bench.dialect(near).cancel.clone();

@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CallOptions, CancelRule, Cause, Config, Dialect, Event, InputBuffer, Params, Relay,
-    RelayEvent, Reply, RequestHandle, Side, StreamConnection, Timestamp, Transmit, TransmitKind,
-    Violation,
+    CallId, CallOptions, CancelRule, Cause, Config, Dialect, Event, InputBuffer, Relay, RelayEvent,
+    Reply, RequestHandle, Side, StreamConnection, Timestamp, Transmit, TransmitKind, Violation,
 };
 use serde_json::value::RawValue;
 
@@ -152,7 +151,7 @@ impl Chain {
         let params = raw(&format!(r#"{{"token":{token}}}"#));
         let call = end.stream.connection_mut().call(
             "work",
-            Params::Raw(&params),
+            Some(&params),
             token,
             CallOptions::default(),
             now,
@@ -185,7 +184,7 @@ impl Chain {
         self.tokens += 1;
         let (token, end) = (self.tokens, &mut self.ends[end]);
         let params = raw(&format!(r#"{{"token":{token}}}"#));
-        let sent = end.stream.connection_mut().notify("log", Params::Raw(&params));
+        let sent = end.stream.connection_mut().notify("log", Some(&params));
         sent.expect("it is open and has room");
         end.sent.push(Sent::Notification(token));
     }
@@ -280,8 +279,8 @@ impl Chain {
             }
         }
         for relay in &mut self.relays {
-            while let Some(event) = relay.poll_event() {
-                check_event(&event, relay);
+            while let Some((side, event)) = relay.poll_event() {
+                check_event(side, &event, relay);
             }
         }
     }
@@ -525,16 +524,16 @@ impl End {
 }
 
 /// What a relay may report when both peers behave.
-fn check_event(event: &RelayEvent, relay: &Relay) {
+fn check_event(side: Side, event: &RelayEvent, relay: &Relay) {
     match event {
-        RelayEvent::Violation { violation: Violation::LateResponse, side, .. } => {
+        RelayEvent::Violation { violation: Violation::LateResponse, .. } => {
             let closing = relay.connection(side.other()).machine().is_closed();
-            let local = relay.connection(*side).config().dialect.cancel == CancelRule::Local;
+            let local = relay.connection(side).config().dialect.cancel == CancelRule::Local;
             assert!(local || closing, "{event}");
         }
         RelayEvent::Violation { violation: Violation::RequestAfterShutdown, .. }
         | RelayEvent::Closed { .. } => {}
-        RelayEvent::RequestRefused { side, .. } | RelayEvent::NotificationDropped { side, .. } => {
+        RelayEvent::RequestRefused { .. } | RelayEvent::NotificationDropped { .. } => {
             assert!(relay.connection(side.other()).machine().is_closed(), "{event}");
         }
         event => panic!("{event}"),

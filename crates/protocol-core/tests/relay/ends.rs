@@ -299,7 +299,7 @@ fn g05_abandoning_sends_nothing_more() {
 fn g07_the_end_of_a_side_that_goes_over_its_limit_is_an_end() {
     let strict = |config: &mut protocol_core::Config| {
         config.limits.requests = 1;
-        config.over_limit = protocol_core::OverLimit::Close;
+        config.close_over_limit = true;
     };
     between(strict, |bench, near, far| {
         both_ways(bench, near, far);

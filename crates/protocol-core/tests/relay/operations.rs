@@ -1,6 +1,6 @@
 //! F2: an operation, named by a token, is cancelled over any number of hops.
 
-use protocol_core::{CancelRule, CancelTarget, Config, Dialect, Relay, Side, Timestamp};
+use protocol_core::{CancelRule, Config, Dialect, Relay, Side, Timestamp};
 
 use crate::bench::{Bench, error, request, result};
 
@@ -178,9 +178,7 @@ fn f02_a_server_may_not_cancel_the_operations_of_its_client() {
 #[test]
 fn f02_between_dialects_that_cancel_operations_otherwise_the_token_is_unknown() {
     let mut other = Dialect::ERLMCP;
-    if let CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } =
-        &mut other.cancel
-    {
+    if let CancelRule::Operation { token, .. } = &mut other.cancel {
         *token = "operation".into();
     }
     for down in [other, Dialect::ACP_V1, Dialect::LSP_3_17, Dialect::MCP_2025_06_18, Dialect::ABP] {

@@ -78,6 +78,21 @@ fn b13_a_server_that_ends_a_clients_subscription_ends_it_through_the_relay() {
     assert_eq!((bench.events(), bench.in_flight()), (vec![], [0; 4]));
 }
 
+/// A call and a request of the peer's may have the same id: what ends the one is no forbidden cancel of
+/// the other.
+#[test]
+fn b13_the_end_of_a_call_is_not_reported_as_a_cancel_that_was_ignored() {
+    let mcp = Dialect::MCP_2026_07_28;
+    let mut bench = between(&mcp, &mcp);
+    bench.receive(Side::Up, &request(r#""s""#, "subscriptions/listen"));
+    assert_eq!(bench.sent(Side::Down), [request("1", "subscriptions/listen")]);
+    bench.receive(Side::Down, &request("1", "elicitation/create"));
+    bench.sent(Side::Up);
+    bench.receive(Side::Down, &cancel(&mcp, "1"));
+    assert_eq!(bench.sent(Side::Up), [cancel(&mcp, r#""s""#)]);
+    assert_eq!(bench.events(), [""; 0]);
+}
+
 /// A dialect that has no such end answers the request as cancelled.
 #[test]
 fn b13_a_server_that_ends_a_subscription_answers_a_client_of_another_dialect() {

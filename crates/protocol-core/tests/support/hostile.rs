@@ -1,6 +1,6 @@
 //! What no well-behaved peer would write.
 
-use protocol_core::{CancelRule, CancelTarget, Dialect, Envelope, Framing};
+use protocol_core::{CancelRule, Dialect, Envelope, Framing};
 
 use super::world::Random;
 
@@ -59,10 +59,10 @@ fn cancel(random: &mut Random, dialect: &Dialect, id: &str) -> String {
         CancelRule::Notification { method, id: member, .. } => {
             (&**method, None, &**member, id.into())
         }
-        CancelRule::Request { method, target: CancelTarget::Id { member }, .. } => {
+        CancelRule::Request { method, id: member, .. } => {
             (&**method, Some(own), &**member, id.into())
         }
-        CancelRule::Request { method, target: CancelTarget::Operation { token, .. }, .. } => {
+        CancelRule::Operation { method, token, .. } => {
             // One that a host may have made.
             let guess = format!("\"{}\"", format!("{:02x}", random.below(200)).repeat(16));
             (&**method, Some(own), &**token, guess)

@@ -12,8 +12,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Params, Refusal,
-    Reply, RequestHandle, Shutdown, StreamConnection, Timestamp, TransmitKind,
+    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Refusal, Reply,
+    RequestHandle, Shutdown, StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::value::RawValue;
 
@@ -54,13 +54,13 @@ impl Host {
         method: &str,
         options: CallOptions,
     ) -> Result<CallId, Refusal> {
-        self.try_call_with(method, Params::Absent, options)
+        self.try_call_with(method, None, options)
     }
 
     pub(crate) fn try_call_with(
         &mut self,
         method: &str,
-        params: Params<'_>,
+        params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<CallId, Refusal> {
         self.conn.call(method, params, method.into(), options, self.now).map_err(|refused| {

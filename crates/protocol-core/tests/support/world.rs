@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol_core::{
-    CallId, CallOptions, CancelOutcome, CancelRefusal, CancelRule, CancelTarget, Cause,
-    CloseReason, ClosedStream, Config, Envelope, Event, Grace, InputBuffer, Params, Reply,
-    RequestHandle, RequestPhase, Role, Shutdown, StreamConnection, Timestamp, TransmitKind,
+    CallId, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cause, CloseReason, Config,
+    Envelope, Event, Grace, InputBuffer, Reply, RequestHandle, RequestPhase, Role, Shutdown,
+    StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::Value;
 
@@ -138,7 +138,11 @@ impl Side {
     /// the tokens of operations.
     fn witness(&mut self, message: &Value) {
         let dialect = self.stream.connection().config().dialect.clone();
-        let CancelRule::Request { method, target, .. } = dialect.cancel else { return };
+        let (method, token) = match dialect.cancel {
+            CancelRule::Request { method, .. } => (method, None),
+            CancelRule::Operation { method, token, .. } => (method, Some(token)),
+            _ => return,
+        };
         let kind = if dialect.envelope == Envelope::Abp { "type" } else { "method" };
         let members = message.as_array();
         for member in members.map_or(std::slice::from_ref(message), Vec::as_slice) {
@@ -148,7 +152,7 @@ impl Side {
                 *self.answerable.entry(id).or_default() += 1;
             } else if member[kind] == *method {
                 *self.acknowledgeable.entry(id).or_default() += 1;
-            } else if let CancelTarget::Operation { token, .. } = &target {
+            } else if let Some(token) = &token {
                 let token = member["result"][&**token].to_string();
                 self.tokens.entry(token).or_insert(id);
             }
@@ -200,11 +204,11 @@ impl Side {
             if envelope == Envelope::Abp { &message["payload"] } else { &message["params"] };
         let id = match rule {
             CancelRule::Notification { id, .. } => params[&*id].to_string(),
-            CancelRule::Request { target: CancelTarget::Id { member }, .. } => {
+            CancelRule::Request { id: member, .. } => {
                 self.check_number(message);
                 number(&params[&*member])
             }
-            CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } => {
+            CancelRule::Operation { token, .. } => {
                 self.check_number(message);
                 let call = self.tokens[&params[&*token].to_string()].clone();
                 if self.settled.contains_key(&call) {
@@ -281,7 +285,7 @@ impl Side {
                     r#"{"sessionId":1,"token":1,"progressToken":1}"#,
                     r#"{"sessionId":2,"token":2,"progressToken":2}"#,
                 ];
-                let params = Params::Raw(raw(random.pick(&params).expect("two")));
+                let params = Some(raw(random.pick(&params).expect("two")));
                 let methods = ["session/update", "$/progress", "notifications/progress"];
                 let method = random.pick(&methods).expect("three");
                 self.attempt(|conn| conn.notify(method, params));
@@ -318,7 +322,7 @@ impl Side {
             .parent(random.pick(&[None, parent]).flatten());
         let method = random.pick(&METHODS).expect("some");
         let params = random.pick(&PARAMS).expect("some");
-        let named = Params::Raw(raw(params));
+        let named = Some(raw(params));
         let call = self.attempt(|conn| conn.call(method, named, number.to_string(), options, now));
         let dialect = &self.stream.connection().config().dialect;
         let held = &dialect.uncancellable;
@@ -340,7 +344,7 @@ impl Side {
         let before = fingerprint(conn.machine());
         let outcome = match random.below(2) {
             0 => conn.cancel(call, cause, now),
-            _ => conn.cancel_because(call, cause, &"why ".repeat(random.below(300)), now),
+            _ => conn.cancel_because(call, cause, &*"why ".repeat(random.below(300)), now),
         };
         let is_refused = matches!(outcome, CancelOutcome::Refused(_));
         assert!(
@@ -433,7 +437,7 @@ impl Side {
     fn assert_marked(&self) {
         let conn = self.stream.connection();
         let is_cancel = self.closed != Some(CloseReason::PeerGone)
-            || conn.config().dialect.closed_stream != ClosedStream::NoCancel;
+            || conn.config().dialect.closed_stream.is_some();
         for &request in &self.requests {
             let phase = conn.machine().request_phase(request);
             assert!(!is_cancel || phase != Some(RequestPhase::Running), "marked at the end (G7)");

@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol_core::machine::CallPhase;
-use protocol_core::{Config, Relay, RequestPhase, Role, SessionRule, Side, Timestamp};
+use protocol_core::{Config, Relay, RequestPhase, Role, Side, Timestamp};
 
 use super::{Scenario, System};
 use crate::chart::{Mark, label};
@@ -88,8 +88,7 @@ impl Relayed {
     #[must_use]
     pub fn new(up: Config, down: Config, scenario: Scenario) -> Self {
         let new = Self::before_session(up.clone(), down.clone(), scenario);
-        let has_sessions =
-            [up, down].iter().all(|config| config.dialect.session != SessionRule::NotNeeded);
+        let has_sessions = [up, down].iter().all(|config| config.dialect.session.is_some());
         if scenario.opens_session() || !has_sessions {
             return new;
         }

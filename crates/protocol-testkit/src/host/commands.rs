@@ -1,8 +1,8 @@
 //! What a host does by itself, and what its model makes of it.
 
 use protocol_core::{
-    Cause, Envelope, Params, Refusal, Reply, RequestHandle, Shutdown, StreamConnection, Timestamp,
-    WireId, code,
+    Cause, Envelope, Refusal, Reply, RequestHandle, Shutdown, StreamConnection, Timestamp, WireId,
+    code,
 };
 use serde_json::from_str;
 use serde_json::value::RawValue;
@@ -53,9 +53,8 @@ impl Host {
         let refusals = self.model.call_refusals(parent);
         let (method, cramped) = (asked.method.name(), self.is_cramped());
         let tag = u32::try_from(self.calls.len()).expect("few calls");
-        let result = self.command(|stream| {
-            stream.connection_mut().call(method, Params::Raw(raw), tag, options, now)
-        })?;
+        let result = self
+            .command(|stream| stream.connection_mut().call(method, Some(raw), tag, options, now))?;
         let reason = result.as_ref().err().map(|error| error.reason);
         self.judge_refusal("call", reason, &refusals, cramped)?;
         if let Ok(call) = result {
@@ -182,7 +181,7 @@ impl Host {
 
     fn notify(&mut self, method: &str, params: &str) -> Judged {
         let refusals = self.model.notify_refusals(method, &value(params));
-        let (cramped, params) = (self.is_cramped(), Params::Raw(raw(params)));
+        let (cramped, params) = (self.is_cramped(), Some(raw(params)));
         let done = self.command(|stream| stream.connection_mut().notify(method, params))?;
         self.judge_refusal("notify", done.err(), &refusals, cramped)?;
         if done.is_ok() {
@@ -221,7 +220,7 @@ impl Host {
         let write = |stream: &mut StreamConnection<u32>| {
             let next = stream.connection().next_transmit_len();
             // Also what nobody was told before: the time, for one.
-            let _ = stream.connection_mut().notify("probe", Params::Absent);
+            let _ = stream.connection_mut().notify("probe", None);
             let mut unsent = Vec::new();
             while stream.poll_transmit(&mut unsent).is_some() {}
             (next, unsent)

@@ -1,13 +1,11 @@
 //! Cancels that are requests: the peer's, which are acknowledged, ours, and the operations that they
 //! may name.
 
-use protocol_core::{
-    CancelRule, CancelTarget, Cause, Refusal, RequestPhase, Timestamp, UnknownOperations, code,
-};
+use protocol_core::{CancelRule, Cause, Refusal, RequestPhase, Timestamp, code};
 use serde_json::Value;
 
 use super::reading::{self, Answered};
-use super::seen::{member, token_member};
+use super::seen::{member_of_request, token_member};
 use super::{Acknowledged, Asked, CallPhase, Fate, Id, Life, Model, Origin, Sent, Told};
 
 impl Model {
@@ -17,7 +15,6 @@ impl Model {
     pub(super) fn receive_cancel_request(
         &mut self,
         (id, origin): (Id, Option<Origin>),
-        target: CancelTarget,
         params: &Value,
         now: Timestamp,
     ) {
@@ -26,12 +23,13 @@ impl Model {
         if origin.is_none() && self.unanswered_with(&id).is_some() {
             return self.refuse(to, code::INVALID_REQUEST, "duplicate_id", None);
         }
-        let named = params.get(member(&target));
-        let says = match (target.clone(), named) {
-            (CancelTarget::Id { .. }, Some(named)) => {
+        let has_operations = self.config.dialect.has_operations();
+        let named = member_of_request(&self.config.dialect.cancel).and_then(|it| params.get(it));
+        let says = match (has_operations, named) {
+            (false, Some(named)) => {
                 reading::readable(named).map(|named| self.cancel_by_id(&named, now))
             }
-            (CancelTarget::Operation { .. }, Some(named)) => {
+            (true, Some(named)) => {
                 reading::operation_token(named).map(|token| self.cancel_by_token(&token, now))
             }
             (_, None) => None,
@@ -39,8 +37,7 @@ impl Model {
         match says {
             Some(says) => self.queue(Sent::Acknowledgement { id, says }),
             None => {
-                let is_no_token =
-                    named.is_some() && matches!(target, CancelTarget::Operation { .. });
+                let is_no_token = named.is_some() && has_operations;
                 let code =
                     if is_no_token { code::OPERATION_NOT_FOUND } else { code::INVALID_PARAMS };
                 self.refuse(to, code, "malformed_cancel", None);
@@ -85,22 +82,20 @@ impl Model {
     }
 
     /// Whether a cancel of an operation that is none of this connection's is the host's to answer.
-    pub(super) fn is_for_host(&self, target: &CancelTarget, params: &Value) -> bool {
-        let CancelTarget::Operation { token, .. } = target else { return false };
-        let named = params.get(&**token);
+    pub(super) fn is_for_host(&self, params: &Value) -> bool {
+        let Some(token) = token_member(&self.config.dialect) else { return false };
+        let named = params.get(token);
         let is_known = |named| {
             reading::operation_token(named).is_some_and(|token| self.operation(&token).is_some())
         };
-        self.config.unknown_operations == UnknownOperations::Delivered
+        self.config.deliver_unknown_operations
             && self.obeys()
             && named.is_some_and(|named| !is_known(named))
     }
 
     /// A request was answered, or its operation is over.
     pub(super) fn remember_finished(&mut self, id: Id, was_cancelled: bool) {
-        if let CancelRule::Request { target: CancelTarget::Id { .. }, .. } =
-            self.config.dialect.cancel
-        {
+        if let CancelRule::Request { .. } = self.config.dialect.cancel {
             self.finished.push_back((id, was_cancelled));
             if self.finished.len() > self.config.limits.abandoned_ids {
                 self.finished.pop_front();
@@ -163,7 +158,9 @@ impl Model {
     pub(super) fn queue_cancel(&mut self, number: u32) {
         let names = reading::our_id(number, self.config.dialect.envelope);
         let cancel = match self.config.dialect.cancel {
-            CancelRule::Request { .. } => self.cancel_request_of(number, names),
+            CancelRule::Request { .. } | CancelRule::Operation { .. } => {
+                self.cancel_request_of(number, names)
+            }
             _ => Sent::Cancel(names),
         };
         self.call_mut(number).phase = CallPhase::CancelQueued;
@@ -207,7 +204,9 @@ impl Model {
     /// The host sent a cancel of its own routing: behind all that waits, and about no call here.
     pub fn send_cancel(&mut self, names: Id) {
         let cancel = match self.config.dialect.cancel {
-            CancelRule::Request { .. } => self.cancel_of_nobody(names),
+            CancelRule::Request { .. } | CancelRule::Operation { .. } => {
+                self.cancel_of_nobody(names)
+            }
             _ => Sent::Cancel(names),
         };
         self.queue(cancel);

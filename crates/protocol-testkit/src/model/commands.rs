@@ -2,8 +2,8 @@
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CallOptions, CancelOutcome, CancelRule, CancelTarget, Cause, CloseReason, Envelope, Refusal,
-    RequestPhase, Role, Shutdown, Timestamp, code,
+    CallOptions, CancelOutcome, CancelRule, Cause, CloseReason, Envelope, Refusal, RequestPhase,
+    Role, Shutdown, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -123,10 +123,9 @@ impl Model {
     /// nothing else that its answer may say (F20).
     fn is_bound_to_say_cancelled(&self, request: &super::Request) -> bool {
         let dialect = &self.config.dialect;
-        let is_acknowledged =
-            matches!(&dialect.cancel, CancelRule::Request { target: CancelTarget::Id { .. }, .. });
+        let is_acknowledged = matches!(&dialect.cancel, CancelRule::Request { .. });
         is_acknowledged
-            && !dialect.allows_partial_results()
+            && !dialect.partial_results
             && request.phase == RequestPhase::Cancelled
             && request.cause != Some(Cause::PeerGone)
     }
@@ -162,7 +161,9 @@ impl Model {
             None => Some(Refusal::AlreadyAnswered),
             Some(request) if !request.we_may_end => Some(Refusal::NotOursToEnd),
             Some(_) => match self.config.dialect.cancel {
-                CancelRule::Local | CancelRule::Request { .. } => Some(Refusal::NoCancel),
+                CancelRule::Local | CancelRule::Request { .. } | CancelRule::Operation { .. } => {
+                    Some(Refusal::NoCancel)
+                }
                 CancelRule::Notification { .. } | CancelRule::ClosedStream => None,
             },
         }

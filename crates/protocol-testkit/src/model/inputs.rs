@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    AnswerRule, BatchRule, CancelRule, Cause, CloseReason, ClosedStream, Config, Envelope,
-    MessageOrder, OverLimit, RawCancels, RequestPhase, Role, Settlement, Timestamp, code,
+    AnswerRule, CancelRule, Cause, CloseReason, Config, Envelope, MessageOrder, RequestPhase, Role,
+    Settlement, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ impl Model {
     }
 
     fn receive_batch(&mut self, members: &[Value], now: Timestamp) {
-        if self.config.dialect.batches == BatchRule::Refused {
+        if self.config.dialect.batches.is_none() {
             return self.refuse((None, None), code::INVALID_REQUEST, "batch_refused", None);
         }
         if members.is_empty() || members.len() > self.config.limits.batch_members {
@@ -94,14 +94,17 @@ impl Model {
             let to = (readable, origin.as_ref());
             return self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
         };
-        if let CancelRule::Request { method: cancel, target, .. } = dialect.cancel.clone() {
-            if cancel == method && !self.is_for_host(&target, params) {
-                return self.receive_cancel_request((id, origin), target, params, now);
-            }
+        let is_cancel = match &dialect.cancel {
+            CancelRule::Request { method: cancel, .. }
+            | CancelRule::Operation { method: cancel, .. } => cancel == method,
+            _ => false,
+        };
+        if is_cancel && !self.is_for_host(params) {
+            return self.receive_cancel_request((id, origin), params, now);
         }
         let to = (Some(id.clone()), origin.as_ref());
         let is_excepted = matches!(&dialect.batches,
-            BatchRule::Accepted { except } if batch.is_some() && except.iter().any(|it| it == method));
+            Some(except) if batch.is_some() && except.iter().any(|it| it == method));
         if is_excepted {
             return self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
         }
@@ -115,7 +118,7 @@ impl Model {
         }
         if self.unanswered() >= self.config.limits.requests {
             self.refuse(to, dialect.overload_code, "too_many_requests", batch);
-            if self.config.over_limit == OverLimit::Close {
+            if self.config.close_over_limit {
                 self.close(CloseReason::OverLimit, Cause::Internal, now);
             }
             return;
@@ -177,13 +180,16 @@ impl Model {
     fn receive_notification(&mut self, method: &str, params: &Value, now: Timestamp) {
         match self.config.dialect.cancel.clone() {
             CancelRule::Notification { method: cancel, id, .. } if cancel == method => {
-                self.receive_cancel_of(params.get(&*id), now);
-                if self.config.raw_cancels == RawCancels::Shown {
+                let named = self.receive_cancel_of(params.get(&*id), now);
+                if named == Named::Request && self.config.show_raw_cancels {
                     self.tell(Told::Notification { method: method.into() });
                 }
             }
             // It could not be acknowledged.
-            CancelRule::Request { method: cancel, .. } if cancel == method => {
+            CancelRule::Request { method: cancel, .. }
+            | CancelRule::Operation { method: cancel, .. }
+                if cancel == method =>
+            {
                 self.tell(Told::Violation { rule: "invalid_notification", id: None });
             }
             _ => {
@@ -196,15 +202,22 @@ impl Model {
     }
 
     /// A cancel that is a notification comes, and holds this id.
-    fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) {
+    fn receive_cancel_of(&mut self, id: Option<&Value>, now: Timestamp) -> Named {
         let Config { dialect, .. } = &*self.config;
         let Some(named) = id.and_then(|id| reading::request_id(id, dialect.ids)) else {
-            return self.tell(Told::Violation { rule: "malformed_cancel", id: None });
+            self.tell(Told::Violation { rule: "malformed_cancel", id: None });
+            return Named::Request;
         };
         let ours = id.and_then(|id| reading::our_number(id, dialect.envelope));
         match ours.filter(|number| self.peer_may_end(*number)) {
-            Some(number) => self.receive_end(number),
-            None => self.receive_cancel(&named, now),
+            Some(number) => {
+                self.receive_end(number);
+                Named::OurCall
+            }
+            None => {
+                self.receive_cancel(&named, now);
+                Named::Request
+            }
         }
     }
 
@@ -400,11 +413,20 @@ impl Model {
     fn close(&mut self, reason: CloseReason, cause: Cause, now: Timestamp) {
         self.life = Life::Closed;
         self.lose_calls(cause);
-        match (reason, self.config.dialect.closed_stream) {
-            (CloseReason::PeerGone, ClosedStream::NoCancel) => {}
-            (CloseReason::PeerGone, ClosedStream::Cancel) => self.mark_all(Cause::Peer, now),
-            _ => self.mark_all(cause, now),
+        let cause = match reason {
+            CloseReason::PeerGone => self.config.dialect.closed_stream,
+            _ => Some(cause),
+        };
+        if let Some(cause) = cause {
+            self.mark_all(cause, now);
         }
         self.tell(Told::Closed { reason });
     }
+}
+
+/// What a cancel of the peer's names, rightly or not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Request,
+    OurCall,
 }

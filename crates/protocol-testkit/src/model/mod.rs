@@ -18,13 +18,13 @@ mod revision;
 mod seen;
 mod steps;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    CancelRefusal, CapabilityRule, Cause, Config, Grace, RequestPhase, SessionRule, Settlement,
-    Text, Timestamp,
+    CancelRefusal, CapabilityRule, Cause, Config, Grace, RequestPhase, Settlement, Timestamp,
 };
 
 pub(crate) use abp::{Asked, Origin};
@@ -99,7 +99,7 @@ struct Call {
     asked: Asked,
     opens_session: bool,
     /// The member of its result that names the revision, if it is an exchange that settles that.
-    names_revision: Option<Text>,
+    names_revision: Option<Cow<'static, str>>,
     /// The number of its cancel, where that is a request, until it is acknowledged.
     cancel: Option<u32>,
 }
@@ -132,7 +132,7 @@ struct Request {
     token: Option<Id>,
     opens_session: bool,
     /// The member of its result that names the revision, if it is an exchange that settles that.
-    names_revision: Option<Text>,
+    names_revision: Option<Cow<'static, str>>,
     phase: RequestPhase,
     cause: Option<Cause>,
     /// Whether the peer may cancel it at all.
@@ -189,7 +189,7 @@ impl Model {
             CapabilityRule::NotNeeded => Exchange::NotNeeded,
             CapabilityRule::Declared { .. } => Exchange::Awaited,
         };
-        let has_session = config.dialect.session == SessionRule::NotNeeded;
+        let has_session = config.dialect.session.is_none();
         Self {
             config: Rules::new(config),
             life: Life::Open,

@@ -1,6 +1,8 @@
 //! What a message is, read the slow way.
 
-use protocol_core::{Dialect, Envelope, IdRule, ProgressRule, Text};
+use std::borrow::Cow;
+
+use protocol_core::{Dialect, Envelope, IdRule, ProgressRule};
 use serde_json::Value;
 
 use super::abp::{self, Asked, Origin};
@@ -164,10 +166,10 @@ fn readable_token(token: &Value) -> Option<Id> {
 }
 
 /// Whether the literal `true` stands at the end of that path.
-pub(super) fn declared(value: &Value, path: &[Text]) -> bool {
+pub(super) fn declared(value: &Value, path: &[Cow<'static, str>]) -> bool {
     follow(value, path) == Some(&Value::Bool(true))
 }
 
-fn follow<'v>(value: &'v Value, path: &[Text]) -> Option<&'v Value> {
+fn follow<'v>(value: &'v Value, path: &[Cow<'static, str>]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, name| value.get(&**name))
 }

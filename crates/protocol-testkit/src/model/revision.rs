@@ -1,10 +1,11 @@
 //! The rules of a connection: what its host chose, and the revision that the peers agreed on.
 
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use protocol_core::{Config, RevisionRule, Text};
+use protocol_core::Config;
 use serde_json::Value;
 
 /// What the host chose, in the dialect that is spoken now. Only the dialect can change, to another
@@ -19,12 +20,9 @@ impl Rules {
 
     /// The member of the result of a request of this method that names the revision, or a list of
     /// revisions, if it is an exchange that settles that.
-    pub(crate) fn names_revision(&self, method: &str) -> Option<Text> {
-        let RevisionRule::Negotiated { exchanges, .. } = &self.dialect.revisions else {
-            return None;
-        };
-        let exchange = exchanges.iter().find(|exchange| exchange.method == method)?;
-        Some(exchange.member.clone())
+    pub(crate) fn names_revision(&self, method: &str) -> Option<Cow<'static, str>> {
+        let mut exchanges = self.dialect.exchanges.iter();
+        exchanges.find(|(exchange, _)| exchange == method).map(|(_, member)| member.clone())
     }
 
     /// The rules once an exchange was answered with a result that has this in that member: both sides
@@ -32,18 +30,18 @@ impl Rules {
     /// none, or the one that is spoken.
     pub(crate) fn settled_by(&self, named: &Value) -> Option<Self> {
         let dialect = &self.dialect;
-        let RevisionRule::Negotiated { revisions, .. } = &dialect.revisions else { return None };
         let is_named = |version: &str| match named {
             Value::Array(versions) => versions.iter().any(|other| other == version),
             other => other == version,
         };
-        let revision = revisions.iter().find(|revision| is_named(&revision.version))?;
-        if revision.dialect.name == dialect.name {
+        let (_, revision) = dialect.revisions.iter().find(|(version, _)| is_named(version))?;
+        if revision.name == dialect.name {
             return None;
         }
-        let mut spoken = revision.dialect.clone();
+        let mut spoken = revision.clone();
         spoken.framing = dialect.framing;
         spoken.envelope = dialect.envelope;
+        spoken.exchanges = dialect.exchanges.clone();
         spoken.revisions = dialect.revisions.clone();
         let mut config = (*self.0).clone();
         config.dialect = spoken;

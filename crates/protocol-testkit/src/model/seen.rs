@@ -1,8 +1,7 @@
 //! What is seen of a connection from outside, without payloads.
 
 use protocol_core::{
-    CancelRule, CancelTarget, Cause, CloseReason, Dialect, Envelope, Event, RevisionRule,
-    Settlement, TransmitKind, code,
+    CancelRule, Cause, CloseReason, Dialect, Envelope, Event, Settlement, TransmitKind, code,
 };
 use serde_json::Value;
 
@@ -203,9 +202,9 @@ impl Sent {
                 Some(Self::Cancel(params.get(id)?.to_string()))
             }
             (TransmitKind::Cancel, Message::Request { id, params, .. }) => {
-                let CancelRule::Request { target, .. } = &dialect.cancel else { return None };
+                let member = member_of_request(&dialect.cancel)?;
                 let number = reading::our_number(id, envelope)?;
-                Some(Self::CancelRequest { number, names: params.get(member(target))?.to_string() })
+                Some(Self::CancelRequest { number, names: params.get(member)?.to_string() })
             }
             (TransmitKind::Response, Message::Response { id, answer, .. }) => {
                 match (token_member(dialect), answer) {
@@ -225,28 +224,28 @@ impl Sent {
 /// The member that names a request in a cancel of this method: the dialect's, or that of a revision
 /// which was spoken when the message was written.
 pub(crate) fn cancel_member<'d>(dialect: &'d Dialect, method: &str) -> Option<&'d str> {
-    let revisions = match &dialect.revisions {
-        RevisionRule::Negotiated { revisions, .. } => &**revisions,
-        RevisionRule::Fixed => &[],
-    };
-    let spoken = std::iter::once(dialect).chain(revisions.iter().map(|it| &it.dialect));
+    let revisions = dialect.revisions.iter().map(|(_, revision)| revision);
+    let spoken = std::iter::once(dialect).chain(revisions);
     spoken.map(|dialect| &dialect.cancel).find_map(|cancel| match cancel {
         CancelRule::Notification { method: cancel, id, .. } if cancel == method => Some(&**id),
         _ => None,
     })
 }
 
-/// The member of a cancel's params that names what to cancel.
-pub(super) fn member(target: &CancelTarget) -> &str {
-    match target {
-        CancelTarget::Id { member } | CancelTarget::Operation { token: member, .. } => member,
+/// The member that names what to cancel in the params of a cancel that is a request.
+pub(super) fn member_of_request(cancel: &CancelRule) -> Option<&str> {
+    match cancel {
+        CancelRule::Request { id: member, .. } | CancelRule::Operation { token: member, .. } => {
+            Some(member)
+        }
+        _ => None,
     }
 }
 
 /// The member of an answer that holds the token of an operation, where there are any.
 pub(crate) fn token_member(dialect: &Dialect) -> Option<&str> {
     match &dialect.cancel {
-        CancelRule::Request { target: CancelTarget::Operation { token, .. }, .. } => Some(token),
+        CancelRule::Operation { token, .. } => Some(token),
         _ => None,
     }
 }

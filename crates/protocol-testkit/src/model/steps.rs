@@ -1,11 +1,12 @@
 //! What commands and inputs have in common.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
     AnswerRule, CancelOutcome, CancelRefusal, CancelRule, Cancellers, CapabilityRule, Cause,
-    CloseReason, Envelope, Grace, RequestPhase, Role, SessionRule, Settlement, Text, Timestamp,
+    CloseReason, Envelope, Grace, RequestPhase, Role, Settlement, Timestamp,
 };
 use serde_json::Value;
 
@@ -329,7 +330,7 @@ impl Model {
 
     /// Whether a request of this method opens the session.
     pub(super) fn opens_session(&self, method: &str) -> bool {
-        matches!(&self.config.dialect.session, SessionRule::Opened { by } if by == method)
+        self.config.dialect.session.as_deref() == Some(method)
     }
 
     /// What a request of ours or of the peer's declares about its client, if it is the exchange.
@@ -372,7 +373,9 @@ impl Model {
         if has_no_call_id || has_no_token || rule.methods.iter().any(|it| it == method) {
             return Some(CancelRefusal::Method);
         }
-        let holds = |member: &Text| params.get(&**member).is_some_and(|value| !value.is_null());
+        let holds = |member: &Cow<'static, str>| {
+            params.get(&**member).is_some_and(|value| !value.is_null())
+        };
         rule.params.iter().any(holds).then_some(CancelRefusal::Params)
     }
 

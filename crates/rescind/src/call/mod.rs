@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use protocol_async::{CallError, RpcError};
 use protocol_blocking::threaded::{CancellationHandle, Peer, SentRequest, Wait};
-use protocol_core::{CallError, CallOptions, CancelOutcome, Grace, RpcError, Shutdown, code};
+use protocol_core::{CallOptions, CancelOutcome, Grace, Shutdown, code};
 use serde_json::value::RawValue;
 
 use crate::address::Address;

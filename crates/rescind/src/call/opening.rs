@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use protocol_async::{CallError, RpcError};
 use protocol_blocking::block_on_for;
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
-use protocol_core::{CallError, CallOptions, Refusal, RpcError, code};
+use protocol_core::{CallOptions, Refusal, code};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};

@@ -1,10 +1,12 @@
 //! Calls that start an operation, which goes on after its token was the answer.
 
+use std::borrow::Cow;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use protocol_async::CallError;
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
-use protocol_core::{CallError, CancelRule, CancelTarget, Cause, Dialect, Text};
+use protocol_core::{CancelRule, Cause, Dialect};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -16,12 +18,8 @@ pub(super) fn of_tool(
     dialect: &Dialect,
     method: &str,
     params: Option<&RawValue>,
-) -> Option<(Text, Box<RawValue>)> {
-    let CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } =
-        &dialect.cancel
-    else {
-        return None;
-    };
+) -> Option<(Cow<'static, str>, Box<RawValue>)> {
+    let CancelRule::Operation { starts, .. } = &dialect.cancel else { return None };
     let start = starts.first().filter(|_| !method.contains('/') && method != "initialize")?;
     let params = to_raw_value(&json!({ "name": method, "arguments": params })).ok()?;
     Some((start.clone(), params))
@@ -36,11 +34,7 @@ pub(super) fn cancel(
     due: Instant,
     cancels: &Cancels,
 ) -> Result<Box<RawValue>, CallError> {
-    let CancelRule::Request { method, target: CancelTarget::Operation { token, .. }, .. } =
-        &dialect.cancel
-    else {
-        return Ok(answer);
-    };
+    let CancelRule::Operation { method, token, .. } = &dialect.cancel else { return Ok(answer) };
     let said: serde_json::Value = serde_json::from_str(answer.get()).unwrap_or_default();
     let Some(value) = said.get(&**token) else { return Ok(answer) };
     while cancels.first().is_none() {

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use protocol_async::{CallError, RpcError};
 use protocol_blocking::threaded::{Trace, Way};
-use protocol_core::{CallError, Cause, Dialect, RpcError, Violation, WireId};
+use protocol_core::{Cause, Dialect, Violation, WireId};
 
 use super::{Acknowledged, Called};
 use crate::note;

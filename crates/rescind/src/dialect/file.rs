@@ -1,6 +1,7 @@
 //! A dialect that is described by a JSON file: the name of a preset, and whatever differs from it.
 //! `docs/dialects.md` explains each member.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -9,9 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol_core::{
-    AnswerRule, BatchRule, BeforeStart, CancelRule, CancelTarget, Cancellers, CapabilityRule,
-    ClosedStream, Dialect, Envelope, Exchange, Framing, Grace, IdRule, List, MessageOrder,
-    PartialResults, ProgressRule, Revision, RevisionRule, SessionRule, Text, Uncancellable,
+    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Dialect, Envelope,
+    Framing, Grace, IdRule, MessageOrder, ProgressRule, Uncancellable,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -19,6 +19,9 @@ use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 
 use super::Spoken;
+
+type Text = Cow<'static, str>;
+type List<T> = Cow<'static, [T]>;
 
 /// Reads the dialect that a file describes.
 pub(super) fn read(path: PathBuf) -> Result<Spoken, FileError> {
@@ -173,21 +176,28 @@ members! {
     framing: Framing = "FramingDef::deserialize";
     envelope: Envelope = "EnvelopeDef::deserialize";
     ids: IdRule = "IdRuleDef::deserialize";
-    cancel: CancelRule = "CancelRuleDef::deserialize";
+    cancel: CancelRule = "read_as::<_, CancelRuleDef, _>";
     answer: AnswerRule = "AnswerRuleDef::deserialize";
     cancelled_message: Text = "Text::deserialize";
     grace: Grace = "GraceDef::deserialize";
-    partial_results: PartialResults = "PartialResultsDef::deserialize";
-    batches: BatchRule = "BatchRuleDef::deserialize";
+    partial_results: bool = "read_as::<_, PartialResultsDef, _>";
+    batches: Option<List<Text>> = "read_as::<_, BatchRuleDef, _>";
     progress: List<ProgressRule> = "progress_rules";
     overload_code: i64 = "i64::deserialize";
     uncancellable: Uncancellable = "UncancellableDef::deserialize";
     cancellers: Cancellers = "CancellersDef::deserialize";
     capability: CapabilityRule = "CapabilityRuleDef::deserialize";
-    session: SessionRule = "SessionRuleDef::deserialize";
+    session: Option<Text> = "read_as::<_, SessionRuleDef, _>";
     before_start: BeforeStart = "BeforeStartDef::deserialize";
     order: MessageOrder = "MessageOrderDef::deserialize";
-    closed_stream: ClosedStream = "ClosedStreamDef::deserialize";
+    closed_stream: Option<Cause> = "read_as::<_, ClosedStreamDef, _>";
+}
+
+/// Reads a value as the file spells it.
+fn read_as<'de, D: Deserializer<'de>, S: Deserialize<'de> + Into<T>, T>(
+    json: D,
+) -> Result<T, D::Error> {
+    S::deserialize(json).map(S::into)
 }
 
 impl TryFrom<Members> for Described {
@@ -197,11 +207,12 @@ impl TryFrom<Members> for Described {
         let mut dialect = members.base.0.clone();
         members.change(&mut dialect);
         // What the file says holds in each revision of the base.
-        if let RevisionRule::Negotiated { revisions, .. } = &mut dialect.revisions {
-            revisions.to_mut().iter_mut().for_each(|it| members.change(&mut it.dialect));
+        if !dialect.revisions.is_empty() {
+            let revisions = dialect.revisions.to_mut();
+            revisions.iter_mut().for_each(|(_, revision)| members.change(revision));
         }
-        if let Some(revisions) = members.revisions {
-            dialect.revisions = revisions.into();
+        if let Some(rule) = members.revisions {
+            (dialect.exchanges, dialect.revisions) = rule.into();
         }
         if let Some(name) = members.name {
             dialect.name = name;
@@ -243,17 +254,14 @@ struct RevisionDef {
     dialect: Described,
 }
 
-impl From<RevisionRuleDef> for RevisionRule {
+impl From<RevisionRuleDef> for (List<(Text, Text)>, List<(Text, Dialect)>) {
     fn from(rule: RevisionRuleDef) -> Self {
         let RevisionRuleDef::Negotiated { exchanges, revisions } = rule else {
-            return Self::Fixed;
+            return Self::default();
         };
-        let exchanges = exchanges.into_iter();
-        let exchanges = exchanges.map(|it| Exchange { method: it.method, member: it.member });
-        let revisions = revisions.into_iter();
-        let revisions =
-            revisions.map(|it| Revision { version: it.version, dialect: it.dialect.dialect });
-        Self::Negotiated { exchanges: exchanges.collect(), revisions: revisions.collect() }
+        let exchanges = exchanges.into_iter().map(|it| (it.method, it.member));
+        let revisions = revisions.into_iter().map(|it| (it.version, it.dialect.dialect));
+        (exchanges.collect(), revisions.collect())
     }
 }
 
@@ -282,28 +290,37 @@ enum IdRuleDef {
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "CancelRule", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum CancelRuleDef {
     Local,
-    Notification {
-        method: Text,
-        id: Text,
-        reason: Option<Text>,
-    },
-    Request {
-        method: Text,
-        #[serde(with = "CancelTargetDef")]
-        target: CancelTarget,
-        reason: Option<Text>,
-    },
+    Notification { method: Text, id: Text, reason: Option<Text> },
+    Request { method: Text, target: CancelTargetDef, reason: Option<Text> },
     ClosedStream,
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "CancelTarget", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum CancelTargetDef {
     Id { member: Text },
     Operation { starts: List<Text>, token: Text, told: Text },
+}
+
+impl From<CancelRuleDef> for CancelRule {
+    fn from(rule: CancelRuleDef) -> Self {
+        match rule {
+            CancelRuleDef::Local => Self::Local,
+            CancelRuleDef::Notification { method, id, reason } => {
+                Self::Notification { method, id, reason }
+            }
+            CancelRuleDef::Request { method, target, reason } => match target {
+                CancelTargetDef::Id { member: id } => Self::Request { method, id, reason },
+                CancelTargetDef::Operation { starts, token, told } => {
+                    Self::Operation { method, token, starts, told, reason }
+                }
+            },
+            CancelRuleDef::ClosedStream => Self::ClosedStream,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -327,17 +344,32 @@ fn milliseconds<'de, D: Deserializer<'de>>(json: D) -> Result<Duration, D::Error
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "PartialResults", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 enum PartialResultsDef {
     Allowed,
     Refused,
 }
 
+impl From<PartialResultsDef> for bool {
+    fn from(rule: PartialResultsDef) -> Self {
+        matches!(rule, PartialResultsDef::Allowed)
+    }
+}
+
 #[derive(Deserialize)]
-#[serde(remote = "BatchRule", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum BatchRuleDef {
     Accepted { except: List<Text> },
     Refused,
+}
+
+impl From<BatchRuleDef> for Option<List<Text>> {
+    fn from(rule: BatchRuleDef) -> Self {
+        match rule {
+            BatchRuleDef::Accepted { except } => Some(except),
+            BatchRuleDef::Refused => None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -378,10 +410,19 @@ enum CapabilityRuleDef {
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "SessionRule", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum SessionRuleDef {
     NotNeeded,
     Opened { by: Text },
+}
+
+impl From<SessionRuleDef> for Option<Text> {
+    fn from(rule: SessionRuleDef) -> Self {
+        match rule {
+            SessionRuleDef::NotNeeded => None,
+            SessionRuleDef::Opened { by } => Some(by),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -399,9 +440,19 @@ enum MessageOrderDef {
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "ClosedStream", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 enum ClosedStreamDef {
     PeerGone,
     Cancel,
     NoCancel,
+}
+
+impl From<ClosedStreamDef> for Option<Cause> {
+    fn from(rule: ClosedStreamDef) -> Self {
+        match rule {
+            ClosedStreamDef::PeerGone => Some(Cause::PeerGone),
+            ClosedStreamDef::Cancel => Some(Cause::Peer),
+            ClosedStreamDef::NoCancel => None,
+        }
+    }
 }

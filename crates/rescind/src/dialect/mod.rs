@@ -2,12 +2,13 @@
 
 mod file;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
-use protocol_core::{CapabilityRule, Config, Dialect, Framing, RevisionRule, Role, Text};
+use protocol_core::{CapabilityRule, Config, Dialect, Framing, Role};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -51,7 +52,7 @@ pub struct Spoken {
     /// Its rules.
     pub dialect: Dialect,
     /// The name of the preset that it is, or that it was made from.
-    base: Text,
+    base: Cow<'static, str>,
     file: Option<PathBuf>,
 }
 
@@ -67,7 +68,7 @@ impl Spoken {
 
     /// Whether the peers agree on a revision.
     pub(crate) fn is_negotiated(&self) -> bool {
-        self.dialect.revisions != RevisionRule::Fixed
+        !self.dialect.revisions.is_empty()
     }
 
     /// What is spoken once a request of this method was answered so; `None` if nothing changes.
@@ -84,14 +85,9 @@ impl Spoken {
     pub(crate) fn in_revision(&self, version: &str) -> Option<Self> {
         let transport = if self.base.ends_with("-http") { "-http" } else { "" };
         let preset = Dialect::named(&format!("mcp-{version}{transport}"))?;
-        let own = match &self.dialect.revisions {
-            RevisionRule::Fixed => None,
-            RevisionRule::Negotiated { revisions, .. } => {
-                revisions.iter().find(|revision| revision.version == version)
-            }
-        };
+        let own = self.dialect.revisions.iter().find(|(name, _)| name == version);
         let base = preset.name.clone();
-        let dialect = own.map_or(preset, |revision| revision.dialect.clone());
+        let dialect = own.map_or(preset, |(_, revision)| revision.clone());
         Some(Self { dialect, base, file: self.file.clone() })
     }
 

@@ -183,16 +183,14 @@ async fn within<F: Future>(grace: Duration, timer: impl Timer, work: F) -> Optio
 }
 
 fn observer(client_gone: Sender<()>) -> Observer {
-    Box::new(move |event| {
-        if let RelayEvent::Closed { side: Side::Up, .. } = event {
+    Box::new(move |side, event| {
+        if let (Side::Up, RelayEvent::Closed { .. }) = (side, &event) {
             // Nobody waits for it once the relay has ended.
             let _ = client_gone.try_send(());
         }
         match event {
-            RelayEvent::Closed {
-                reason: CloseReason::PeerGone | CloseReason::Shutdown, ..
-            } => {}
-            event => log(event),
+            RelayEvent::Closed { reason: CloseReason::PeerGone | CloseReason::Shutdown } => {}
+            event => log(format_args!("{side}: {event}")),
         }
     })
 }

@@ -1,7 +1,8 @@
 //! The demonstration methods as tools of a Model Context Protocol server.
 
+use protocol_async::RpcError;
 use protocol_blocking::{Answer, Failure, Request};
-use protocol_core::{RpcError, code};
+use protocol_core::code;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use protocol_async::RpcError;
 use protocol_blocking::{Answer, Failure, Notification, Request};
-use protocol_core::{PartialResults, RpcError, Text, Violation, WireId};
+use protocol_core::{Violation, WireId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ pub(super) struct Session {
 }
 
 /// A notification to send.
-pub(super) type Update = (Text, Value);
+pub(super) type Update = (Cow<'static, str>, Value);
 
 impl Sleep {
     pub(super) const fn duration(&self) -> Duration {
@@ -190,13 +191,12 @@ impl Methods {
 
     /// What a cancelled count answers.
     pub(super) fn count_cancelled(&self, count: &Count, counted: u64) -> Answer {
-        match self.spoken().dialect.partial_results {
-            PartialResults::Allowed => count.counted(counted),
-            // An operation's partial result is kept by whoever keeps the operations.
-            PartialResults::Refused if self.spoken().dialect.has_operations() => {
-                count.counted(counted)
-            }
-            PartialResults::Refused => Err(Failure::Cancelled),
+        let dialect = &self.spoken().dialect;
+        // An operation's partial result is kept by whoever keeps the operations.
+        if dialect.partial_results || dialect.has_operations() {
+            count.counted(counted)
+        } else {
+            Err(Failure::Cancelled)
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use protocol_async::SharedOperations;
 use protocol_async::hub::Options;
-use protocol_core::{CancelRule, CancelTarget, Config, Dialect, Timestamp};
+use protocol_core::{CancelRule, Config, Dialect, Timestamp};
 use serde_json::value::RawValue;
 
 use crate::note;
@@ -15,11 +15,7 @@ use crate::note;
 pub(super) fn operations(dialect: &Dialect) -> SharedOperations {
     let start = Instant::now();
     let operations = SharedOperations::new(move || Timestamp::ZERO + start.elapsed());
-    let CancelRule::Request { target: CancelTarget::Operation { starts, .. }, .. } =
-        &dialect.cancel
-    else {
-        return operations;
-    };
+    let CancelRule::Operation { starts, .. } = &dialect.cancel else { return operations };
     starts.iter().fold(operations, |operations, method| {
         let name = method.clone();
         operations.clean_up(method, move |ended| {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use protocol_core::{Params, Reply, Shutdown};
+use protocol_core::{Reply, Shutdown};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::value::RawValue;
@@ -158,7 +158,7 @@ impl<'de> Deserialize<'de> for Base64 {
 pub(super) struct Call<'a> {
     pub(super) method: String,
     #[serde(borrow)]
-    params: Option<&'a RawValue>,
+    pub(super) params: Option<&'a RawValue>,
     /// The name it is called by from now on.
     #[serde(rename = "as")]
     pub(super) name: Option<String>,
@@ -170,24 +170,12 @@ pub(super) struct Call<'a> {
     pub(super) parent: Option<String>,
 }
 
-impl<'a> Call<'a> {
-    pub(super) fn params(&self) -> Params<'a> {
-        self.params.into()
-    }
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Notify<'a> {
     pub(super) method: String,
     #[serde(borrow)]
-    params: Option<&'a RawValue>,
-}
-
-impl<'a> Notify<'a> {
-    pub(super) fn params(&self) -> Params<'a> {
-        self.params.into()
-    }
+    pub(super) params: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -95,7 +95,7 @@ impl Session {
             Command::Notify(notify) => self.notify(&notify, out),
             Command::Cancel(name, reason) => self.on_call(&name, out, |connection, call| {
                 Some(match reason {
-                    Some(reason) => connection.cancel_because(call, Cause::Caller, &reason, now),
+                    Some(reason) => connection.cancel_because(call, Cause::Caller, &*reason, now),
                     None => connection.cancel(call, Cause::Caller, now),
                 })
             }),
@@ -172,7 +172,7 @@ impl Session {
             .parent(parent.flatten());
         let now = Timestamp::from_millis(self.now);
         let connection = self.connection.connection_mut();
-        match connection.call(&call.method, call.params(), name, options, now) {
+        match connection.call(&call.method, call.params, name, options, now) {
             Ok(id) => {
                 entry.insert(id);
             }
@@ -182,7 +182,7 @@ impl Session {
 
     fn notify(&mut self, notify: &Notify<'_>, out: &mut Vec<u8>) {
         let connection = self.connection.connection_mut();
-        if let Err(reason) = connection.notify(&notify.method, notify.params()) {
+        if let Err(reason) = connection.notify(&notify.method, notify.params) {
             output::refused(reason.as_str(), "method", &notify.method, out);
         }
     }

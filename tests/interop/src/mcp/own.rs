@@ -5,8 +5,9 @@ use std::future::ready;
 use std::process::Stdio;
 use std::time::Duration;
 
+use protocol_async::CallError;
 use protocol_async::{Context, Peer, Router, SentRequest};
-use protocol_core::{CallError, Cause, Config, Dialect};
+use protocol_core::{Cause, Config, Dialect};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};

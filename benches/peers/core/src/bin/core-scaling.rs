@@ -14,7 +14,7 @@ use bench_harness::report::number;
 use bench_harness::{Payload, Size, clock, heap, report};
 use peer_core::{Ends, Hop};
 use protocol_core::{
-    CallOptions, Event, Outcome, Params, Reply, RequestHandle, Side, TimerReason, Timestamp,
+    CallOptions, Event, Outcome, Reply, RequestHandle, Side, TimerReason, Timestamp,
 };
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -123,7 +123,7 @@ fn cancels_of_a_full_outbox(count: usize) -> f64 {
     let bulk = to_raw_value(&Size::Nested100K.payload()).expect("a payload");
     let core = ends.caller.stream.connection_mut();
     while core.unsent_bytes() < 32 << 20 {
-        core.notify("bench/bulk", Params::Raw(&bulk)).expect("there is room");
+        core.notify("bench/bulk", Some(&bulk)).expect("there is room");
     }
     let mut output = Vec::with_capacity(256 * count);
     let begun = clock::cpu();
@@ -147,7 +147,7 @@ fn passed(budget: Duration) -> f64 {
     let mut hop = Hop::new(16);
     let mut request = Vec::new();
     let core = ends.caller.stream.connection_mut();
-    core.call("bench/echo", Params::Raw(&params), (), CallOptions::default(), Timestamp::ZERO)
+    core.call("bench/echo", Some(&params), (), CallOptions::default(), Timestamp::ZERO)
         .expect("there is room");
     ends.caller.stream.poll_transmit(&mut request).expect("the request");
     let answer = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":null}\n".to_vec();

@@ -69,7 +69,7 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
         format!("{{\"code\":-32800,\n\"message\":{}}}", serde_json::to_string(text).unwrap());
     let other = format!("{{\"code\":-1,\"message\":{}}}", serde_json::to_string(text).unwrap());
     for (number, code) in [(0, i64::MIN), (9, -1), (10, 0), (u32::MAX, i64::MAX)] {
-        for params in [Params::Absent, Params::Raw(value)] {
+        for params in [None, Some(value)] {
             for method in [text, "initialize", "capabilities/progress"] {
                 take(&Draft::Notification { method, params });
                 for timeout in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
@@ -92,14 +92,14 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
             ] {
                 take(&Draft::Response { to, reply });
             }
-            for receipt in [
-                CancelReceipt::Cancelled,
-                CancelReceipt::CancelledBefore,
-                CancelReceipt::Completed,
-                CancelReceipt::NotFound,
-                CancelReceipt::Ignored,
+            for met in [
+                RequestStep::MarkCancelled,
+                RequestStep::CancelledBefore,
+                RequestStep::Completed,
+                RequestStep::NotFound,
+                RequestStep::Ignore,
             ] {
-                let what = Acknowledged::Request { member: text, target: "1e0", receipt };
+                let what = Acknowledged::Request { member: text, target: "1e0", met };
                 take(&Draft::Acknowledgement { to, what });
             }
             take(&Draft::Acknowledgement { to, what: Acknowledged::Operation });
@@ -107,8 +107,9 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
         for id in [Id::Ours(number), Id::Token("\"\"")] {
             for reason in [None, Some((text, text))] {
                 let names = Names { member: text, id, reason };
-                take(&Draft::CancelNotification { method: text, names });
-                take(&Draft::CancelRequest { number, method: text, names });
+                for number in [None, Some(number)] {
+                    take(&Draft::Cancel { number, method: text, names });
+                }
             }
         }
         take(&Draft::Told { method: text, token: "\"AB\"", reason: text });
@@ -181,7 +182,7 @@ fn numbers_are_decimal() {
 fn a_message_is_one_line() {
     for end in ["\n", "\r", "\r\n", "\r\r", "\n\n\r"] {
         let params = format!("{{\"a\":{end}1{end},\"b\":\"\\r\"}}");
-        let params = Params::Raw(raw(&params));
+        let params = Some(raw(&params));
         let draft = Draft::Request { number: 1, method: "m", params, timeout: None };
         let space = " ".repeat(end.len());
         assert_eq!(

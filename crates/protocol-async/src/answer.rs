@@ -1,20 +1,15 @@
 //! Answers that outlive the message they came in.
 
-use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::string::String;
-use core::fmt;
+use std::borrow::Cow;
+use std::fmt;
 
+use protocol_core::{Cause, ErrorObject, Outcome, Refusal, Reply};
 use serde_json::value::RawValue;
-
-use crate::cause::Cause;
-use crate::error::Refusal;
-use crate::event::{ErrorObject, Outcome, Reply};
 
 /// A JSON-RPC error, owned.
 #[derive(Clone, Debug)]
 pub struct RpcError {
-    /// Its code; see [`code`](crate::code).
+    /// Its code; see [`code`](protocol_core::code).
     pub code: i64,
     /// One sentence.
     pub message: String,
@@ -52,7 +47,7 @@ impl fmt::Display for RpcError {
     }
 }
 
-impl core::error::Error for RpcError {}
+impl std::error::Error for RpcError {}
 
 /// Why a call has no result: every [`Outcome`] but [`Outcome::Result`], owned, or a refusal.
 #[derive(Clone, Debug)]
@@ -102,8 +97,8 @@ impl fmt::Display for CallError {
     }
 }
 
-impl core::error::Error for CallError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Error(error) | Self::Cancelled { error: Some(error), .. } => Some(error),
             Self::Refused(refusal) => Some(refusal),
@@ -118,22 +113,45 @@ impl From<Refusal> for CallError {
     }
 }
 
-impl Outcome<'_> {
-    /// The outcome as a `Result` that borrows nothing.
+impl CallError {
+    /// The result of a call that ended, which borrows nothing.
     ///
     /// # Errors
     ///
     /// Every outcome but [`Outcome::Result`].
-    pub fn into_result(self) -> Result<Box<RawValue>, CallError> {
-        Err(match self {
-            Self::Result(value) => return Ok(value.into_owned()),
-            Self::Error(error) => CallError::Error(error.into()),
-            Self::Cancelled { cause, error } => {
-                CallError::Cancelled { cause, error: error.map(RpcError::from) }
+    pub fn check(outcome: Outcome<'_>) -> Result<Box<RawValue>, Self> {
+        Err(match outcome {
+            Outcome::Result(value) => return Ok(value.into_owned()),
+            Outcome::Error(error) => Self::Error(error.into()),
+            Outcome::Cancelled { cause, error } => {
+                Self::Cancelled { cause, error: error.map(RpcError::from) }
             }
-            Self::TimedOut { cause } => CallError::TimedOut { cause },
-            Self::Malformed => CallError::Malformed,
-            Self::ConnectionLost { cause } => CallError::ConnectionLost { cause },
+            Outcome::TimedOut { cause } => Self::TimedOut { cause },
+            Outcome::ConnectionLost { cause } => Self::ConnectionLost { cause },
+            _ => Self::Malformed,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use protocol_core::{CallOptions, Config, Connection, Dialect, Event, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_source() {
+        let error = CallError::from(Refusal::TooLarge);
+        assert_eq!(error.source().unwrap().to_string(), Refusal::TooLarge.to_string());
+        let mut conn: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
+        conn.call("m", None, (), CallOptions::default(), Timestamp::ZERO).unwrap();
+        conn.poll_transmit(&mut Vec::new());
+        let answer = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-5,"message":"no"}}"#;
+        let event = conn.receive(answer, Timestamp::ZERO);
+        let Some(Event::Settled { outcome, .. }) = event else { panic!("{event:?}") };
+        let error = CallError::check(outcome).unwrap_err();
+        assert_eq!(error.source().unwrap().to_string(), "no (code -5)");
     }
 }
