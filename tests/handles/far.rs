@@ -8,19 +8,19 @@ use futures_io::{AsyncRead, AsyncWrite};
 use crate::pipe::{PipeReader, PipeWriter};
 
 pub(crate) struct Far {
-    reader: PipeReader,
+    reader: Option<PipeReader>,
     writer: Option<PipeWriter>,
     unread: Vec<u8>,
 }
 
 impl Far {
     pub(crate) fn new(reader: PipeReader, writer: PipeWriter) -> Self {
-        Self { reader, writer: Some(writer), unread: Vec::new() }
+        Self { reader: Some(reader), writer: Some(writer), unread: Vec::new() }
     }
 
     /// How many writes brought what is here so far.
     pub(crate) fn writes(&self) -> usize {
-        self.reader.writes()
+        self.reader.as_ref().expect("it reads").writes()
     }
 
     /// Writes messages, in one write if the pipe has room.
@@ -39,10 +39,21 @@ impl Far {
         self.writer = None;
     }
 
+    /// Fails whoever reads what it wrote, once all of that is read.
+    pub(crate) fn fail(&mut self, failure: std::io::ErrorKind) {
+        self.writer.take().expect("it is open").fail(failure);
+    }
+
+    /// Reads no more, while what it writes is still read.
+    pub(crate) fn stop_reading(&mut self) {
+        self.reader = None;
+    }
+
     /// Reads what is there, at least one byte; `false` at the end.
     pub(crate) async fn read(&mut self) -> bool {
         let mut bytes = [0; 4 << 10];
-        let read = poll_fn(|cx| Pin::new(&mut self.reader).poll_read(cx, &mut bytes)).await;
+        let reader = self.reader.as_mut().expect("it reads");
+        let read = poll_fn(|cx| Pin::new(&mut *reader).poll_read(cx, &mut bytes)).await;
         let read = read.unwrap();
         self.unread.extend(&bytes[..read]);
         read > 0

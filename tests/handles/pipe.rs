@@ -18,6 +18,8 @@ struct State {
     writes: usize,
     is_closed: bool,
     is_unread: bool,
+    /// What reading fails with, once everything that was written is read.
+    failure: Option<io::ErrorKind>,
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
@@ -51,6 +53,9 @@ impl AsyncRead for PipeReader {
         room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         let mut state = self.0.lock().unwrap();
+        if let Some(failure) = state.failure.filter(|_| state.bytes.is_empty()) {
+            return Poll::Ready(Err(failure.into()));
+        }
         if state.bytes.is_empty() && !state.is_closed {
             state.reader = Some(cx.waker().clone());
             return Poll::Pending;
@@ -108,6 +113,13 @@ impl AsyncWrite for PipeWriter {
         drop(state);
         wake(reader);
         Poll::Ready(Ok(()))
+    }
+}
+
+impl PipeWriter {
+    /// Whoever reads fails once it has read everything.
+    pub(crate) fn fail(self, failure: io::ErrorKind) {
+        self.0.lock().unwrap().failure = Some(failure);
     }
 }
 

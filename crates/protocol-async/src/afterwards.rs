@@ -1,13 +1,13 @@
 //! What is done once a connection's lock is released.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use smallvec::SmallVec;
 
-use crate::cancellation::{Cancellation, FollowerKey, Told};
+use crate::cancellation::{Cancellation, Told};
+pub(crate) use crate::contain::contain;
 use crate::operations::CleanUp;
-use crate::outcomes::{HandOver, RawOutcome};
+use crate::outcome::{HandOver, RawOutcome, Sequel};
 
 /// Whom to tell, once the lock is released: whoever is told may take locks of its own. What one
 /// message makes happen needs no allocation.
@@ -21,8 +21,6 @@ pub(crate) enum Afterward {
     CleanUp(CleanUp),
     /// Only to be dropped: a marker may own what the host gave it.
     Drop(Cancellation),
-    /// As that: what the host is to be told may own something of its own.
-    LetGo(Vec<FollowerKey>),
 }
 
 impl Afterwards {
@@ -31,22 +29,18 @@ impl Afterwards {
         self.0.push(afterward);
     }
 
-    pub(crate) fn wake(&mut self, waker: Option<Waker>) {
-        if let Some(waker) = waker {
-            self.push(Afterward::Wake(waker));
-        }
+    pub(crate) fn wake(&mut self, wakers: impl IntoIterator<Item = Waker>) {
+        wakers.into_iter().for_each(|waker| self.push(Afterward::Wake(waker)));
     }
 
-    pub(crate) fn let_go(&mut self, keys: Option<Vec<FollowerKey>>) {
-        if let Some(keys) = keys {
-            self.push(Afterward::LetGo(keys));
+    /// A call has settled.
+    #[inline]
+    pub(crate) fn settle(&mut self, sequel: Sequel) {
+        match sequel {
+            Sequel::Nothing => {}
+            Sequel::Wake(waker) => self.push(Afterward::Wake(waker)),
+            Sequel::HandOver(then, outcome) => self.push(Afterward::HandOver(then, outcome)),
         }
-    }
-
-    /// Whether it is worth keeping, empty.
-    pub(crate) fn is_roomy(&self) -> bool {
-        const KEPT: usize = 1024;
-        self.0.is_empty() && self.0.spilled() && self.0.capacity() <= KEPT
     }
 
     #[inline]
@@ -62,17 +56,10 @@ impl Afterwards {
             match afterward {
                 Afterward::Wake(waker) => contain(|| waker.wake()),
                 Afterward::Tell(told) => told.tell(),
-                Afterward::HandOver(hand_over, outcome) => contain(|| hand_over(outcome)),
+                Afterward::HandOver(then, outcome) => contain(|| then(outcome)),
                 Afterward::CleanUp(clean_up) => clean_up.run(),
                 Afterward::Drop(marker) => contain(|| drop(marker)),
-                Afterward::LetGo(keys) => contain(|| drop(keys)),
             }
         }
     }
-}
-
-/// Runs the host's own code where a panic of it must harm nobody else (B33). The panic hook reports
-/// it.
-pub(crate) fn contain(work: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(work));
 }

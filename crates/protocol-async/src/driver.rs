@@ -7,24 +7,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::Timestamp;
 
-use crate::hub::{Hub, Options, Output};
+use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
+use crate::options::Options;
 use crate::peer::Peer;
-use crate::pipe::{Alarm, Read, Reader, TURNS, Writer};
-
-/// All that a runtime has to bring besides byte streams.
-pub trait Timer: Clone + Send + Sync + 'static {
-    /// Ends at a time.
-    type Sleep: Future<Output = ()>;
-
-    /// Reads the clock. It must not run backwards.
-    fn now(&self) -> Timestamp;
-
-    /// Sleeps until then.
-    fn sleep_until(&self, due: Timestamp) -> Self::Sleep;
-}
+use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
+use crate::timer::{Alarm, Timer};
 
 /// Makes a connection out of two byte streams. Nothing happens until the driver is polled.
 pub fn connect<R, W, T>(
@@ -57,14 +46,15 @@ where
 /// come any more and everything is answered and written, and closes the writer then. Dropping it
 /// settles everything in flight as lost.
 ///
-/// Its output is the error that ended reading, if one did; the end of input is none.
+/// Its output is the error that ended reading or writing, if one did; what a peer's going away looks
+/// like is none. [`Peer::closed`] tells every error.
 #[must_use = "nothing is read or written unless it is polled"]
 pub struct Driver<R, W, T: Timer> {
     hub: Hub,
     reader: Reader<R>,
     writer: Writer<W>,
     alarm: Alarm<T>,
-    /// What ended reading. What was read before it is still answered.
+    /// What ended reading or writing.
     error: Option<io::Error>,
 }
 
@@ -91,7 +81,7 @@ where
             }
             // Only what is read gives them more to do, or somebody who wakes us.
             is_idle = timers.is_pending() && write.is_pending();
-            if read.is_pending() && is_idle {
+            if read.is_pending() && is_idle && !this.reader.is_ending() {
                 return Poll::Pending;
             }
         }
@@ -119,18 +109,34 @@ where
                     self.reader.close();
                 }
             }
-            Read::End(ended) => {
-                self.hub.finish(&self.reader.input);
+            Read::End(error) => {
+                self.hub.finish(&self.reader.input, error.as_ref());
                 self.reader.close();
-                self.error = ended.err();
+                self.keep(error);
             }
         }
         Poll::Ready(())
     }
 
+    /// Writes; an error ends the connection, once what the peer has said before is read (F34).
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Err(error) = ready!(self.writer.poll(cx)) {
+            self.hub.fail(&error);
+            self.reader.end_soon();
+            self.keep(Some(error));
+        }
+        Poll::Ready(())
+    }
+
+    /// Keeps an error for whoever runs the driver. What a peer's going away looks like is none.
+    fn keep(&mut self, error: Option<io::Error>) {
+        let error = error.filter(|error| !is_hang_up(error));
+        self.error = self.error.take().or(error);
+    }
+
     /// Fires timers and writes. The first is ready when a timer was due.
     fn poll_hub(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Poll<Turn>) {
-        if self.writer.poll(cx).is_pending() {
+        if self.poll_write(cx).is_pending() {
             let due = self.hub.poll_timers(cx.waker());
             return (self.alarm.poll(due, cx), self.wait_for_writer());
         }
@@ -140,7 +146,7 @@ where
             return (timers, turn(output));
         }
         // What is taken is mostly written at once, and then mostly there is no more.
-        if self.writer.poll(cx).is_pending() {
+        if self.poll_write(cx).is_pending() {
             return (timers, self.wait_for_writer());
         }
         (timers, turn(self.hub.poll_output(cx.waker(), &mut self.writer.output)))

@@ -9,8 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::answer::{CallError, RpcError};
 use crate::cancellation::Cancelled;
-use crate::incoming::clip;
-use crate::method::Method;
+use crate::method::{Method, clip};
 
 /// The answer to a request: a result, or why there is none.
 pub type Answer = Result<Box<RawValue>, Failure>;

@@ -11,81 +11,24 @@
 //! Where the transport keeps messages apart by itself, [`Hub::receive_message`] and
 //! [`Hub::poll_messages`] take the places of the first and the second.
 
-mod messages;
-mod state;
-
-use std::fmt;
+use std::io;
 use std::mem;
 use std::ops::ControlFlow;
 use std::task::Waker;
 
-use protocol_core::{Config, InputBuffer, Shutdown, Timestamp};
+use protocol_core::{InputBuffer, Shutdown, Timestamp};
 
 use crate::afterwards::Afterwards;
 pub use crate::inbox::{Arrived, Inbox};
 use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
-use crate::operations::SharedOperations;
-use crate::outside::{self, Entropy};
+pub use crate::options::{Options, Trace, Way};
+pub use crate::outgoing::Messages;
+use crate::outside;
 use crate::peer::Peer;
+use crate::shared::Shared;
+use crate::state::{State, Writing};
 use crate::sync::{Arc, MutexGuard};
-pub use messages::Messages;
-use state::Writing;
-pub(crate) use state::{Core, Shared, State};
-
-/// What a connection is made from.
-#[non_exhaustive]
-pub struct Options {
-    /// What the core is made from.
-    pub config: Config,
-    /// Bytes of arrivals that wait to be taken; 64 MiB. Above it notifications are counted and not
-    /// kept ([`Arrival::Missed`](crate::Arrival::Missed)), and requests are answered with the
-    /// dialect's overload code.
-    pub inbox_bytes: usize,
-    /// Sees every message.
-    pub trace: Option<Trace>,
-    /// What unforgeable tokens are made of; the operating system's.
-    pub entropy: Entropy,
-    /// Where the operations that requests start are kept, for a dialect that has any.
-    pub operations: Option<SharedOperations>,
-}
-
-/// Sees every message, without framing. It runs while the connection is locked: it must not use
-/// any handle of it, and should be quick.
-pub type Trace = Box<dyn FnMut(Way, &[u8]) + Send>;
-
-/// Which way a message went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// From us to the peer.
-    Sent,
-    /// From the peer to us.
-    Received,
-}
-
-impl Options {
-    /// Every default.
-    #[must_use]
-    pub fn new(config: Config) -> Self {
-        let entropy = outside::entropy;
-        Self { config, inbox_bytes: 64 << 20, trace: None, entropy, operations: None }
-    }
-}
-
-impl From<Config> for Options {
-    fn from(config: Config) -> Self {
-        Self::new(config)
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("config", &self.config)
-            .field("inbox_bytes", &self.inbox_bytes)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The transport's side of a connection.
 #[derive(Debug)]
@@ -103,10 +46,6 @@ pub enum Output {
     /// Nothing ever again: close the writer.
     Over,
 }
-
-/// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
-/// there can be withdrawn.
-const OUTPUT_BYTES: usize = 64 << 10;
 
 impl Hub {
     /// A connection that has read nothing yet. `now` reads the clock that the core's times are of.
@@ -129,8 +68,8 @@ impl Hub {
     /// Takes every whole message in the input, and marks what they cancel (G3). Says whether more
     /// may come, as [`is_closed`](Self::is_closed) does.
     pub fn receive(&self, input: &mut InputBuffer) -> ControlFlow<()> {
+        let mut after = Afterwards::default();
         let mut state = self.shared.lock();
-        let mut after = mem::take(&mut state.after);
         state.now = self.shared.now();
         // Once nothing is unread, asking again gives nothing.
         while !input.unread().is_empty() {
@@ -149,22 +88,32 @@ impl Hub {
             input.consume(taken.used);
         }
         let is_closed = self.shared.settle(state, &mut after);
-        if after.is_roomy() {
-            self.shared.lock().after = after;
-        }
         if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// The input has ended, with these bytes unread.
-    pub fn finish(&self, input: &InputBuffer) {
+    /// The input has ended, with these bytes unread; with an error, if that is why.
+    pub fn finish(&self, input: &InputBuffer, error: Option<&io::Error>) {
         let mut after = Afterwards::default();
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         state.now = self.shared.now();
+        state.keep_error(error);
         if let Some(message) = state.stream.finish(input.unread(), state.now) {
             state.trace(Way::Received, message);
         }
         self.shared.settle(guard, &mut after);
+    }
+
+    /// Nothing can be written any more, for this reason: the connection closes, and whatever is given
+    /// to be written from now on is to be dropped (F34).
+    ///
+    /// What the peer has said already is still to be read. Whoever knows that nothing of it is left
+    /// calls [`finish`](Self::finish); otherwise that is done in a second.
+    pub fn fail(&self, error: &io::Error) {
+        let mut state = self.shared.lock();
+        state.keep_error(Some(error));
+        state.mute(self.shared.now());
+        self.shared.settle(state, &mut Afterwards::default());
     }
 
     /// Fires the timers that are due, and says when the next one is; the waker is woken when that
@@ -242,6 +191,28 @@ impl Hub {
         drop(replaced);
         after.run();
         Output::Idle
+    }
+
+    /// Takes one whole message, without framing, and marks what it cancels (G3).
+    pub fn receive_message(&self, message: &[u8]) {
+        let mut after = Afterwards::default();
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
+        state.now = self.shared.now();
+        let event = state.stream.connection_mut().receive(message, state.now);
+        state.trace(Way::Received, message);
+        if let Some(event) = event {
+            state.dispatch(event, &mut after);
+        }
+        self.shared.settle(guard, &mut after);
+    }
+
+    /// As [`poll_output`](Self::poll_output), but what is added to `out`, which the caller has
+    /// cleared, are messages, framed as the dialect says: [`Whole`](protocol_core::Framing::Whole)
+    /// adds nothing to them.
+    pub fn poll_messages(&self, waker: &Waker, out: &mut Messages) -> Output {
+        let (bytes, ends) = out.parts();
+        self.poll_taken(waker, |state| state.take_output(bytes, |end| ends.push_back(end)))
     }
 
     /// Whether nothing will ever be read, written or timed again.

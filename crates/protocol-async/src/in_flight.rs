@@ -6,7 +6,7 @@ use protocol_core::machine::{CallPhase, RequestPhase};
 use protocol_core::{Cause, Timestamp};
 
 use crate::cancellation::Cancellation;
-use crate::hub::Core;
+use crate::state::Core;
 
 /// One call or request in flight. Never holds any params.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use protocol_core::{Event, RequestHandle, Violation, WireId};
 use serde_json::value::RawValue;
 
-use crate::incoming::{Notification, Request};
+use crate::message::{Notification, Request};
 use crate::method::Method;
 
 /// An [`Arrival`](crate::Arrival) without its handles.
@@ -83,6 +83,18 @@ impl Inbox {
         self.queue.is_empty() || self.bytes + size_of::<Arrived>() + payload <= self.limit
     }
 
+    /// How many arrivals wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether none do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
@@ -128,7 +140,7 @@ fn size(arrived: &Arrived) -> usize {
             method.len() + length(params) + length(options)
         }
         Arrived::Notification(Notification { method, params }) => method.len() + length(params),
-        Arrived::Violation(..) => 0,
+        Arrived::Violation(_, id) => id.as_ref().map_or(0, |id| id.token().len()),
         Arrived::Missed(_) => return 0,
     };
     size_of::<Arrived>() + payload
@@ -152,5 +164,19 @@ mod tests {
         assert!(matches!(inbox.pop(), Some(Arrived::Notification(_))));
         assert!(matches!(inbox.pop(), Some(Arrived::Missed(3))));
         assert_eq!((inbox.pop().is_none(), inbox.bytes), (true, 0));
+    }
+
+    #[test]
+    fn f48_ids_of_violations_count() {
+        let violation = Violation::BatchRefused;
+        let id = WireId::from_token(&format!("\"{}\"", "x".repeat(500)));
+        assert!(id.is_some());
+        let mut inbox = Inbox::new(2 * size_of::<Arrived>() + 600);
+        for _ in 0..2 {
+            inbox.take::<()>(Event::Violation { violation, id: id.clone() }).unwrap();
+        }
+        assert!(matches!(inbox.pop(), Some(Arrived::Violation(..))));
+        assert!(matches!(inbox.pop(), Some(Arrived::Missed(1))));
+        assert_eq!(inbox.bytes, 0);
     }
 }

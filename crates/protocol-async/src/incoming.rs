@@ -1,26 +1,22 @@
 //! What the peer sends.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use protocol_core::{BeforeStart, CloseReason, Violation, WireId, code};
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use protocol_core::{BeforeStart, CloseReason, Violation, WireId};
 
-use crate::answer::RpcError;
-use crate::failure::{Failure, InvalidParams};
-use crate::hub::State;
+use crate::failure::Failure;
 use crate::inbox::Arrived;
-use crate::json;
 use crate::lease::{Lease, Taker};
-use crate::method::Method;
+pub(crate) use crate::message::{Notification, Request};
 use crate::peer::Peer;
 use crate::responder::Responder;
+use crate::state::State;
 use crate::sync::{Arc, MutexGuard};
-use crate::waiters::{Line, Place, WaitFor};
+use crate::wait::{Line, WaitFor, leave, poll_wait};
+use crate::waiters::Place;
 
 /// One thing that the peer sent, or did wrong.
 #[derive(Debug)]
@@ -45,84 +41,6 @@ pub enum Arrival {
         /// How many.
         count: usize,
     },
-}
-
-/// A request of the peer's. Its `Debug` leaves the params out.
-#[derive(Clone)]
-pub struct Request {
-    /// Its method.
-    pub method: Method,
-    /// Its params, as the peer wrote them.
-    pub params: Option<Box<RawValue>>,
-    /// What the peer said beside them: ABP's `options`.
-    pub options: Option<Box<RawValue>>,
-}
-
-/// A notification of the peer's. Its `Debug` leaves the params out.
-#[derive(Clone)]
-pub struct Notification {
-    /// Its method.
-    pub method: Method,
-    /// Its params, as the peer wrote them.
-    pub params: Option<Box<RawValue>>,
-}
-
-impl Request {
-    /// Reads the params; absent ones as `null`.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidParams`]: what does not fit, and what to answer the request with.
-    pub fn params<T: DeserializeOwned>(&self) -> Result<T, InvalidParams> {
-        read(&self.method, self.params.as_deref())
-    }
-
-    /// The error that says that no handler knows this method.
-    #[must_use]
-    pub fn unknown_method(&self) -> Failure {
-        Failure::Error(RpcError::new(code::METHOD_NOT_FOUND, "method not found"))
-    }
-}
-
-impl Notification {
-    /// Reads the params; absent ones as `null`.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidParams`]: what does not fit.
-    pub fn params<T: DeserializeOwned>(&self) -> Result<T, InvalidParams> {
-        read(&self.method, self.params.as_deref())
-    }
-}
-
-fn read<T: DeserializeOwned>(
-    method: &Method,
-    params: Option<&RawValue>,
-) -> Result<T, InvalidParams> {
-    let params = params.map_or("null", RawValue::get);
-    json::read(params).map_err(|reason| InvalidParams::new(method, reason))
-}
-
-/// A method's name for a message: the peer chose how long it is.
-pub(crate) fn clip(method: &str) -> &str {
-    const LONGEST: usize = 128;
-    let mut end = method.len().min(LONGEST);
-    while !method.is_char_boundary(end) {
-        end -= 1;
-    }
-    &method[..end]
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("method", &self.method).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Notification {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Notification").field("method", &self.method).finish_non_exhaustive()
-    }
 }
 
 /// The stream of what the peer sends, in its order. It ends when the connection is closed and
@@ -153,8 +71,7 @@ impl Incoming {
     pub fn receive(
         &self,
     ) -> impl Future<Output = Result<Arrival, CloseReason>> + Send + Unpin + '_ {
-        let check = |state| take(&self.lease, state);
-        WaitFor { shared: self.lease.shared(), line: ARRIVED, check, place: None }
+        WaitFor::new(self.lease.shared(), ARRIVED, |state| take(&self.lease, state))
     }
 
     /// Takes the oldest waiting notification with this method ahead of its turn: for feature
@@ -179,7 +96,7 @@ impl Clone for Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        self.lease.shared().leave(ARRIVED, self.place.take());
+        leave(self.lease.shared(), ARRIVED, self.place.take());
     }
 }
 
@@ -188,15 +105,8 @@ impl Stream for Incoming {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
         let this = self.get_mut();
-        match take(&this.lease, this.lease.shared().lock()) {
-            Ok(arrival) => Poll::Ready(arrival.ok()),
-            Err(mut state) => {
-                let replaced = state.arrived.wait(&mut this.place, cx.waker());
-                drop(state);
-                drop(replaced);
-                Poll::Pending
-            }
-        }
+        let found = take(&this.lease, this.lease.shared().lock());
+        poll_wait(found, ARRIVED, &mut this.place, cx).map(Result::ok)
     }
 }
 

@@ -1,7 +1,8 @@
 //! What keeps a connection going.
 
 use crate::afterwards::Afterwards;
-use crate::hub::{Arrived, Shared};
+use crate::inbox::Arrived;
+use crate::shared::Shared;
 use crate::sync::Arc;
 use protocol_core::Shutdown;
 
@@ -44,13 +45,14 @@ impl Taker {
 
 impl Drop for Taker {
     fn drop(&mut self) {
+        let mut after = Afterwards::default();
         let mut state = self.shared.lock();
         state.is_served = false;
         while let Some(arrived) = state.inbox.pop() {
             if let Arrived::Request(request, _) = arrived {
-                state.refuse(request);
+                state.refuse_unserved(request, &mut after);
             }
         }
-        self.shared.settle(state, &mut Afterwards::default());
+        self.shared.settle(state, &mut after);
     }
 }

@@ -11,11 +11,13 @@ use futures_core::Stream;
 use futures_util::Sink;
 use protocol_core::{Framing, InputBuffer, Timestamp};
 
-use crate::driver::Timer;
-use crate::hub::{Hub, Messages, Options, Output};
+use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
+use crate::options::Options;
+use crate::outgoing::Messages;
 use crate::peer::Peer;
-use crate::pipe::{Alarm, TURNS, is_hang_up};
+use crate::pipe::{TURNS, is_hang_up};
+use crate::timer::{Alarm, Timer};
 
 /// Messages that are read before the writing side has its turn: what they ask for is answered in
 /// one flush.
@@ -64,7 +66,8 @@ where
 /// cancels are read and marked while handlers run, while the outbox is full and while the peer
 /// isn't reading (G3). Messages that wait together leave in one flush.
 ///
-/// Its output is the error that ended reading, if one did; the end of input is none.
+/// Its output is the error that ended reading or writing, if one did; what a peer's going away looks
+/// like is none.
 #[must_use = "nothing is read or written unless it is polled"]
 pub struct MessageDriver<S, T: Timer> {
     hub: Hub,
@@ -76,7 +79,7 @@ pub struct MessageDriver<S, T: Timer> {
     alarm: Alarm<T>,
     /// Until when the peer's goodbye is waited for, once we are closing.
     leave_by: Option<Timestamp>,
-    /// What ended reading. What was read before it is still answered.
+    /// What ended reading or writing.
     error: Option<io::Error>,
 }
 
@@ -157,10 +160,13 @@ where
             if self.receiving == Receiving::Ended {
                 return if read == 0 { Poll::Pending } else { Poll::Ready(()) };
             }
-            let Poll::Ready(item) = Pin::new(&mut self.transport).poll_next(cx) else {
-                return if read == 0 { Poll::Pending } else { Poll::Ready(()) };
-            };
-            self.receive(item);
+            match Pin::new(&mut self.transport).poll_next(cx) {
+                Poll::Ready(item) => self.receive(item),
+                // The peer reads no more, and what it had said before is read (F34).
+                Poll::Pending if self.sending == Sending::Broken => self.receive(None),
+                Poll::Pending if read == 0 => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(()),
+            }
         }
         Poll::Ready(())
     }
@@ -179,11 +185,17 @@ where
                 self.receiving = Receiving::Ended;
                 if is_wanted {
                     let error = ended.and_then(Result::err);
-                    self.error = error.filter(|error| !is_hang_up(error));
-                    self.hub.finish(&InputBuffer::new());
+                    self.hub.finish(&InputBuffer::new(), error.as_ref());
+                    self.keep(error);
                 }
             }
         }
+    }
+
+    /// Keeps an error for whoever runs the driver. What a peer's going away looks like is none.
+    fn keep(&mut self, error: Option<io::Error>) {
+        let error = error.filter(|error| !is_hang_up(error));
+        self.error = self.error.take().or(error);
     }
 
     /// Says what the connection wants, unless that is to wait.
@@ -194,7 +206,14 @@ where
                 Poll::Pending if self.hub.is_over() => return Poll::Ready(Output::Over),
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) => self.sending = Sending::Broken,
+                Poll::Ready(Err(error)) => {
+                    self.sending = Sending::Broken;
+                    self.output.clear();
+                    self.hub.fail(&error);
+                    self.keep(Some(error));
+                    // What the peer said before that is still to be read.
+                    return Poll::Ready(Output::Write);
+                }
             }
             self.output.clear();
         }

@@ -66,3 +66,13 @@ impl fmt::Debug for Method {
         self.0.fmt(f)
     }
 }
+
+/// A method's name for a message: the peer chose how long it is.
+pub(crate) fn clip(method: &str) -> &str {
+    const LONGEST: usize = 128;
+    let mut end = method.len().min(LONGEST);
+    while !method.is_char_boundary(end) {
+        end -= 1;
+    }
+    &method[..end]
+}

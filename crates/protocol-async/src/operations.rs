@@ -17,8 +17,8 @@ use protocol_operations::{
 };
 use serde_json::value::RawValue;
 
-use crate::afterwards::contain;
 use crate::answer::RpcError;
+use crate::contain::contain;
 use crate::outside::Entropy;
 use crate::sync::{Arc, Mutex, lock};
 

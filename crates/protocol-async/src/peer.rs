@@ -1,25 +1,20 @@
 //! The sending side.
 
-use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
-use std::mem;
 
-use protocol_core::{
-    CallId, CallOptions, CancelOutcome, Cause, Dialect, Refusal, Shutdown, WireId,
-};
+use protocol_core::{CallOptions, Dialect, Refusal, Shutdown, WireId};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use crate::afterwards::Afterwards;
-use crate::answer::CallError;
-use crate::hub::{Shared, State};
+use crate::closed::Closed;
 use crate::in_flight::{self, InFlight};
 use crate::json::written;
 use crate::lease::Lease;
-use crate::sent::{CancellationHandle, SentRequest};
-use crate::sync::{Arc, Mutex, MutexGuard, Weak, lock};
-use crate::waiters::{Line, WaitFor};
+use crate::sent::SentRequest;
+use crate::state::State;
+use crate::sync::{Arc, MutexGuard};
+use crate::wait::WaitFor;
 
 /// Calls and notifies the peer, from anywhere. Clones share the connection.
 #[derive(Clone, Debug)]
@@ -56,26 +51,8 @@ impl Peer {
         options: CallOptions,
     ) -> SentRequest<T> {
         match self.lease.shared().call(method, params, options) {
-            Ok((call, slot)) => SentRequest::sent(self.lease.clone(), call, slot),
+            Ok((call, outcome)) => SentRequest::sent(self.lease.clone(), call, outcome),
             Err(refusal) => SentRequest::refused(refusal.into()),
-        }
-    }
-
-    /// Prepares a call without sending it: so that others can hold its
-    /// [`CancellationHandle`] before it exists for the peer.
-    pub fn prepare<T>(
-        &self,
-        method: &str,
-        params: impl Serialize,
-        options: CallOptions,
-    ) -> PreparedRequest<T> {
-        PreparedRequest {
-            peer: self.clone(),
-            method: method.into(),
-            params: to_raw_value(&params).map_err(|_| Refusal::InvalidParams),
-            options,
-            preparation: Arc::new(Preparation(Mutex::new(Prepared::Waiting))),
-            result: PhantomData,
         }
     }
 
@@ -136,6 +113,21 @@ impl Peer {
         self.wait_for_room(State::is_flushed)
     }
 
+    /// Waits until the connection is closed, and says why: nothing comes any more, and every call has
+    /// settled. Like every handle of the connection, it keeps that going as long as it waits.
+    pub fn closed(&self) -> impl Future<Output = Closed> + Send + Unpin + '_ {
+        fn check(state: MutexGuard<'_, State>) -> Result<Closed, MutexGuard<'_, State>> {
+            state.how_closed().ok_or(state)
+        }
+        WaitFor::new(self.lease.shared(), |state| &mut state.ended, check)
+    }
+
+    /// Whether the connection is closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.lease.shared().lock().closed.is_some()
+    }
+
     /// After [`Refusal::OutboxFull`], waits until there is room for what was refused, or the
     /// connection is closed.
     pub fn ready(&self) -> impl Future<Output = ()> + Send + Unpin + '_ {
@@ -146,8 +138,7 @@ impl Peer {
         &self,
         there: fn(&State) -> bool,
     ) -> impl Future<Output = ()> + Send + Unpin + '_ {
-        const ROOM: Line = |state| &mut state.room;
-        WaitFor { shared: self.lease.shared(), line: ROOM, check: holds(there), place: None }
+        WaitFor::new(self.lease.shared(), |state| &mut state.room, holds(there))
     }
 
     /// What is in flight both ways, oldest first, at most `limit` of each. Never any params.
@@ -175,85 +166,5 @@ impl Drop for Cork {
         let mut state = self.lease.shared().lock();
         state.corks -= 1;
         self.lease.shared().settle(state, &mut Afterwards::default());
-    }
-}
-
-/// A call that is not sent yet. Dropping it sends nothing.
-#[must_use = "a prepared request does nothing until it is published"]
-pub struct PreparedRequest<T> {
-    peer: Peer,
-    method: String,
-    params: Result<Box<RawValue>, Refusal>,
-    options: CallOptions,
-    preparation: Arc<Preparation>,
-    result: PhantomData<fn() -> T>,
-}
-
-/// What a [`CancellationHandle`] of a prepared call points at. It keeps nothing alive.
-pub(crate) struct Preparation(Mutex<Prepared>);
-
-enum Prepared {
-    Waiting,
-    /// Before it was sent; it never is.
-    Cancelled(Cause),
-    Refused,
-    Published {
-        shared: Weak<Shared>,
-        call: CallId,
-    },
-}
-
-impl<T> PreparedRequest<T> {
-    /// A handle that cancels the call, before it is published or after.
-    #[must_use]
-    pub fn cancellation_handle(&self) -> CancellationHandle {
-        CancellationHandle::of_prepared(self.preparation.clone())
-    }
-
-    /// Sends the call, unless it was cancelled already: then its outcome is that, and nothing is
-    /// sent.
-    pub fn publish(self) -> SentRequest<T> {
-        let Self { peer, method, params, options, preparation, .. } = self;
-        if let Prepared::Cancelled(cause) = *lock(&preparation.0) {
-            return SentRequest::refused(CallError::Cancelled { cause, error: None });
-        }
-        let sent: SentRequest<T> = match params {
-            Ok(params) => peer.call_raw(&method, Some(&params), options),
-            Err(refusal) => SentRequest::refused(refusal.into()),
-        };
-        let published = match sent.id() {
-            Some(call) => Prepared::Published { shared: Arc::downgrade(peer.lease.shared()), call },
-            None => Prepared::Refused,
-        };
-        let before = mem::replace(&mut *lock(&preparation.0), published);
-        if let Prepared::Cancelled(cause) = before {
-            // While it was being sent.
-            preparation.cancel(cause);
-        }
-        sent
-    }
-}
-
-impl Preparation {
-    pub(crate) fn cancel(&self, cause: Cause) -> CancelOutcome {
-        let mut prepared = lock(&self.0);
-        let (shared, call) = match &*prepared {
-            Prepared::Waiting => {
-                *prepared = Prepared::Cancelled(cause);
-                return CancelOutcome::Withdrawn;
-            }
-            Prepared::Cancelled(_) | Prepared::Refused => return CancelOutcome::AlreadySettled,
-            Prepared::Published { shared, call } => (Weak::upgrade(shared), *call),
-        };
-        drop(prepared);
-        shared.map_or(CancelOutcome::AlreadySettled, |shared| {
-            shared.command(|core, now| core.cancel(call, cause, now))
-        })
-    }
-}
-
-impl<T> fmt::Debug for PreparedRequest<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PreparedRequest").field("method", &self.method).finish_non_exhaustive()
     }
 }

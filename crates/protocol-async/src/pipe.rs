@@ -1,41 +1,46 @@
-//! What every driver polls: the two directions of a byte stream, and the timer.
+//! What drivers of byte streams poll: the two directions.
 
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::{InputBuffer, Timestamp};
-
-use crate::driver::Timer;
+use protocol_core::InputBuffer;
 
 /// Turns that a driver takes in one poll: then other tasks have theirs.
 pub(crate) const TURNS: usize = 32;
 /// Bytes asked for in one read.
 const READ_BYTES: usize = 64 << 10;
+/// Reads in which the last words of a peer are taken that reads no more itself: more than any pipe or
+/// socket holds.
+const LAST_READS: u32 = 256;
 
 pub(crate) struct Reader<R> {
     /// `None` once the input has ended.
     stream: Option<R>,
     /// What was read and not used yet.
     pub(crate) input: InputBuffer,
+    /// How many reads are left, once only what is there already is still to be read.
+    left: Option<u32>,
 }
 
 /// What one read gave.
 pub(crate) enum Read {
     /// There are more bytes in the input.
     Bytes,
-    /// Nothing comes any more; what the peer's going away looks like is no error.
-    End(io::Result<()>),
+    /// Nothing comes any more, perhaps because of this.
+    End(Option<io::Error>),
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
     pub(crate) const fn new(stream: R) -> Self {
-        Self { stream: Some(stream), input: InputBuffer::new() }
+        Self { stream: Some(stream), input: InputBuffer::new(), left: None }
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
+        if self.is_ending() && self.left == Some(0) {
+            return self.end(None);
+        }
         let Some(stream) = &mut self.stream else { return Poll::Pending };
         let mut filled = Poll::Pending;
         let read = self.input.fill(READ_BYTES, |room| {
@@ -45,17 +50,31 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 _ => Err(()),
             }
         });
-        match (read, ready!(filled)) {
-            (Ok(read), _) if read > 0 => Poll::Ready(Read::Bytes),
-            (_, Err(error)) if !is_hang_up(&error) => {
-                self.stream = None;
-                Poll::Ready(Read::End(Err(error)))
+        match (read, filled) {
+            (_, Poll::Pending) if self.left.is_some() => self.end(None),
+            (_, Poll::Pending) => Poll::Pending,
+            (Ok(read), _) if read > 0 => {
+                self.left = self.left.map(|left| left - 1);
+                Poll::Ready(Read::Bytes)
             }
-            _ => {
-                self.stream = None;
-                Poll::Ready(Read::End(Ok(())))
-            }
+            (_, Poll::Ready(ended)) => self.end(ended.err()),
         }
+    }
+
+    fn end(&mut self, error: Option<io::Error>) -> Poll<Read> {
+        self.stream = None;
+        Poll::Ready(Read::End(error))
+    }
+
+    /// Reads what is there already, and then ends: the peer reads no more, so nothing it says later can
+    /// be answered.
+    pub(crate) fn end_soon(&mut self) {
+        self.left.get_or_insert(LAST_READS);
+    }
+
+    /// Whether [`poll`](Self::poll) is ready whatever the peer does.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.stream.is_some() && self.left.is_some()
     }
 
     /// Reads no more.
@@ -85,20 +104,24 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     }
 
     /// Writes what there is; ready when nothing is left of it.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    ///
+    /// # Errors
+    ///
+    /// Why nothing can be written any more: once, and from then on everything is dropped.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.output.is_empty() {
-            return Poll::Ready(());
+            return Poll::Ready(Ok(()));
         }
-        if let Some(stream) = &mut self.stream {
-            // The peer reads no more if this fails. What it has already written is still to be
-            // read, so the connection lives until the input ends.
-            if ready!(write_all(stream, &self.output, &mut self.written, cx)).is_err() {
-                self.stream = None;
-            }
+        let written = match &mut self.stream {
+            Some(stream) => ready!(write_all(stream, &self.output, &mut self.written, cx)),
+            None => Ok(()),
+        };
+        if written.is_err() {
+            self.stream = None;
         }
         self.output.clear();
         self.written = 0;
-        Poll::Ready(())
+        Poll::Ready(written)
     }
 
     pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -128,36 +151,4 @@ fn write_all(
         }
     }
     Pin::new(stream).poll_flush(cx)
-}
-
-/// Wakes a driver when a timer of the core is due.
-pub(crate) struct Alarm<T: Timer> {
-    timer: T,
-    /// What the timer was asked for last.
-    sleep: Option<(Timestamp, Pin<Box<T::Sleep>>)>,
-}
-
-impl<T: Timer> Alarm<T> {
-    pub(crate) const fn new(timer: T) -> Self {
-        Self { timer, sleep: None }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.timer.now()
-    }
-
-    /// Ready when it is that time.
-    pub(crate) fn poll(&mut self, due: Option<Timestamp>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(due) = due else {
-            self.sleep = None;
-            return Poll::Pending;
-        };
-        if self.sleep.as_ref().is_none_or(|(set, _)| *set != due) {
-            self.sleep = Some((due, Box::pin(self.timer.sleep_until(due))));
-        }
-        let (_, sleep) = self.sleep.as_mut().expect("it is set above");
-        ready!(sleep.as_mut().poll(cx));
-        self.sleep = None;
-        Poll::Ready(())
-    }
 }

@@ -2,8 +2,12 @@
 
 use protocol_core::{CallOptions, SendError};
 
-use crate::incoming::{Arrival, Notification};
+use crate::failure::Failure;
+use crate::incoming::Arrival;
+use crate::message::Notification;
 use crate::peer::Peer;
+use crate::responder::Responder;
+use crate::sent::SentRequest;
 
 impl Peer {
     /// Sends on what another connection received: a request with its answer and its cancels
@@ -20,8 +24,8 @@ impl Peer {
         match arrival {
             Arrival::Request(request, responder) => {
                 let params = request.params.as_deref();
-                let sent = self.call_raw(&request.method, params, CallOptions::default());
-                let sent: crate::SentRequest = sent;
+                let sent: SentRequest =
+                    self.call_raw(&request.method, params, CallOptions::default());
                 sent.forward_response_to(responder);
                 Ok(())
             }
@@ -37,5 +41,17 @@ impl Peer {
             }
             Arrival::Violation { .. } | Arrival::Missed { .. } => Ok(()),
         }
+    }
+}
+
+impl<T> SentRequest<T> {
+    /// Answers another request with the outcome, and cancels this call when that request is
+    /// cancelled: one hop of a proxy.
+    pub fn forward_response_to<R>(self, responder: Responder<R>) {
+        let responder: Responder = responder.cast();
+        let forwarded = self.forward_cancellation_from(&responder.cancellation());
+        forwarded.hand_to(Box::new(move |outcome| {
+            responder.answer(outcome.map_err(|error| Failure::from(*error)));
+        }));
     }
 }

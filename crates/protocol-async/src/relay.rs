@@ -12,9 +12,9 @@ use std::task::{Context, Poll, ready};
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_core::{Config, Relay, RelayEvent, Side};
 
-use crate::driver::Timer;
-use crate::hub::Way;
-use crate::pipe::{Alarm, Read, Reader, TURNS, Writer};
+use crate::options::Way;
+use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
+use crate::timer::{Alarm, Timer};
 
 /// What a relay is made from.
 #[non_exhaustive]
@@ -81,15 +81,15 @@ where
 /// Moves the bytes of a [`Relay`]: a future for an executor to run.
 ///
 /// It reads both sides while either isn't reading (G3), and closes each writer when its side is
-/// over. It ends when both are. Its output is the first error that ended reading, if one did; the
-/// end of input is none. Dropping it drops everything in flight without a word to either peer.
+/// over. It ends when both are. Its output is the first error that ended reading or writing, if one
+/// did; what a peer's going away looks like is none. Dropping it drops everything in flight without a word to either peer.
 #[must_use = "nothing is read or written unless it is polled"]
 pub struct RelayDriver<R, W, S, X, T: Timer> {
     joint: Joint,
     up: Stream<R, W>,
     down: Stream<S, X>,
     alarm: Alarm<T>,
-    /// What ended reading first. What was read before it is still answered.
+    /// What ended reading or writing first. What was read before it is still answered.
     error: Option<io::Error>,
 }
 
@@ -133,16 +133,18 @@ where
         for _ in 0..TURNS {
             let timers = this.poll_timers(cx);
             let (alarm, joint) = (&this.alarm, &mut this.joint);
-            let read = [this.up.poll_read(joint, alarm, cx), this.down.poll_read(joint, alarm, cx)];
-            let read =
-                read.map(|read| read.map(|ended| this.error = this.error.take().or(ended.err())));
-            let written = [this.up.poll_write(joint, cx), this.down.poll_write(joint, cx)];
+            let moved = [
+                this.up.poll_read(joint, alarm, cx),
+                this.down.poll_read(joint, alarm, cx),
+                this.up.poll_write(joint, cx),
+                this.down.poll_write(joint, cx),
+            ];
             joint.report();
+            let moved = moved.map(|moved| moved.map(|error| this.keep(error)));
             if this.up.life == Life::Over && this.down.life == Life::Over {
                 return Poll::Ready(this.error.take().map_or(Ok(()), Err));
             }
-            let made = [timers, read[0], read[1], written[0], written[1]];
-            if made.iter().all(Poll::is_pending) {
+            if timers.is_pending() && moved.iter().all(Poll::is_pending) {
                 return Poll::Pending;
             }
         }
@@ -152,6 +154,12 @@ where
 }
 
 impl<R, W, S, X, T: Timer + Unpin> RelayDriver<R, W, S, X, T> {
+    /// Keeps an error for whoever runs the driver. What a peer's going away looks like is none.
+    fn keep(&mut self, error: Option<io::Error>) {
+        let error = error.filter(|error| !is_hang_up(error));
+        self.error = self.error.take().or(error);
+    }
+
     /// Ready when a timer was due.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let due = self.joint.relay.poll_timeout().map(|(due, _)| due);
@@ -172,7 +180,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         joint: &mut Joint,
         alarm: &Alarm<T>,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    ) -> Poll<Option<io::Error>> {
         let read = ready!(self.reader.poll(cx));
         let (input, now) = (&mut self.reader.input, alarm.now());
         loop {
@@ -185,38 +193,42 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             }
             input.consume(used);
         }
-        let mut ended = Ok(());
+        let mut error = None;
         if let Read::End(end) = read {
             if let Some(message) = joint.relay.finish(self.side, input.unread(), now) {
                 joint.trace(self.side, Way::Received, message);
             }
-            ended = end;
+            error = end;
         }
         if joint.relay.connection(self.side).machine().is_closed() {
             self.reader.close();
         }
-        Poll::Ready(ended)
+        Poll::Ready(error)
     }
 
-    /// Ready when something was written.
-    fn poll_write(&mut self, joint: &mut Joint, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when something was written, or can't be any more: then this side ends, once what its peer
+    /// has said before is read (F34).
+    fn poll_write(&mut self, joint: &mut Joint, cx: &mut Context<'_>) -> Poll<Option<io::Error>> {
         if self.life == Life::Over {
             return Poll::Pending;
         }
-        ready!(self.writer.poll(cx));
+        if let Err(error) = ready!(self.writer.poll(cx)) {
+            self.reader.end_soon();
+            return Poll::Ready(Some(error));
+        }
         let output = &mut self.writer.output;
         while output.len() < OUTPUT_BYTES {
             let Some(transmit) = joint.relay.poll_transmit(self.side, output) else { break };
             joint.trace(self.side, Way::Sent, transmit.message(output));
         }
         if !output.is_empty() {
-            return Poll::Ready(());
+            return Poll::Ready(None);
         }
         if joint.relay.is_over(self.side) {
             self.reader.close();
             ready!(self.writer.poll_close(cx));
             self.life = Life::Over;
-            return Poll::Ready(());
+            return Poll::Ready(None);
         }
         Poll::Pending
     }

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use crate::answer::RpcError;
 use crate::cancellation::Cancellation;
 use crate::failure::{Answer, Failure};
-use crate::incoming::clip;
 use crate::json::written;
 use crate::lease::Lease;
+use crate::method::clip;
 use crate::peer::Peer;
 use crate::sync::Arc;
 

@@ -5,22 +5,21 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use protocol_core::{CallId, CancelOutcome, Cause, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::afterwards::contain;
 use crate::answer::CallError;
-use crate::cancellation::Cancellation;
-use crate::failure::Failure;
-use crate::hub::{Core, Shared};
+use crate::cancellation::{Cancellation, FollowerKey};
+use crate::contain::contain;
 use crate::json;
 use crate::lease::Lease;
-use crate::outcomes::{HandOver, RawOutcome, Slot};
-use crate::peer::Preparation;
-use crate::responder::Responder;
+use crate::outcome::{HandOver, OutcomeCell, RawOutcome};
+use crate::preparation::Preparation;
+use crate::shared::Shared;
+use crate::state::Core;
 use crate::sync::{Arc, Weak};
 
 /// A call in flight: a future of its outcome.
@@ -33,13 +32,15 @@ use crate::sync::{Arc, Weak};
 #[must_use = "dropping it cancels the call"]
 pub struct SentRequest<T = Box<RawValue>> {
     outcome: Whereabouts,
+    /// What cancels the call when a marker is set, as long as it is in flight.
+    followers: Vec<FollowerKey>,
     result: PhantomData<fn() -> T>,
 }
 
 /// Where the outcome of a call is.
 enum Whereabouts {
     /// With the connection, or still to come.
-    There { lease: Arc<Lease>, call: CallId, slot: Slot },
+    There { lease: Arc<Lease>, call: CallId, cell: OutcomeCell },
     /// Here: the call was refused.
     Here(Box<CallError>),
     /// Nowhere: it was taken, handed over or given up. The call's id, if it was sent.
@@ -47,12 +48,16 @@ enum Whereabouts {
 }
 
 impl<T> SentRequest<T> {
-    pub(crate) fn sent(lease: Arc<Lease>, call: CallId, slot: Slot) -> Self {
-        Self { outcome: Whereabouts::There { lease, call, slot }, result: PhantomData }
+    pub(crate) fn sent(lease: Arc<Lease>, call: CallId, cell: OutcomeCell) -> Self {
+        Self::of(Whereabouts::There { lease, call, cell })
     }
 
     pub(crate) fn refused(error: CallError) -> Self {
-        Self { outcome: Whereabouts::Here(Box::new(error)), result: PhantomData }
+        Self::of(Whereabouts::Here(Box::new(error)))
+    }
+
+    const fn of(outcome: Whereabouts) -> Self {
+        Self { outcome, followers: Vec::new(), result: PhantomData }
     }
 
     /// The call's id, whose number is what stands on the wire; `None` if it was refused.
@@ -91,60 +96,67 @@ impl<T> SentRequest<T> {
     /// A handle that cancels the call from anywhere. It keeps nothing alive.
     #[must_use]
     pub fn cancellation_handle(&self) -> CancellationHandle {
-        CancellationHandle(match &self.outcome {
-            Whereabouts::There { lease, call, .. } => {
-                Target::Call { shared: Arc::downgrade(lease.shared()), call: *call }
-            }
-            Whereabouts::Here(_) | Whereabouts::Taken(_) => Target::Nothing,
-        })
+        CancellationHandle(
+            self.target().map_or(Target::Nothing, |(shared, call)| Target::Call { shared, call }),
+        )
+    }
+
+    /// The call, if it can still be cancelled.
+    pub(crate) fn target(&self) -> Option<(Weak<Shared>, CallId)> {
+        match &self.outcome {
+            Whereabouts::There { lease, call, .. } => Some((Arc::downgrade(lease.shared()), *call)),
+            Whereabouts::Here(_) | Whereabouts::Taken(_) => None,
+        }
     }
 
     /// Gives up interest in the outcome without cancelling the call.
     pub fn detach(mut self) {
-        self.leave(Core::detach);
+        if let Whereabouts::There { lease, call, cell } = self.take_outcome() {
+            // A box of what captures nothing takes no room.
+            if cell.hand_over(self.and_let_go(Box::new(drop))).is_ok() {
+                lease.shared().command(|core, now| core.detach(call, now));
+            }
+        }
     }
 
     /// Cancels the call when `marker` is set. To be chained before the call is awaited or handed
     /// over; without it a call made by a proxy absorbs the cancel.
-    pub fn forward_cancellation_from(self, marker: &Cancellation) -> Self {
+    pub fn forward_cancellation_from(mut self, marker: &Cancellation) -> Self {
         let handle = self.cancellation_handle();
         let key = marker.follow(Box::new(move |_| {
             handle.cancel_because(Cause::Parent);
         }));
-        if let (Some(key), Whereabouts::There { lease, slot, .. }) = (key, &self.outcome) {
-            let settled = lease.shared().lock().outcomes.keep(*slot, key);
-            drop(settled);
-        }
+        self.followers.extend(key);
         self
     }
 
-    fn hand_to(mut self, hand_over: HandOver) {
+    /// Hands the outcome over, once it is there, to `then`, which is not dropped before that.
+    pub(crate) fn hand_to(mut self, then: HandOver) {
         let settled = match self.take_outcome() {
-            Whereabouts::There { lease, slot, .. } => {
-                let handed = lease.shared().lock().outcomes.hand_over(slot, hand_over);
-                handed.map(drop)
-            }
-            Whereabouts::Here(error) => Err((hand_over, Err(error))),
+            Whereabouts::There { cell, .. } => cell.hand_over(self.and_let_go(then)),
+            Whereabouts::Here(error) => Err((then, Err(error))),
             Whereabouts::Taken(_) => Ok(()),
         };
-        if let Err((hand_over, outcome)) = settled {
-            contain(|| hand_over(outcome));
+        if let Err((then, outcome)) = settled {
+            contain(|| then(outcome));
         }
+    }
+
+    /// Keeps what cancels the call as long as it is in flight.
+    fn and_let_go(&mut self, then: HandOver) -> HandOver {
+        let followers = mem::take(&mut self.followers);
+        if followers.is_empty() {
+            return then;
+        }
+        Box::new(move |outcome| {
+            drop(followers);
+            then(outcome);
+        })
     }
 
     fn take_outcome(&mut self) -> Whereabouts {
         let taken = Whereabouts::Taken(self.id());
         mem::replace(&mut self.outcome, taken)
-    }
-
-    /// Gives up interest in the outcome, and does that about the call if it is in flight.
-    fn leave<R>(&mut self, command: impl FnOnce(&mut Core, CallId, Timestamp) -> R) {
-        if let Whereabouts::There { lease, call, slot } = self.take_outcome() {
-            let left = lease.shared().lock().outcomes.leave(slot);
-            if left.is_ok() {
-                lease.shared().command(|core, now| command(core, call, now));
-            }
-        }
     }
 }
 
@@ -156,34 +168,13 @@ impl<T: DeserializeOwned> SentRequest<T> {
     }
 }
 
-impl<T> SentRequest<T> {
-    /// Answers another request with the outcome, and cancels this call when that request is
-    /// cancelled: one hop of a proxy.
-    pub fn forward_response_to<R>(self, responder: Responder<R>) {
-        let responder: Responder = responder.cast();
-        let forwarded = self.forward_cancellation_from(&responder.cancellation());
-        forwarded.hand_to(Box::new(move |outcome| {
-            responder.answer(outcome.map_err(|error| Failure::from(*error)));
-        }));
-    }
-}
-
 impl<T: DeserializeOwned> Future for SentRequest<T> {
     type Output = Result<T, CallError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Whereabouts::There { lease, call, slot } = &this.outcome {
-            let mut state = lease.shared().lock();
-            if !state.outcomes.is_settled(*slot) {
-                let replaced = state.outcomes.wait(*slot, cx.waker());
-                drop(state);
-                // Dropping another task's waker may drop that task.
-                drop(replaced);
-                return Poll::Pending;
-            }
-            let outcome = state.outcomes.take(*slot);
-            drop(state);
+        if let Whereabouts::There { call, cell, .. } = &this.outcome {
+            let outcome = ready!(cell.poll(cx.waker()));
             this.outcome = Whereabouts::Taken(Some(*call));
             return Poll::Ready(decode(outcome));
         }
@@ -202,7 +193,11 @@ fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
 
 impl<T> Drop for SentRequest<T> {
     fn drop(&mut self) {
-        self.leave(|core, call, now| core.cancel(call, Cause::Dropped, now));
+        if let Whereabouts::There { lease, call, cell } = &self.outcome {
+            if cell.leave() {
+                lease.shared().command(|core, now| core.cancel(*call, Cause::Dropped, now));
+            }
+        }
     }
 }
 

@@ -30,6 +30,8 @@ struct Wire {
     /// How many messages it takes before somebody reads.
     room: usize,
     flushes: usize,
+    /// What the next flush fails with.
+    failure: Option<io::ErrorKind>,
     is_closed: bool,
     waker: Option<Waker>,
 }
@@ -69,8 +71,9 @@ impl Sink<Vec<u8>> for Transport {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.lock().unwrap().flushes += 1;
-        Poll::Ready(Ok(()))
+        let mut wire = self.0.lock().unwrap();
+        wire.flushes += 1;
+        Poll::Ready(wire.failure.take().map_or(Ok(()), |kind| Err(kind.into())))
     }
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -306,6 +309,28 @@ fn g07_an_error_ends_reading_and_is_what_the_driver_says_but_a_hang_up_is_none()
         assert!(call.now_or_never().unwrap().is_err());
         assert_eq!(bench.hang_up().err().map(|error| error.kind()), said);
     }
+}
+
+/// What the peer has said before is read first, however much that is.
+#[test]
+fn f34_an_error_of_sending_ends_the_connection_and_is_told() {
+    let mut bench = Bench::new(Dialect::ACP_V1);
+    let (answered, lost) = (bench.call("answered"), bench.call("lost"));
+    bench.run();
+    let note = json!({"jsonrpc": "2.0", "method": "before"});
+    let mut said = vec![note; 100];
+    said.push(json!({"jsonrpc": "2.0", "id": 1, "result": 5}));
+    let peer = bench.peer.clone().unwrap();
+    peer.notify("nobody takes it", ()).unwrap();
+    bench.wire.lock().unwrap().failure = Some(io::ErrorKind::StorageFull);
+    bench.receive(&said);
+    assert_eq!(answered.now_or_never().unwrap().unwrap(), 5);
+    let lost = lost.now_or_never().unwrap();
+    assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone })));
+    let closed = peer.closed().now_or_never().unwrap();
+    assert_eq!(closed.error.unwrap().kind(), io::ErrorKind::StorageFull);
+    drop(peer);
+    assert_eq!(bench.hang_up().unwrap_err().kind(), io::ErrorKind::StorageFull);
 }
 
 #[test]

@@ -145,6 +145,6 @@ pub(crate) fn report<H: Handler + ?Sized>(handler: &H, violation: Violation, id:
 
 /// `None` if it panics. The text of the panic is for our own log, which std has written already,
 /// never for the peer.
-fn unless_it_panics<T>(run: impl FnOnce() -> T) -> Option<T> {
+pub(crate) fn unless_it_panics<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

@@ -57,6 +57,9 @@ const READ_BYTES: usize = 64 << 10;
 ///
 /// When every handle is dropped, what is queued is written and the writer is dropped. The reader
 /// thread ends with its input: close that from outside if the peer doesn't.
+///
+/// A stream with a timeout, or one that does not block, is tried again: neither is an end or an error.
+/// Any error of writing closes the connection, as does any other of reading; [`Peer::closed`] tells it.
 pub fn connect(
     reader: impl Read + Send + 'static,
     writer: impl Write + Send + 'static,
@@ -122,14 +125,42 @@ impl<S> Drop for ShutDown<S> {
 /// Reads until the input ends. It never waits for handlers or for the writer (G3).
 fn read(hub: &Hub, mut reader: impl Read) {
     let mut input = InputBuffer::new();
+    let mut pause = Pause::default();
     while !hub.is_closed() {
-        match input.fill(READ_BYTES, |room| reader.read(room)) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => return hub.finish(&input),
+        match input.fill(READ_BYTES, |room| unless_it_panics(|| reader.read(room))) {
+            Err(error) if is_transient(&error) => pause.take(),
+            Err(error) => return hub.finish(&input, Some(&error)),
+            Ok(0) => return hub.finish(&input, None),
             Ok(_) => {
+                pause = Pause::default();
                 let _ = hub.receive(&mut input);
             }
         }
+    }
+}
+
+/// Whether to try again: a stream with a timeout, or one that some other process made non-blocking, has
+/// not ended.
+fn is_transient(error: &io::Error) -> bool {
+    use ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+/// As the stream's own error if it panics: the connection must end then, too.
+fn unless_it_panics<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    handler::unless_it_panics(work).unwrap_or_else(|| Err(io::Error::other("the stream panicked")))
+}
+
+/// Between two tries of a stream that does not block, longer each time.
+#[derive(Default)]
+struct Pause(Duration);
+
+impl Pause {
+    const LONGEST: Duration = Duration::from_millis(20);
+
+    fn take(&mut self) {
+        thread::sleep(self.0);
+        self.0 = (2 * self.0).clamp(Duration::from_micros(100), Self::LONGEST);
     }
 }
 
@@ -156,9 +187,9 @@ fn write(hub: &Hub, writer: impl Write) {
         match hub.poll_output(parker.waker(), &mut output) {
             Output::Write => {
                 if let Some(open) = &mut writer {
-                    if open.write_all(&output).and_then(|()| open.flush()).is_err() {
-                        // The peer reads no more. What it has already written is still to be
-                        // read, so the connection lives until the reader finds the end.
+                    let written = unless_it_panics(|| write_all(hub, open, &output));
+                    if let Err(error) = written {
+                        hub.fail(&error);
                         writer = None;
                     }
                 }
@@ -166,6 +197,24 @@ fn write(hub: &Hub, writer: impl Write) {
             }
             Output::Idle => parker.park(None),
             Output::Over => return,
+        }
+    }
+}
+
+/// Writes all of it, unless it is given up meanwhile.
+fn write_all(hub: &Hub, writer: &mut impl Write, mut rest: &[u8]) -> io::Result<()> {
+    let mut pause = Pause::default();
+    loop {
+        let written = if rest.is_empty() { writer.flush().map(|()| 0) } else { writer.write(rest) };
+        match written {
+            Ok(_) if rest.is_empty() => return Ok(()),
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                rest = &rest[written..];
+                pause = Pause::default();
+            }
+            Err(error) if is_transient(&error) && !hub.is_over() => pause.take(),
+            Err(error) => return Err(error),
         }
     }
 }

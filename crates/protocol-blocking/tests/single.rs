@@ -6,6 +6,7 @@ mod support;
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
+use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 use protocol_async::CallError;
 use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
 use protocol_blocking::threaded::{Options, Way};
-use protocol_blocking::{Answer, BeforeStart, Handler, Request, Responder};
-use protocol_core::{CallOptions, Cause, CloseReason, Config, Dialect, Framing};
+use protocol_blocking::{Answer, BeforeStart, Handler, Notification, Request, Responder};
+use protocol_core::{CallOptions, CancelOutcome, Cause, CloseReason, Config, Dialect, Framing};
 use serde_json::{Value, json};
 use support::streams::pipe;
 use support::{Runtime, Server, Wire, acp, cancel, cancelled, raw, request, result};
@@ -262,6 +263,151 @@ fn f03_answers_wait_for_room_after_the_end_of_input_too() {
     let mut host = Host::new(FdTransport::new(stream.try_clone().unwrap(), stream), config);
     assert_eq!(host.run(&Stubborn).unwrap(), CloseReason::PeerGone);
     assert!(peer.join().unwrap().iter().all(|answer| answer["result"].is_string()));
+}
+
+#[test]
+#[cfg(target_os = "linux")] // The pipe is made larger.
+fn f34_a_write_error_ends_the_connection_once_what_was_said_before_is_read() {
+    struct Count(std::cell::Cell<usize>);
+    impl Handler for Count {
+        fn request(&self, _: &Request, _: &mut dyn Responder) -> Answer {
+            unreachable!("there are none")
+        }
+        fn notification(&self, _: &Notification) -> ControlFlow<()> {
+            self.0.set(self.0.get() + 1);
+            ControlFlow::Continue(())
+        }
+    }
+
+    let ((from_peer, mut peer), (answers, to_peer)) = (pipe(), pipe());
+    // More than one read takes.
+    rustix::pipe::fcntl_setpipe_size(&peer, 1 << 20).unwrap();
+    let lines = (support::notification("n", &json!([])) + "\n").repeat(5_000);
+    io::Write::write_all(&mut peer, lines.as_bytes()).unwrap();
+    let mut host = Host::new(FdTransport::new(from_peer, to_peer), acp());
+    let mut call = host.start_call("never answered", None, CallOptions::default()).unwrap();
+    drop(answers);
+    let count = Count(0.into());
+    assert_eq!(host.run(&count).unwrap(), CloseReason::PeerGone);
+    assert_eq!(count.0.get(), 5_000);
+    assert_eq!(host.error().unwrap().kind(), io::ErrorKind::BrokenPipe);
+    let lost = call.take().unwrap();
+    assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone })), "{lost:?}");
+    drop(peer);
+}
+
+#[test]
+fn f35_a_peer_that_has_closed_and_does_not_read_is_not_waited_for_for_ever() {
+    assert_eq!(Options::new(acp()).patience, Duration::from_secs(5));
+    let (mut wire, stream) = Wire::pair();
+    let mut options = Options::new(acp());
+    options.patience = Duration::from_millis(20);
+    wire.request(1, "echo", &json!(["x".repeat(100_000)]));
+    wire.request(2, "big", &json!([]));
+    let mut host = Host::new(FdTransport::new(stream.try_clone().unwrap(), stream), options);
+    let big = |_: &Request, _: &mut dyn Responder| -> Answer {
+        wire.hang_up();
+        Ok(raw(&json!("x".repeat(10 << 20))))
+    };
+    assert_eq!(host.run(&big).unwrap(), CloseReason::PeerGone);
+    assert!(host.error().is_none());
+}
+
+/// The same while an answer waits for room.
+#[test]
+fn f35_nor_is_one_for_which_an_answer_has_no_room() {
+    let (wire, stream) = Wire::pair();
+    let mut wire = wire;
+    let mut config = acp();
+    config.limits.unsent_bytes = 2 << 20;
+    let mut options = Options::new(config);
+    options.patience = Duration::from_millis(20);
+    wire.send((1..=3).map(|id| request(id, "big", &json!([]))));
+    wire.hang_up();
+    /// Works on though its peer is gone.
+    struct Stubborn;
+    impl Handler for Stubborn {
+        fn request(&self, _: &Request, _: &mut dyn Responder) -> Answer {
+            Ok(raw(&json!("x".repeat(3 << 19))))
+        }
+        fn cancelled_before_start(&self, _: &Request) -> BeforeStart {
+            BeforeStart::Delivered
+        }
+    }
+    let mut host = Host::new(FdTransport::new(stream.try_clone().unwrap(), stream), options);
+    assert_eq!(host.run(&Stubborn).unwrap(), CloseReason::PeerGone);
+}
+
+/// A loop of the host's own, which never waits.
+#[test]
+fn f35_a_tick_serves_what_is_there_and_returns() {
+    let (mut wire, mut host) = client();
+    assert_eq!(host.tick(&echo).unwrap(), None, "nothing is there");
+    wire.send([request(1, "echo", &json!([1])), request(2, "echo", &json!([2])), cancel(2)]);
+    assert_eq!(host.tick(&echo).unwrap(), None);
+    assert_eq!(wire.receive()["result"], json!([1]));
+    assert_eq!(wire.receive(), cancelled(2));
+
+    // A call of its own, while idle.
+    let mut call = host.start_call("ask", None, CallOptions::default()).unwrap();
+    assert_eq!(host.tick(&echo).unwrap(), None);
+    assert!(call.take().is_none());
+    assert_eq!(wire.receive()["method"], "ask");
+    wire.send([result(1, &json!("answer"))]);
+    host.tick(&echo).unwrap();
+    assert_eq!(call.take().unwrap().unwrap().get(), "\"answer\"");
+    assert_eq!(host.cancel(&call), CancelOutcome::AlreadySettled);
+
+    // One that is cancelled, and one that is dropped.
+    let mut cancelled = host.start_call("cancelled", None, CallOptions::default()).unwrap();
+    let dropped = host.start_call("dropped", None, CallOptions::default()).unwrap();
+    host.tick(&echo).unwrap();
+    assert_eq!(host.cancel(&cancelled), CancelOutcome::Sent);
+    drop(dropped);
+    host.tick(&echo).unwrap();
+    let said = [(); 4].map(|()| wire.receive());
+    assert_eq!(said[2]["params"]["requestId"], 2);
+    assert_eq!(said[3]["params"]["requestId"], 3);
+    wire.send([support::cancelled(2).to_string()]);
+    host.tick(&echo).unwrap();
+    assert!(matches!(
+        cancelled.take(),
+        Some(Err(CallError::Cancelled { cause: Cause::Caller, .. }))
+    ));
+
+    wire.hang_up();
+    assert_eq!(host.tick(&echo).unwrap(), Some(CloseReason::PeerGone));
+}
+
+#[test]
+fn f35_a_tick_does_not_wait_for_a_peer_that_does_not_read() {
+    let (mut wire, stream) = Wire::pair();
+    let mut config = acp();
+    config.limits.unsent_bytes = 2 << 20;
+    let mut host = Host::new(FdTransport::new(stream.try_clone().unwrap(), stream), config);
+    let served = std::cell::Cell::new(0);
+    let big = |_: &Request, _: &mut dyn Responder| -> Answer {
+        served.set(served.get() + 1);
+        Ok(raw(&json!("x".repeat(3 << 19))))
+    };
+    wire.send((1..=4).map(|id| request(id, "big", &json!([]))));
+    for _ in 0..5 {
+        assert_eq!(host.tick(&big).unwrap(), None);
+    }
+    assert!(served.get() < 4, "while an answer has no room, no other is made");
+    let before = served.get();
+    // It is in the inbox still, and marked.
+    wire.send([cancel(4)]);
+    host.tick(&big).unwrap();
+    assert_eq!(served.get(), before);
+    let reading = thread::spawn(move || (wire.answers(4), wire));
+    while !reading.is_finished() {
+        assert_eq!(host.tick(&big).unwrap(), None);
+    }
+    let (answers, _wire) = reading.join().unwrap();
+    assert!(answers[..3].iter().all(|answer| answer["result"].is_string()));
+    assert_eq!(answers[3], cancelled(4));
+    assert_eq!(served.get(), 3);
 }
 
 #[test]

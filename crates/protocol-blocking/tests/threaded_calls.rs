@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use protocol_async::CallError;
 use protocol_blocking::threaded::{Incoming, Peer, SentRequest, Wait, connect, serve, tcp, unix};
 use protocol_blocking::{Answer, Request, Responder, block_on, block_on_for};
-use protocol_core::{CallOptions, CancelOutcome, Cause, Config, Dialect, Refusal, Shutdown};
+use protocol_core::{
+    CallOptions, CancelOutcome, Cause, CloseReason, Config, Dialect, Refusal, Shutdown,
+};
 use serde_json::{Value, json};
-use support::streams::{held_writer, pipe, told_reader};
+use support::streams::{Fickle, Panicking, held_writer, pipe, told_reader};
 use support::{PATIENCE, Wire, cancel, cancelled, raw, request, result};
 
 fn acp() -> Config {
@@ -287,4 +289,53 @@ fn dropping_the_last_handle_ends_every_thread_and_closes_the_writer() {
     // A read can't be interrupted: the reader ends with its input.
     drop(far);
     assert_eq!(ended.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn f34_a_stream_that_is_not_ready_has_not_ended() {
+    let ((from_server, to_client), (from_client, to_server)) = (pipe(), pipe());
+    let (peer, _mine) = connect(Fickle::new(from_server), Fickle::new(to_server), acp());
+    let (_, incoming) = connect(from_client, to_client, support::acp());
+    let echo = |request: &Request, _: &mut dyn Responder| -> Answer {
+        Ok(request.params.clone().unwrap_or_else(|| raw(&Value::Null)))
+    };
+    let server = thread::spawn(move || serve(&incoming, 1, &echo));
+    let long = json!(["x".repeat(500)]);
+    for _ in 0..3 {
+        assert_eq!(peer.call::<Value>("echo", &long).wait().unwrap(), long);
+    }
+    assert!(!peer.is_closed());
+    drop((peer, _mine));
+    assert_eq!(server.join().unwrap(), CloseReason::PeerGone);
+}
+
+/// The host's own setting, which ended the connection after the first silence.
+#[test]
+fn f34_a_read_timeout_of_the_socket_is_no_end() {
+    let (mut wire, stream) = Wire::pair();
+    stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    let (peer, _incoming) = unix(stream, acp()).unwrap();
+    for id in 1..=20 {
+        let sent = slow(&peer);
+        wire.receive();
+        wire.send([result(id, &json!(id))]);
+        assert_eq!(sent.wait().unwrap(), json!(id));
+    }
+}
+
+#[test]
+fn f34_a_stream_that_panics_ends_the_connection() {
+    let (reader, _far_writer) = pipe();
+    let (_far_reader, writer) = pipe();
+    let (peer, _incoming) = connect(Panicking, writer, acp());
+    assert!(matches!(
+        slow(&peer).wait(),
+        Err(CallError::ConnectionLost { .. } | CallError::Refused(_))
+    ));
+    assert_eq!(block_on(peer.closed()).to_string(), "peer_gone: the stream panicked");
+
+    let (peer, _incoming) = connect(reader, Panicking, acp());
+    let lost = slow(&peer).wait();
+    assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone })), "{lost:?}");
+    assert_eq!(block_on(peer.closed()).to_string(), "peer_gone: the stream panicked");
 }

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use protocol_async::CallError;
+use protocol_async::hub::Options;
 use protocol_core::{Config, Dialect};
 use smol::io::AsyncReadExt;
 use smol::net::{TcpListener, TcpStream};
@@ -66,9 +67,9 @@ fn g08_a_child_that_reads_nothing_is_killed_too() {
     smol::block_on(async {
         let mut command = Command::new("sleep");
         command.arg("1000");
-        let mut config = acp();
-        config.abandoned_grace = Duration::from_millis(50);
-        let child = protocol_smol::child(command, Duration::from_millis(50), config).unwrap();
+        let mut options = Options::new(acp());
+        options.patience = Duration::from_millis(50);
+        let child = protocol_smol::child(command, Duration::from_millis(50), options).unwrap();
         child.peer.notify("bulk", ["x".repeat(1 << 20)]).unwrap();
         drop((child.peer, child.incoming));
         assert!(!child.exit.await.unwrap().success());

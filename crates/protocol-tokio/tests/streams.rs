@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use protocol_async::CallError;
 use protocol_async::Router;
+use protocol_async::hub::Options;
 use protocol_core::{Cause, Config, Dialect};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -80,9 +81,9 @@ async fn g07_a_child_that_does_not_end_is_killed_after_the_grace() {
 async fn g08_a_child_that_reads_nothing_is_killed_too() {
     let mut command = Command::new("sleep");
     command.arg("1000");
-    let mut config = acp();
-    config.abandoned_grace = Duration::from_millis(50);
-    let child = protocol_tokio::child(command, Duration::from_millis(50), config).unwrap();
+    let mut options = Options::new(acp());
+    options.patience = Duration::from_millis(50);
+    let child = protocol_tokio::child(command, Duration::from_millis(50), options).unwrap();
     child.peer.notify("bulk", ["x".repeat(1 << 20)]).unwrap();
     drop((child.peer, child.incoming));
     let exit = timeout(Duration::from_secs(20), child.exit).await.expect("it is killed");

@@ -1,6 +1,7 @@
 //! The tests, each named for what it holds; see `main.rs`.
 
 mod calls;
+mod endings;
 mod flow;
 mod markers;
 mod operations;

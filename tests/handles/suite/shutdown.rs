@@ -1,6 +1,7 @@
 //! The end of a connection, from our side.
 
 use protocol_async::CallError;
+use protocol_async::hub::Options;
 use protocol_core::{CallOptions, Cause, CloseReason, Refusal, Shutdown};
 
 use super::{
@@ -76,15 +77,15 @@ fn g07_dropping_every_handle_ends_the_connection_once_all_is_written() {
     });
 }
 
-/// Once nothing is in flight, a peer that reads no more is not waited for beyond the grace.
+/// Once nothing is in flight, a peer that reads no more is waited for no longer than patience lasts.
 #[test]
 fn g08_a_peer_that_reads_no_more_does_not_keep_the_connection() {
     run(async {
-        let mut config = acp();
-        config.abandoned_grace = super::TICK;
+        let mut options = Options::new(acp());
+        options.patience = super::TICK;
         let (far_reader, writer) = pipe(8);
         let (reader, _far_writer) = pipe(ENDLESS);
-        let (peer, incoming, driver) = open(reader, writer, config.into());
+        let (peer, incoming, driver) = open(reader, writer, options);
         peer.notify("last", ["x".repeat(1_000)]).unwrap();
         drop((peer, incoming));
         driver.await.unwrap();

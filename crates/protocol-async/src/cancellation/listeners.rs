@@ -5,7 +5,7 @@ use std::task::Waker;
 use protocol_core::Cause;
 use slab::Slab;
 
-use crate::afterwards::contain;
+use crate::contain::contain;
 
 /// Who wants to know.
 pub(super) enum Listener {

@@ -24,37 +24,42 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod call;
+mod responder;
+mod tracer;
 mod transport;
 
 use std::fmt;
 use std::io;
 use std::mem;
-use std::sync::{Arc, OnceLock};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use protocol_async::CallError;
-use protocol_async::hub::{Arrived, Inbox, Options, Trace, Way};
+use protocol_async::hub::{Arrived, Inbox, Options};
 use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
 use protocol_core::{
-    CallOptions, Cause, CloseReason, Connection, Event, InputBuffer, Refusal, Reply, RequestHandle,
-    Shutdown, StreamConnection, Timestamp,
+    CallOptions, CancelOutcome, Cause, CloseReason, Connection, Event, InputBuffer, Refusal, Reply,
+    RequestHandle, Shutdown, StreamConnection, Timestamp,
 };
 use serde_json::value::RawValue;
 
 use crate::clock::Clock;
-use crate::handler::{self, Answer, Cancelled, Handler, Notification, Request, Responder};
+use crate::handler::{self, Answer, Handler};
 
+pub use call::OwnCall;
+use call::{Dropped, Place};
+use responder::HostResponder;
+use tracer::Tracer;
 #[cfg(unix)]
 pub use transport::FdTransport;
 pub use transport::{PlainTransport, Readiness, Ready, Transport};
 
-type Outcome = Result<Box<RawValue>, CallError>;
-
 /// A connection on one thread: everything happens inside the methods of this type.
 pub struct Host<T> {
     /// Where a call's outcome goes is the call's data; a request's data is why it was cancelled.
-    stream: StreamConnection<Arc<OnceLock<Outcome>>, Option<Cause>>,
+    stream: StreamConnection<Place, Option<Cause>>,
     transport: T,
     input: InputBuffer,
     input_end: InputEnd,
@@ -63,9 +68,16 @@ pub struct Host<T> {
     output: Vec<u8>,
     written: usize,
     room: Room,
+    /// An answer that waits for room while the host does other things.
+    unanswered: Option<(RequestHandle, Answer)>,
+    writing: Writing,
+    patience: Duration,
     closed: Option<CloseReason>,
+    /// What reading or writing failed with first.
+    error: Option<io::Error>,
     /// Why the transport can't be waited for any more.
     failure: Option<io::Error>,
+    dropped: Dropped,
     clock: Clock,
     trace: Tracer,
     entropy: Entropy,
@@ -85,6 +97,16 @@ enum Room {
     Promised,
 }
 
+/// Whether the peer takes what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writing {
+    Open,
+    /// Nothing keeps the connection alive but that it does not, since then.
+    Stuck(Timestamp),
+    /// It reads no more: everything is dropped. Its last words are read until then.
+    Broken(Timestamp),
+}
+
 /// Bytes asked for in one read.
 const READ_BYTES: usize = 64 << 10;
 /// Messages are taken out of the outbox only up to this many bytes ahead of writing.
@@ -95,7 +117,8 @@ const READS_A_CHECKPOINT: usize = 64;
 impl<T: Transport> Host<T> {
     /// A host that has read nothing yet.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
-        let Options { mut config, inbox_bytes, trace, entropy, operations, .. } = options.into();
+        let Options { mut config, inbox_bytes, patience, trace, entropy, operations, .. } =
+            options.into();
         let clock = Clock::start();
         if config.unix_time_at_zero.is_zero() {
             config.unix_time_at_zero = outside::unix_time_at_zero(clock.now());
@@ -109,8 +132,13 @@ impl<T: Transport> Host<T> {
             output: Vec::new(),
             written: 0,
             room: Room::There,
+            unanswered: None,
+            writing: Writing::Open,
+            patience,
             closed: None,
+            error: None,
             failure: None,
+            dropped: Dropped::default(),
             clock,
             trace: Tracer(trace),
             entropy,
@@ -118,33 +146,70 @@ impl<T: Transport> Host<T> {
         }
     }
 
-    /// Serves until the connection closes and everything is answered and written.
+    /// Serves until the connection closes and everything is answered and written. A peer that has closed
+    /// and does not read is waited for as long as
+    /// [`Options::patience`](protocol_async::hub::Options::patience) says.
     ///
     /// # Errors
     ///
-    /// Those of [`Transport::wait`]. A peer that hangs up is no error.
+    /// Those of [`Transport::wait`]. A peer that hangs up is no error; [`error`](Self::error) tells how.
     pub fn run(&mut self, handler: &(impl Handler + ?Sized)) -> io::Result<CloseReason> {
         loop {
+            self.answer_waiting();
+            while self.unanswered.is_some() {
+                self.make_room();
+                self.answer_waiting();
+            }
             match self.inbox.pop() {
-                Some(Arrived::Request(handle, request)) => self.serve(handler, handle, &request),
-                Some(Arrived::Notification(notification)) => {
-                    if handler::notify(handler, &notification).is_break() {
-                        self.shutdown(Shutdown::CancelAll);
-                    }
-                }
-                Some(Arrived::Violation(violation, id)) => {
-                    handler::report(handler, violation, id.as_ref());
-                }
-                Some(Arrived::Missed(_)) => {}
-                None => match (self.failure.take(), self.closed) {
-                    (Some(failure), _) => return Err(failure),
-                    (None, Some(reason)) if self.is_flushed() => return Ok(reason),
-                    _ => {
+                Some(arrived) => self.serve(handler, arrived),
+                None => match self.over()? {
+                    Some(reason) => return Ok(reason),
+                    None => {
                         self.turn(Reading::MayBlock, None);
                     }
                 },
             }
         }
+    }
+
+    /// One step of a loop of the host's own, such as that of a game: takes what has arrived, serves what
+    /// waits to be served, writes what there is room for, and returns without waiting; `Some` once the
+    /// connection is over.
+    ///
+    /// While an answer has no room, nothing more is served; cancels are marked all the same. It needs a
+    /// transport whose readiness is [`Told`](Readiness::Told): of any other it reads nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn tick(&mut self, handler: &(impl Handler + ?Sized)) -> io::Result<Option<CloseReason>> {
+        self.checkpoint();
+        self.answer_waiting();
+        // What arrives meanwhile has its turn in the next step.
+        for _ in 0..self.inbox.len() {
+            if self.unanswered.is_some() {
+                break;
+            }
+            if let Some(arrived) = self.inbox.pop() {
+                self.serve(handler, arrived);
+            }
+        }
+        self.checkpoint();
+        if self.inbox.is_empty() && self.unanswered.is_none() { self.over() } else { Ok(None) }
+    }
+
+    /// What is left of the connection: why it closed, once that is written too.
+    fn over(&mut self) -> io::Result<Option<CloseReason>> {
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.closed.filter(|_| self.is_flushed())),
+        }
+    }
+
+    /// What reading or writing failed with, if that ended the connection (F34).
+    #[must_use]
+    pub const fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
     }
 
     /// Calls the peer and waits; what arrives meanwhile stays queued.
@@ -158,15 +223,37 @@ impl<T: Transport> Host<T> {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<Box<RawValue>, CallError> {
-        let outcome = Arc::new(OnceLock::new());
-        self.command(|core, now| {
-            core.call(method, params, outcome.clone(), options, now).map_err(|error| error.reason)
-        })?;
-        while outcome.get().is_none() {
+        let mut call = self.start_call(method, params, options)?;
+        loop {
+            if let Some(outcome) = call.take() {
+                return outcome;
+            }
             self.turn(Reading::MayBlock, None);
         }
-        let outcome = Arc::into_inner(outcome).and_then(OnceLock::into_inner);
-        outcome.expect("the connection has given its half back with the outcome")
+    }
+
+    /// Calls the peer without waiting: the outcome is there after some [`tick`](Self::tick) or in some
+    /// handler of [`run`](Self::run).
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::call`].
+    pub fn start_call(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+    ) -> Result<OwnCall, Refusal> {
+        let (outcome, dropped) = (Place::default(), self.dropped.clone());
+        let id = self.command(|core, now| {
+            core.call(method, params, outcome.clone(), options, now).map_err(|error| error.reason)
+        })?;
+        Ok(OwnCall { id, outcome, dropped })
+    }
+
+    /// Cancels a call; its outcome comes all the same.
+    pub fn cancel(&mut self, call: &OwnCall) -> CancelOutcome {
+        self.command(|core, now| core.cancel(call.id, Cause::Caller, now))
     }
 
     /// Queues a notification to the peer.
@@ -183,51 +270,58 @@ impl<T: Transport> Host<T> {
         self.command(|core, now| core.shutdown(how, now));
     }
 
-    fn serve(
-        &mut self,
-        handler: &(impl Handler + ?Sized),
-        handle: RequestHandle,
-        request: &Request,
-    ) {
-        let cancelled = self.cancelled(handle);
-        let rule = self.stream.connection().config().dialect.before_start;
-        let mut responder = HostResponder { host: self, handle };
-        let answer = handler::answer(handler, request, &mut responder, cancelled, rule);
-        self.respond(handle, &answer);
+    fn serve(&mut self, handler: &(impl Handler + ?Sized), arrived: Arrived) {
+        match arrived {
+            Arrived::Request(handle, request) => {
+                let cancelled = self.cancelled(handle);
+                let rule = self.stream.connection().config().dialect.before_start;
+                let mut responder = HostResponder { host: self, handle };
+                let answer = handler::answer(handler, &request, &mut responder, cancelled, rule);
+                self.unanswered = Some((handle, answer));
+                self.answer_waiting();
+            }
+            Arrived::Notification(notification) => {
+                if handler::notify(handler, &notification).is_break() {
+                    self.shutdown(Shutdown::CancelAll);
+                }
+            }
+            Arrived::Violation(violation, id) => handler::report(handler, violation, id.as_ref()),
+            Arrived::Missed(_) => {}
+        }
     }
 
-    fn respond(&mut self, request: RequestHandle, answer: &Answer) {
-        let reply = match answer {
+    /// Gives the answer that waits, if there is room for it.
+    fn answer_waiting(&mut self) {
+        if self.room == Room::Promised {
+            return;
+        }
+        let Some((request, answer)) = self.unanswered.take() else { return };
+        let reply = match &answer {
             Ok(result) => Reply::Result(result),
             Err(failure) => failure.as_reply(),
         };
-        if self.respond_once(request, reply) == Err(Refusal::TooLarge) {
+        let mut answered = self.respond(request, reply);
+        if answered == Err(Refusal::TooLarge) {
             // Limits that this does not fit under either let nothing be answered.
-            let _ = self.respond_once(request, handler::too_large().as_reply());
+            answered = self.respond(request, handler::too_large().as_reply());
+        }
+        if answered == Err(Refusal::OutboxFull) {
+            self.room = Room::Promised;
+            self.unanswered = Some((request, answer));
         }
     }
 
-    /// Answers, after making room if need be.
-    fn respond_once(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<(), Refusal> {
-        loop {
-            let operations = self.operations.clone();
-            match self
-                .command(|core, _| operations::respond(core, operations.as_ref(), request, reply))
-            {
-                Err(Refusal::OutboxFull) => self.make_room(),
-                Err(refusal) => return Err(refusal),
-                Ok((_, clean_up)) => {
-                    clean_up.into_iter().for_each(CleanUp::run);
-                    return Ok(());
-                }
-            }
-        }
+    fn respond(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<(), Refusal> {
+        let operations = self.operations.clone();
+        let (_, clean_up) =
+            self.command(|core, _| operations::respond(core, operations.as_ref(), request, reply))?;
+        clean_up.into_iter().for_each(CleanUp::run);
+        Ok(())
     }
 
     /// Writes until the core says that there is room for what it refused, which it does even after
     /// the end.
     fn make_room(&mut self) {
-        self.room = Room::Promised;
         while self.room == Room::Promised {
             self.turn(Reading::WhatIsThere, None);
         }
@@ -239,7 +333,7 @@ impl<T: Transport> Host<T> {
 
     fn command<R>(
         &mut self,
-        command: impl FnOnce(&mut Connection<Arc<OnceLock<Outcome>>, Option<Cause>>, Timestamp) -> R,
+        command: impl FnOnce(&mut Connection<Place, Option<Cause>>, Timestamp) -> R,
     ) -> R {
         let done = command(self.stream.connection_mut(), self.clock.now());
         self.settle();
@@ -253,7 +347,7 @@ impl<T: Transport> Host<T> {
         }
     }
 
-    fn dispatch(&mut self, event: Event<'_, Arc<OnceLock<Outcome>>>) {
+    fn dispatch(&mut self, event: Event<'_, Place>) {
         if let Event::Request { request, method, params, .. } = &event {
             if !self.inbox.has_room_for(method, params.as_deref()) && self.refuse(*request) {
                 return;
@@ -278,8 +372,8 @@ impl<T: Transport> Host<T> {
                 }
             }
             Event::Settled { outcome, data, .. } => {
-                // A call settles once.
-                let _ = data.set(CallError::check(outcome));
+                let outcome = CallError::check(outcome);
+                *data.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             }
             Event::Ready => self.room = Room::There,
             Event::Closed { reason } => self.closed = Some(reason),
@@ -307,17 +401,19 @@ impl<T: Transport> Host<T> {
 
     /// One turn of the run loop: timers, one wait, one read, one write.
     fn turn(&mut self, reading: Reading, timeout: Option<Duration>) -> Progress {
+        self.cancel_dropped();
         self.handle_timeout();
         self.fill_output();
-        let readable = match reading {
-            Reading::MayBlock => true,
-            Reading::WhatIsThere => self.transport.readiness() == Readiness::Told,
-        };
+        let is_told = self.transport.readiness() == Readiness::Told;
+        // A peer that reads no more is listened to only as long as there is something to read.
+        let is_last = matches!(self.writing, Writing::Broken(_)) && self.closed.is_none();
+        let readable = is_told || reading == Reading::MayBlock && !is_last;
         let interest = Ready {
             read: readable && self.input_end == InputEnd::Ahead && self.closed.is_none(),
             write: self.written < self.output.len(),
         };
-        let due = self.stream.connection().poll_timeout().map(|(due, _)| self.clock.until(due));
+        let due = self.due().map(|due| self.clock.until(due));
+        let timeout = if is_last { Some(Duration::ZERO) } else { timeout };
         let timeout = due.into_iter().chain(timeout).min();
         let ready = match self.transport.wait(interest, timeout) {
             Ok(ready) => ready,
@@ -329,25 +425,70 @@ impl<T: Transport> Host<T> {
         };
         if ready.read {
             self.read();
+        } else if is_last {
+            self.finish();
         }
         if ready.write {
             self.write();
+        } else {
+            self.lose_patience();
         }
         self.handle_timeout();
         if ready == Ready::default() { Progress::Idle } else { Progress::Made }
     }
 
+    /// When the next timer is due.
+    fn due(&self) -> Option<Timestamp> {
+        let timer = self.stream.connection().poll_timeout().map(|(due, _)| due);
+        timer.into_iter().chain(self.out_of_patience()).min()
+    }
+
+    /// Until when the peer is waited for.
+    fn out_of_patience(&self) -> Option<Timestamp> {
+        match self.writing {
+            Writing::Stuck(since) => Some(since + self.patience),
+            Writing::Broken(since) if self.closed.is_none() => Some(since + self.patience),
+            Writing::Open | Writing::Broken(_) => None,
+        }
+    }
+
     fn handle_timeout(&mut self) {
+        let now = self.clock.now();
         let due = self.stream.connection().poll_timeout();
-        if due.is_some_and(|(due, _)| due <= self.clock.now()) {
+        if due.is_some_and(|(due, _)| due <= now) {
             self.command(Connection::handle_timeout);
+        }
+    }
+
+    /// Gives the peer up that nothing could be written to, if it was waited for long enough.
+    fn lose_patience(&mut self) {
+        let now = self.clock.now();
+        if self.out_of_patience().is_some_and(|until| until <= now) {
+            if self.closed.is_none() {
+                self.finish();
+            }
+            self.writing = Writing::Broken(now);
+            self.output.clear();
+            self.written = 0;
+            self.shutdown(Shutdown::Abandon);
+        }
+    }
+
+    fn cancel_dropped(&mut self) {
+        let dropped = mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
+        for call in dropped {
+            self.command(|core, now| core.cancel(call, Cause::Dropped, now));
         }
     }
 
     fn read(&mut self) {
         match self.input.fill(READ_BYTES, |room| self.transport.read(room)) {
             Err(error) if transport::is_transient(&error) => {}
-            Ok(0) | Err(_) => self.finish(),
+            Err(error) => {
+                self.error.get_or_insert(error);
+                self.finish();
+            }
+            Ok(0) => self.finish(),
             Ok(_) => self.receive(),
         }
     }
@@ -380,17 +521,29 @@ impl<T: Transport> Host<T> {
         while self.output.len() < OUTPUT_BYTES {
             let Some(transmit) = self.stream.poll_transmit(&mut self.output) else { break };
             self.trace.sent(transmit.message(&self.output));
+            if matches!(self.writing, Writing::Broken(_)) {
+                self.output.clear();
+            }
+        }
+        if self.closed.is_some() && !self.output.is_empty() && self.writing == Writing::Open {
+            self.writing = Writing::Stuck(self.clock.now());
         }
         self.settle();
     }
 
     fn write(&mut self) {
         match self.transport.write(&self.output[self.written..]) {
-            Ok(written) if written > 0 => self.written += written,
+            Ok(written) if written > 0 => {
+                self.written += written;
+                self.writing = Writing::Open;
+            }
             Err(error) if transport::is_transient(&error) => {}
-            // The peer reads no more. What it has already written is still to be read, so the
-            // connection lives until the input ends.
-            Ok(_) | Err(_) => self.written = self.output.len(),
+            ended => {
+                let error = ended.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into());
+                self.error.get_or_insert(error);
+                self.writing = Writing::Broken(self.clock.now());
+                self.written = self.output.len();
+            }
         }
         if self.written == self.output.len() {
             self.output.clear();
@@ -417,23 +570,6 @@ impl<T: fmt::Debug> fmt::Debug for Host<T> {
     }
 }
 
-/// Shows every message to whoever asked for that.
-struct Tracer(Option<Trace>);
-
-impl Tracer {
-    fn received(&mut self, message: Option<&[u8]>) {
-        if let (Some(trace), Some(message)) = (&mut self.0, message) {
-            trace(Way::Received, message);
-        }
-    }
-
-    fn sent(&mut self, message: &[u8]) {
-        if let Some(trace) = &mut self.0 {
-            trace(Way::Sent, message);
-        }
-    }
-}
-
 /// What a turn may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
@@ -448,52 +584,4 @@ enum Reading {
 enum Progress {
     Made,
     Idle,
-}
-
-/// What a handler on a [`Host`] can do.
-struct HostResponder<'h, T> {
-    host: &'h mut Host<T>,
-    handle: RequestHandle,
-}
-
-impl<T: Transport> HostResponder<'_, T> {
-    fn result(&mut self) -> Result<(), Cancelled> {
-        self.host.cancelled(self.handle).map_or(Ok(()), |cause| Err(Cancelled { cause }))
-    }
-}
-
-impl<T: Transport> Responder for HostResponder<'_, T> {
-    fn checkpoint(&mut self) -> Result<(), Cancelled> {
-        self.host.checkpoint();
-        self.result()
-    }
-
-    fn sleep(&mut self, duration: Duration) -> Result<(), Cancelled> {
-        let end = self.host.clock.now() + duration;
-        loop {
-            self.checkpoint()?;
-            let left = self.host.clock.until(end);
-            if left.is_zero() {
-                return Ok(());
-            }
-            self.host.turn(Reading::WhatIsThere, Some(left));
-        }
-    }
-
-    fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.host.notify(method, params)
-    }
-
-    fn take_notification(&mut self, method: &str) -> Option<Notification> {
-        self.host.inbox.take_notification(method)
-    }
-
-    fn call(
-        &mut self,
-        method: &str,
-        params: Option<&RawValue>,
-        options: CallOptions,
-    ) -> Result<Box<RawValue>, CallError> {
-        self.host.call(method, params, options.parent(self.handle))
-    }
 }

@@ -85,3 +85,61 @@ impl<R: Read> Read for ToldReader<R> {
         self.reader.read(room)
     }
 }
+
+/// A stream that is not ready every other time, and then moves a few bytes.
+pub(crate) struct Fickle<S> {
+    stream: S,
+    tries: usize,
+}
+
+impl<S> Fickle<S> {
+    pub(crate) const fn new(stream: S) -> Self {
+        Self { stream, tries: 0 }
+    }
+
+    fn try_again(&mut self) -> io::Result<()> {
+        use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+        self.tries += 1;
+        let refusals = [Some(WouldBlock), None, Some(TimedOut), None, Some(Interrupted), None];
+        refusals[self.tries % refusals.len()].map_or(Ok(()), |kind| Err(kind.into()))
+    }
+}
+
+impl<S: Read> Read for Fickle<S> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.try_again()?;
+        let few = room.len().min(7);
+        self.stream.read(&mut room[..few])
+    }
+}
+
+impl<S: Write> Write for Fickle<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_again()?;
+        self.stream.write(&bytes[..bytes.len().min(7)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.try_again()?;
+        self.stream.flush()
+    }
+}
+
+/// A stream that panics.
+pub(crate) struct Panicking;
+
+impl Read for Panicking {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        panic!("reading")
+    }
+}
+
+impl Write for Panicking {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        panic!("writing")
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,12 +1,8 @@
-//! Whole messages, for transports that keep them apart.
+//! Messages on their way to the writer.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
-use std::task::Waker;
-
-use super::{Hub, Output, Way};
-use crate::afterwards::Afterwards;
 
 /// Messages to be sent, one behind the other.
 #[derive(Clone, Default)]
@@ -46,12 +42,12 @@ impl Messages {
     }
 
     /// The bytes of all messages.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Adds the message that `write` appends, if it says that it did.
-    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+    pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let is_written = write(&mut self.bytes);
         if is_written {
             self.ends.push_back(self.bytes.len());
@@ -59,8 +55,13 @@ impl Messages {
         is_written
     }
 
+    /// Where to write more, and where it ends.
+    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut VecDeque<usize>) {
+        (&mut self.bytes, &mut self.ends)
+    }
+
     /// Moves them all to `out`, and tells `ended` where each ends there.
-    pub(super) fn append_to(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) {
+    pub(crate) fn append_to(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) {
         let before = out.len();
         self.ends.drain(..).for_each(|end| ended(before + end));
         out.append(&mut self.bytes);
@@ -72,30 +73,6 @@ impl fmt::Debug for Messages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bytes, waiting) = (self.bytes.len(), self.ends.len());
         f.debug_struct("Messages").field("bytes", &bytes).field("waiting", &waiting).finish()
-    }
-}
-
-impl Hub {
-    /// Takes one whole message, without framing, and marks what it cancels (G3).
-    pub fn receive_message(&self, message: &[u8]) {
-        let mut after = Afterwards::default();
-        let mut guard = self.shared.lock();
-        let state = &mut *guard;
-        state.now = self.shared.now();
-        let event = state.stream.connection_mut().receive(message, state.now);
-        state.trace(Way::Received, message);
-        if let Some(event) = event {
-            state.dispatch(event, &mut after);
-        }
-        self.shared.settle(guard, &mut after);
-    }
-
-    /// As [`poll_output`](Self::poll_output), but what is added to `out`, which the caller has
-    /// cleared, are messages, framed as the dialect says: [`Whole`](protocol_core::Framing::Whole)
-    /// adds nothing to them.
-    pub fn poll_messages(&self, waker: &Waker, out: &mut Messages) -> Output {
-        let Messages { bytes, ends, .. } = out;
-        self.poll_taken(waker, |state| state.take_output(bytes, |end| ends.push_back(end)))
     }
 }
 

@@ -1,0 +1,80 @@
+//! One message of the peer's.
+
+use std::fmt;
+
+use protocol_core::code;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::answer::RpcError;
+use crate::failure::{Failure, InvalidParams};
+use crate::json;
+use crate::method::Method;
+
+/// A request of the peer's. Its `Debug` leaves the params out.
+#[derive(Clone)]
+pub struct Request {
+    /// Its method.
+    pub method: Method,
+    /// Its params, as the peer wrote them.
+    pub params: Option<Box<RawValue>>,
+    /// What the peer said beside them: ABP's `options`.
+    pub options: Option<Box<RawValue>>,
+}
+
+/// A notification of the peer's. Its `Debug` leaves the params out.
+#[derive(Clone)]
+pub struct Notification {
+    /// Its method.
+    pub method: Method,
+    /// Its params, as the peer wrote them.
+    pub params: Option<Box<RawValue>>,
+}
+
+impl Request {
+    /// Reads the params; absent ones as `null`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidParams`]: what does not fit, and what to answer the request with.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, InvalidParams> {
+        read(&self.method, self.params.as_deref())
+    }
+
+    /// The error that says that no handler knows this method.
+    #[must_use]
+    pub fn unknown_method(&self) -> Failure {
+        Failure::Error(RpcError::new(code::METHOD_NOT_FOUND, "method not found"))
+    }
+}
+
+impl Notification {
+    /// Reads the params; absent ones as `null`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidParams`]: what does not fit.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, InvalidParams> {
+        read(&self.method, self.params.as_deref())
+    }
+}
+
+fn read<T: DeserializeOwned>(
+    method: &Method,
+    params: Option<&RawValue>,
+) -> Result<T, InvalidParams> {
+    let params = params.map_or("null", RawValue::get);
+    json::read(params).map_err(|reason| InvalidParams::new(method, reason))
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Notification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notification").field("method", &self.method).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,74 @@
+//! Calls that can be cancelled before they are sent.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use protocol_core::{CallOptions, Refusal};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::answer::CallError;
+use crate::peer::Peer;
+use crate::preparation::Preparation;
+use crate::sent::{CancellationHandle, SentRequest};
+use crate::sync::Arc;
+
+impl Peer {
+    /// Prepares a call without sending it: so that others can hold its
+    /// [`CancellationHandle`] before it exists for the peer.
+    pub fn prepare<T>(
+        &self,
+        method: &str,
+        params: impl Serialize,
+        options: CallOptions,
+    ) -> PreparedRequest<T> {
+        PreparedRequest {
+            peer: self.clone(),
+            method: method.into(),
+            params: to_raw_value(&params).map_err(|_| Refusal::InvalidParams),
+            options,
+            preparation: Arc::new(Preparation::new()),
+            result: PhantomData,
+        }
+    }
+}
+
+/// A call that is not sent yet. Dropping it sends nothing.
+#[must_use = "a prepared request does nothing until it is published"]
+pub struct PreparedRequest<T> {
+    peer: Peer,
+    method: String,
+    params: Result<Box<RawValue>, Refusal>,
+    options: CallOptions,
+    preparation: Arc<Preparation>,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<T> PreparedRequest<T> {
+    /// A handle that cancels the call, before it is published or after.
+    #[must_use]
+    pub fn cancellation_handle(&self) -> CancellationHandle {
+        CancellationHandle::of_prepared(self.preparation.clone())
+    }
+
+    /// Sends the call, unless it was cancelled already: then its outcome is that, and nothing is
+    /// sent.
+    pub fn publish(self) -> SentRequest<T> {
+        let Self { peer, method, params, options, preparation, .. } = self;
+        if let Some(cause) = preparation.cause() {
+            return SentRequest::refused(CallError::Cancelled { cause, error: None });
+        }
+        let sent: SentRequest<T> = match params {
+            Ok(params) => peer.call_raw(&method, Some(&params), options),
+            Err(refusal) => SentRequest::refused(refusal.into()),
+        };
+        preparation.published(sent.target());
+        sent
+    }
+}
+
+impl<T> fmt::Debug for PreparedRequest<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedRequest").field("method", &self.method).finish_non_exhaustive()
+    }
+}

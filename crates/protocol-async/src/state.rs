@@ -1,0 +1,486 @@
+//! Everything behind a connection's lock.
+
+mod answers;
+
+use std::borrow::Cow;
+use std::io;
+use std::mem;
+use std::task::Waker;
+use std::time::Duration;
+
+use protocol_core::{
+    CloseReason, Connection, Event, Outcome, Refusal, Reply, RequestHandle, Shutdown,
+    StreamConnection, Timestamp, code,
+};
+use serde_json::value::RawValue;
+
+use crate::afterwards::{Afterward, Afterwards};
+use crate::answer::CallError;
+use crate::cancellation::Cancellation;
+use crate::closed::{self, Closed};
+use crate::contain::contain;
+use crate::failure::Answer;
+use crate::inbox::Inbox;
+use crate::method::Method;
+use crate::operations::{self, SharedOperations};
+use crate::options::{Options, Trace, Way};
+use crate::outcome::OutcomeCell;
+use crate::outgoing::Messages;
+use crate::outside::Entropy;
+use crate::sync::Arc;
+use crate::waiters::Waiters;
+use answers::{Refused, WaitingAnswers};
+
+/// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
+/// there can be withdrawn.
+pub(crate) const OUTPUT_BYTES: usize = 64 << 10;
+
+/// How long a peer's last words are waited for once it reads no more, where nobody can tell that there
+/// are none: they are here already, and only to be read.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+pub(crate) type Core = Connection<CallEntry, RequestEntry>;
+
+/// What we keep with each call.
+pub(crate) struct CallEntry {
+    /// Where its outcome goes.
+    pub(crate) cell: OutcomeCell,
+    pub(crate) method: Method,
+    pub(crate) since: Timestamp,
+}
+
+/// What we keep with each request.
+#[derive(Default)]
+pub(crate) struct RequestEntry {
+    /// Invariant: there once the request has arrived, which is before anything is told of it.
+    pub(crate) marker: Option<Cancellation>,
+    pub(crate) method: Method,
+    pub(crate) since: Timestamp,
+}
+
+pub(crate) struct State {
+    pub(crate) stream: StreamConnection<CallEntry, RequestEntry>,
+    pub(crate) inbox: Inbox,
+    /// Markers for the next requests: most are never set, so most can be used again.
+    spare: Vec<Cancellation>,
+    /// Why the connection closed, once it has.
+    pub(crate) closed: Option<CloseReason>,
+    /// What reading or writing failed with first.
+    error: Option<Arc<io::Error>>,
+    /// Once writing has failed: until when the last words of the peer are waited for.
+    muted: Option<Timestamp>,
+    /// Who waits for an arrival or the end.
+    pub(crate) arrived: Waiters,
+    /// Who waits for room in the outbox, or for everything to be written.
+    pub(crate) room: Waiters,
+    /// Who waits for the end.
+    pub(crate) ended: Waiters,
+    /// Whether there is anyone to take what arrives.
+    pub(crate) is_served: bool,
+    /// Answers that wait for room in the outbox. Invariant: while there are any, the core has promised
+    /// to tell when there is.
+    answers: WaitingAnswers,
+    /// Messages that left the outbox while there was a cork.
+    staged: Messages,
+    /// While there are corks, messages are staged at once and nothing is written.
+    pub(crate) corks: usize,
+    pub(crate) writing: Writing,
+    /// Whether a send was refused, and there has been no room for it since.
+    pub(crate) is_full: bool,
+    /// How long a peer that does not read is waited for in the end.
+    patience: Duration,
+    /// Nothing more is written, and nobody waits for what isn't.
+    is_abandoned: bool,
+    /// Whoever writes.
+    pub(crate) driver: Option<Waker>,
+    pub(crate) timers: Timers,
+    trace: Option<Trace>,
+    entropy: Entropy,
+    operations: Option<SharedOperations>,
+    /// The latest time that was read.
+    pub(crate) now: Timestamp,
+}
+
+/// Whoever keeps the timers.
+#[derive(Default)]
+pub(crate) struct Timers {
+    pub(crate) waker: Option<Waker>,
+    /// The time that it was told to wait for.
+    pub(crate) armed: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    Idle,
+    Busy {
+        /// When it was seen that nothing else keeps the connection alive.
+        settled: Option<Timestamp>,
+    },
+}
+
+impl State {
+    pub(crate) fn new(options: Options) -> Self {
+        let Options { config, inbox_bytes, answer_bytes, patience, trace, entropy, operations } =
+            options;
+        Self {
+            stream: StreamConnection::new(config),
+            inbox: Inbox::new(inbox_bytes),
+            spare: Vec::new(),
+            closed: None,
+            error: None,
+            muted: None,
+            arrived: Waiters::default(),
+            room: Waiters::default(),
+            ended: Waiters::default(),
+            is_served: true,
+            answers: WaitingAnswers::new(answer_bytes),
+            patience,
+            staged: Messages::default(),
+            corks: 0,
+            writing: Writing::Idle,
+            is_full: false,
+            is_abandoned: false,
+            driver: None,
+            timers: Timers::default(),
+            trace,
+            entropy,
+            operations,
+            now: Timestamp::ZERO,
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        self.stream.connection()
+    }
+
+    /// Passes on what the core has yet to tell.
+    #[inline]
+    pub(crate) fn dispatch_queued(&mut self, after: &mut Afterwards) {
+        while let Some(event) = self.stream.connection_mut().poll_event() {
+            self.dispatch(event, after);
+        }
+    }
+
+    /// Passes on what has happened.
+    pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
+        match event {
+            Event::Settled { outcome: Outcome::Result(result), data, .. } => {
+                after.settle(data.cell.settle(Ok(result.into_owned())));
+            }
+            Event::Settled { outcome, data, .. } => {
+                let outcome = CallError::check(outcome).map_err(Box::new);
+                after.settle(data.cell.settle(outcome));
+            }
+            Event::Request { request, method, params, options, .. } => {
+                self.take_request(request, &method, params, options, after);
+            }
+            Event::Cancelled { request, cause, .. } => {
+                operations::cancelled(self.core(), self.operations.as_ref(), request, cause);
+                let entry = self.stream.connection_mut().request_data_mut(request);
+                if let Some(marker) = entry.and_then(|entry| entry.marker.as_ref()) {
+                    after.push(Afterward::Tell(marker.raise(cause)));
+                }
+            }
+            Event::Ready => {
+                self.is_full = false;
+                self.answer_waiting(after);
+                self.room.wake_all(after);
+            }
+            Event::Closed { reason } => {
+                self.closed = Some(reason);
+                self.is_full = false;
+                for line in [&mut self.arrived, &mut self.room, &mut self.ended] {
+                    line.wake_all(after);
+                }
+            }
+            event => match self.inbox.take(event) {
+                Ok(()) if self.is_served => self.arrived.wake_all(after),
+                Ok(()) => self.inbox.clear(),
+                // Nobody here asks what else there is.
+                Err(_) => {}
+            },
+        }
+    }
+
+    /// Takes a request into the inbox.
+    fn take_request(
+        &mut self,
+        request: RequestHandle,
+        name: &str,
+        params: Option<Cow<'_, RawValue>>,
+        options: Option<Cow<'_, RawValue>>,
+        after: &mut Afterwards,
+    ) {
+        let method = Method::from(name);
+        if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
+            entry.method = method.clone();
+            entry.since = self.now;
+            entry.marker = Some(self.spare.pop().unwrap_or_default());
+        }
+        if !self.is_served {
+            return self.refuse_unserved(request, after);
+        }
+        if !self.inbox.has_room_for(name, params.as_deref()) {
+            let refused = self.overloaded("The request was refused: too much waits to be served");
+            return self.refuse(request, refused, after);
+        }
+        if self.answers.is_full() {
+            return self.refuse(request, self.too_much_waits(), after);
+        }
+        let core = self.stream.connection_mut();
+        let operations = self.operations.as_ref();
+        if let Err(error) = operations::begin(core, operations, request, name, self.entropy) {
+            return self.give(request, Err(error.into()), after);
+        }
+        self.inbox.take_request(request, method, params, options);
+        self.arrived.wake_all(after);
+    }
+
+    /// Answers a request that nobody will take.
+    pub(crate) fn refuse_unserved(&mut self, request: RequestHandle, after: &mut Afterwards) {
+        let message = "nobody serves requests here";
+        self.refuse(request, Refused { code: code::METHOD_NOT_FOUND, message }, after);
+    }
+
+    fn refuse(&mut self, request: RequestHandle, refused: Refused, after: &mut Afterwards) {
+        if !self.answer_now(request, refused.as_reply(), after) {
+            self.answers.push_refusal(request, refused);
+        }
+    }
+
+    fn overloaded(&self, message: &'static str) -> Refused {
+        Refused { code: self.core().config().dialect.overload_code, message }
+    }
+
+    fn too_much_waits(&self) -> Refused {
+        self.overloaded("The request was refused: too many answers wait to be read")
+    }
+
+    /// Gives everything in flight up, and what is not written too.
+    pub(crate) fn abandon(&mut self, now: Timestamp) {
+        self.stream.connection_mut().shutdown(Shutdown::Abandon, now);
+        self.staged.clear();
+        self.is_abandoned = true;
+    }
+
+    /// Keeps what reading or writing failed with; the first stays.
+    pub(crate) fn keep_error(&mut self, error: Option<&io::Error>) {
+        if self.error.is_none() {
+            self.error = error.map(closed::copy);
+        }
+    }
+
+    /// Nothing is written any more.
+    pub(crate) fn mute(&mut self, now: Timestamp) {
+        self.muted.get_or_insert(now + LAST_WORDS);
+    }
+
+    pub(crate) const fn is_mute(&self) -> bool {
+        self.muted.is_some()
+    }
+
+    /// How the connection ended, once it has.
+    pub(crate) fn how_closed(&self) -> Option<Closed> {
+        self.closed.map(|reason| Closed { reason, error: self.error.clone() })
+    }
+
+    /// Answers a request, at once or when there is room for that.
+    pub(crate) fn give(&mut self, request: RequestHandle, answer: Answer, after: &mut Afterwards) {
+        if !self.answer_now(request, answers::as_reply(&answer), after) {
+            self.answer_later(request, answers::len(&answer), || answer);
+        }
+    }
+
+    /// As [`give`](Self::give), with a result that is copied only if it has to wait.
+    pub(crate) fn give_result(
+        &mut self,
+        request: RequestHandle,
+        result: &RawValue,
+        after: &mut Afterwards,
+    ) {
+        if !self.answer_now(request, Reply::Result(result), after) {
+            self.answer_later(request, result.get().len(), || Ok(result.to_owned()));
+        }
+    }
+
+    /// Sends the answers that have room now, in the order they were given.
+    fn answer_waiting(&mut self, after: &mut Afterwards) {
+        while let Some((request, waiting)) = self.answers.pop() {
+            if !self.answer(request, waiting.as_reply(), after) {
+                return self.answers.put_back(request, waiting);
+            }
+            self.answers.made_room();
+        }
+    }
+
+    /// Answers a request, unless it has to wait: for room, or for others that wait for that.
+    fn answer_now(
+        &mut self,
+        request: RequestHandle,
+        reply: Reply<'_>,
+        after: &mut Afterwards,
+    ) -> bool {
+        self.answers.is_empty() && self.answer(request, reply, after)
+    }
+
+    /// Answers a request when there is room for an answer of this length.
+    fn answer_later(
+        &mut self,
+        request: RequestHandle,
+        len: usize,
+        answer: impl FnOnce() -> Answer,
+    ) {
+        let otherwise = self.too_much_waits();
+        self.answers.push(request, len, answer, otherwise);
+    }
+
+    /// Answers a request; `false` if there is no room yet. Whether there is, is known before anything is
+    /// written.
+    fn answer(&mut self, request: RequestHandle, reply: Reply<'_>, after: &mut Afterwards) -> bool {
+        let mut answered = self.respond(request, reply, after);
+        if matches!(answered, Err(Refusal::TooLarge)) {
+            let message = "the answer is too large (limits.unsent_bytes)";
+            let refused = Refused { code: code::INTERNAL_ERROR, message };
+            answered = self.respond(request, refused.as_reply(), after);
+        }
+        match answered {
+            Ok(entry) => keep(&mut self.spare, entry, after),
+            Err(Refusal::OutboxFull) => return false,
+            // It is answered already, or under these limits nothing can be.
+            Err(_) => {}
+        }
+        true
+    }
+
+    /// Answers a request, if there is room for that, and ends the operation that it started.
+    fn respond(
+        &mut self,
+        request: RequestHandle,
+        reply: Reply<'_>,
+        after: &mut Afterwards,
+    ) -> Result<RequestEntry, Refusal> {
+        let core = self.stream.connection_mut();
+        let (entry, clean_up) =
+            operations::respond(core, self.operations.as_ref(), request, reply)?;
+        if let Some(clean_up) = clean_up {
+            after.push(Afterward::CleanUp(clean_up));
+        }
+        Ok(entry)
+    }
+
+    /// Whoever served a request has dropped it without an answer.
+    pub(crate) fn worker_gone(&mut self, request: RequestHandle, after: &mut Afterwards) {
+        let operations = self.operations.as_ref();
+        if let Some(clean_up) = operations::worker_gone(self.core(), operations, request) {
+            after.push(Afterward::CleanUp(clean_up));
+        }
+    }
+
+    /// Moves one message from the outbox to those that leave with the cork.
+    pub(crate) fn stage_transmit(&mut self) -> bool {
+        let mut staged = mem::take(&mut self.staged);
+        let moved = staged.push(|bytes| self.take_transmit(bytes));
+        self.staged = staged;
+        moved
+    }
+
+    fn take_transmit(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(transmit) = self.stream.poll_transmit(out) else { return false };
+        self.trace(Way::Sent, transmit.message(out));
+        true
+    }
+
+    /// Adds what may be written now, and tells `ended` where each message ends; says whether that
+    /// is anything.
+    pub(crate) fn take_output(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) -> bool {
+        if self.is_corked() {
+            return false;
+        }
+        self.staged.append_to(out, &mut ended);
+        while out.len() < OUTPUT_BYTES && self.take_transmit(out) {
+            ended(out.len());
+        }
+        !out.is_empty()
+    }
+
+    pub(crate) fn trace(&mut self, way: Way, message: &[u8]) {
+        if let Some(trace) = &mut self.trace {
+            contain(|| trace(way, message));
+        }
+    }
+
+    /// A cork holds no more back than the outbox would.
+    pub(crate) fn is_corked(&self) -> bool {
+        self.corks > 0 && self.staged.len() < self.core().config().limits.unsent_bytes
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        let timer = self.core().poll_timeout().map(|(due, _)| due);
+        let muted = self.muted.filter(|_| self.closed.is_none());
+        [timer, self.patience(), muted].into_iter().flatten().min()
+    }
+
+    /// Until when a peer that reads no more is waited for: once nothing is in flight, only unwritten
+    /// bytes keep the connection alive, and they must not for ever.
+    fn patience(&self) -> Option<Timestamp> {
+        let Writing::Busy { settled } = self.writing else { return None };
+        settled.filter(|_| !self.is_abandoned).map(|settled| settled + self.patience)
+    }
+
+    /// Whether only unwritten bytes keep the connection alive, and nobody has looked at the clock yet.
+    pub(crate) fn lacks_patience(&self) -> bool {
+        self.writing == Writing::Busy { settled: None } && self.is_settled() && !self.is_abandoned
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        if self.patience().is_some_and(|until| until <= now) {
+            self.abandon(now);
+        }
+        let core = self.stream.connection_mut();
+        core.handle_timeout(now);
+        if self.muted.is_some_and(|until| until <= now) {
+            core.handle_eof(now);
+        }
+    }
+
+    /// Whether there is anything to write now.
+    pub(crate) fn has_output(&self) -> bool {
+        self.writing == Writing::Idle
+            && !self.is_corked()
+            && (!self.staged.is_empty() || self.core().next_transmit_len().is_some())
+    }
+
+    /// Whether every message has been written, or never will be.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let is_written = self.writing == Writing::Idle
+            && self.staged.is_empty()
+            && self.answers.is_empty()
+            && self.core().next_transmit_len().is_none();
+        is_written || self.is_abandoned
+    }
+
+    /// Nothing comes in any more, and everything that did is answered.
+    fn is_settled(&self) -> bool {
+        let machine = self.core().machine();
+        machine.is_closed() && machine.requests_in_flight() == 0
+    }
+
+    /// There is nothing left to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_abandoned || self.is_settled() && self.is_flushed()
+    }
+}
+
+/// What is left of an answered request: mostly a marker that another can have.
+fn keep(spare: &mut Vec<Cancellation>, mut entry: RequestEntry, after: &mut Afterwards) {
+    /// More than those are given back.
+    const KEPT: usize = 1024;
+
+    let Some(mut marker) = entry.marker.take() else { return };
+    if spare.len() < KEPT && marker.is_unused() {
+        spare.push(marker);
+    } else {
+        after.push(Afterward::Drop(marker));
+    }
+}
