@@ -12,7 +12,7 @@ use protocol_core::Timestamp;
 use crate::hub::{Hub, Options, Output};
 use crate::incoming::Incoming;
 use crate::peer::Peer;
-use crate::pipe::{Alarm, Read, Reader, TURNS, Writer};
+use crate::pipe::{Alarm, Read, Reader, TURNS, Writer, is_hang_up};
 
 /// All that a runtime has to bring besides byte streams.
 pub trait Timer: Clone + Send + Sync + 'static {
@@ -120,9 +120,12 @@ where
                 }
             }
             Read::End(ended) => {
-                self.hub.finish(&self.reader.input);
+                match &ended {
+                    Some(error) => self.hub.fail(&self.reader.input, error),
+                    None => self.hub.finish(&self.reader.input),
+                }
                 self.reader.close();
-                self.error = ended.err();
+                self.error = ended.filter(|error| !is_hang_up(error));
             }
         }
         Poll::Ready(())

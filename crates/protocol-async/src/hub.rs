@@ -15,6 +15,7 @@ mod messages;
 mod state;
 
 use std::fmt;
+use std::io;
 use std::mem;
 use std::ops::ControlFlow;
 use std::task::Waker;
@@ -157,9 +158,19 @@ impl Hub {
 
     /// The input has ended, with these bytes unread.
     pub fn finish(&self, input: &InputBuffer) {
+        self.end(input, None);
+    }
+
+    /// As [`finish`](Self::finish), with what ended it: the calls that are lost with it are told.
+    pub fn fail(&self, input: &InputBuffer, error: &io::Error) {
+        self.end(input, Some(error.to_string().into()));
+    }
+
+    fn end(&self, input: &InputBuffer, how: Option<Box<str>>) {
         let mut after = Afterwards::default();
         let mut guard = self.shared.lock();
         let state = &mut *guard;
+        state.how_it_ended = how;
         state.now = self.shared.now();
         if let Some(message) = state.stream.finish(input.unread(), state.now) {
             state.trace(Way::Received, message);

@@ -179,8 +179,11 @@ where
                 self.receiving = Receiving::Ended;
                 if is_wanted {
                     let error = ended.and_then(Result::err);
+                    match &error {
+                        Some(error) => self.hub.fail(&InputBuffer::new(), error),
+                        None => self.hub.finish(&InputBuffer::new()),
+                    }
                     self.error = error.filter(|error| !is_hang_up(error));
-                    self.hub.finish(&InputBuffer::new());
                 }
             }
         }

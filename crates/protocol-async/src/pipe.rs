@@ -26,8 +26,8 @@ pub(crate) struct Reader<R> {
 pub(crate) enum Read {
     /// There are more bytes in the input.
     Bytes,
-    /// Nothing comes any more; what the peer's going away looks like is no error.
-    End(io::Result<()>),
+    /// Nothing comes any more; and why, if it was more than the end.
+    End(Option<io::Error>),
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
@@ -47,13 +47,9 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         });
         match (read, ready!(filled)) {
             (Ok(read), _) if read > 0 => Poll::Ready(Read::Bytes),
-            (_, Err(error)) if !is_hang_up(&error) => {
+            (_, ended) => {
                 self.stream = None;
-                Poll::Ready(Read::End(Err(error)))
-            }
-            _ => {
-                self.stream = None;
-                Poll::Ready(Read::End(Ok(())))
+                Poll::Ready(Read::End(ended.err()))
             }
         }
     }
@@ -65,7 +61,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-/// What the peer's going away looks like to a reader.
+/// What the peer's going away looks like to a reader; it is no failure of ours.
 pub(crate) fn is_hang_up(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)

@@ -14,7 +14,7 @@ use protocol_core::{Config, Relay, RelayEvent, Side};
 
 use crate::driver::Timer;
 use crate::hub::Way;
-use crate::pipe::{Alarm, Read, Reader, TURNS, Writer};
+use crate::pipe::{Alarm, Read, Reader, TURNS, Writer, is_hang_up};
 
 /// What a relay is made from.
 #[non_exhaustive]
@@ -189,7 +189,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             if let Some(message) = joint.relay.finish(self.side, input.unread(), now) {
                 joint.trace(self.side, Way::Received, message);
             }
-            ended = end;
+            ended = end.filter(|error| !is_hang_up(error)).map_or(Ok(()), Err);
         }
         if joint.relay.connection(self.side).machine().is_closed() {
             self.reader.close();

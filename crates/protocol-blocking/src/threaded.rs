@@ -124,7 +124,8 @@ fn read(hub: &Hub, mut reader: impl Read) {
     while !hub.is_closed() {
         match input.fill(READ_BYTES, |room| reader.read(room)) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => return hub.finish(&input),
+            Ok(0) => return hub.finish(&input),
+            Err(error) => return hub.fail(&input, &error),
             Ok(_) => {
                 let _ = hub.receive(&mut input);
             }

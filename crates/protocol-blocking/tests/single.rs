@@ -216,7 +216,7 @@ fn g07_a_lost_peer_settles_the_hosts_own_call() {
     let (wire, mut host) = client();
     drop(wire);
     let error = host.call("hello", None, CallOptions::default()).unwrap_err();
-    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone }), "{error}");
+    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone, .. }), "{error}");
 }
 
 #[test]

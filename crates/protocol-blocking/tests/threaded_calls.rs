@@ -194,7 +194,10 @@ fn g07_a_hang_up_settles_every_call() {
     drop(wire);
     for sent in sent {
         let error = sent.wait().unwrap_err();
-        assert!(matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone }), "{error}");
+        assert!(
+            matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone, .. }),
+            "{error}"
+        );
     }
     assert!(matches!(slow(&peer).wait(), Err(CallError::Refused(Refusal::Closed))));
 }
@@ -205,7 +208,7 @@ fn g05_a_shutdown_that_abandons_settles_every_call() {
     let sent = slow(&peer);
     peer.shutdown(Shutdown::Abandon);
     let error = sent.wait().unwrap_err();
-    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::Shutdown }), "{error}");
+    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::Shutdown, .. }), "{error}");
 }
 
 #[test]

@@ -78,6 +78,9 @@ pub enum CallError {
     ConnectionLost {
         /// Whose end it was.
         cause: Cause,
+        /// How it ended, in words, where the transport knows: a process's exit status, a socket's
+        /// error. For people here; it is nothing for a peer.
+        how: Option<Box<str>>,
     },
     /// It was never sent.
     Refused(Refusal),
@@ -95,7 +98,10 @@ impl fmt::Display for CallError {
             Self::Cancelled { cause, .. } => write!(f, "cancelled ({cause})"),
             Self::TimedOut { cause } => write!(f, "timed out ({cause})"),
             Self::Malformed => f.write_str("the response was malformed"),
-            Self::ConnectionLost { cause } => write!(f, "connection lost ({cause})"),
+            Self::ConnectionLost { cause, how: None } => write!(f, "connection lost ({cause})"),
+            Self::ConnectionLost { cause, how: Some(how) } => {
+                write!(f, "connection lost ({cause}): {how}")
+            }
             Self::Refused(refusal) => refusal.fmt(f),
             Self::InvalidResult { problem } => write!(f, "the result does not fit: {problem}"),
         }
@@ -133,7 +139,7 @@ impl Outcome<'_> {
             }
             Self::TimedOut { cause } => CallError::TimedOut { cause },
             Self::Malformed => CallError::Malformed,
-            Self::ConnectionLost { cause } => CallError::ConnectionLost { cause },
+            Self::ConnectionLost { cause } => CallError::ConnectionLost { cause, how: None },
         })
     }
 }

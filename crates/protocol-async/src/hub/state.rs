@@ -7,8 +7,8 @@ use std::mem;
 use std::task::Waker;
 
 use protocol_core::{
-    CallId, CloseReason, Connection, Event, Outcome, Params, Refusal, Reply, RequestHandle,
-    RpcError, Shutdown, StreamConnection, Timestamp, code,
+    CallError, CallId, CloseReason, Connection, Event, Outcome, Params, Refusal, Reply,
+    RequestHandle, RpcError, Shutdown, StreamConnection, Timestamp, code,
 };
 use serde_json::value::RawValue;
 
@@ -60,6 +60,8 @@ pub(crate) struct State {
     pub(super) after: Afterwards,
     /// Why the connection closed, once it has.
     pub(crate) closed: Option<CloseReason>,
+    /// In words, if the transport knows more than that.
+    pub(super) how_it_ended: Option<Box<str>>,
     /// Whether there is anyone to take what arrives.
     pub(crate) is_served: bool,
     /// Who waits for an arrival or the end.
@@ -252,6 +254,7 @@ impl State {
             spare: Vec::new(),
             after: Afterwards::default(),
             closed: None,
+            how_it_ended: None,
             is_served: true,
             arrived: Waiters::default(),
             deferred: VecDeque::new(),
@@ -301,7 +304,11 @@ impl State {
     fn dispatch_unusual(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         match event {
             Event::Settled { outcome, data, .. } => {
-                let outcome = outcome.into_result().map_err(Box::new);
+                let mut outcome = outcome.into_result();
+                if let Err(CallError::ConnectionLost { how, .. }) = &mut outcome {
+                    how.clone_from(&self.how_it_ended);
+                }
+                let outcome = outcome.map_err(Box::new);
                 self.outcomes.settle(data.slot, outcome, after);
             }
             Event::Cancelled { request, cause, .. } => {
