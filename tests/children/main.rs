@@ -41,5 +41,6 @@ on_every_runtime! {
     f60_the_end_of_input_ends_what_is_behind_a_wrapper
     f60_what_ignores_its_input_is_terminated
     f60_what_ignores_sigterm_is_killed
+    f60_a_process_that_leaves_its_group_is_ended_itself
     f62_what_is_written_after_the_end_of_input_is_read
 }

@@ -155,6 +155,15 @@ pub(crate) async fn f60_what_ignores_sigterm_is_killed(connect: Connect) {
     mark.assert_gone();
 }
 
+pub(crate) async fn f60_a_process_that_leaves_its_group_is_ended_itself(connect: Connect) {
+    let mark = Mark::new();
+    let child = connect(hasty(mark.shell("exec setsid sleep 1000"))).unwrap();
+    drop((child.peer, child.incoming));
+    soon("its end", child.process.exit()).await.unwrap();
+    assert_eq!(child.process.pushed(), Pushed::Terminated);
+    mark.assert_gone();
+}
+
 pub(crate) async fn f62_what_is_written_after_the_end_of_input_is_read(connect: Connect) {
     // More than a pipe holds.
     let script =

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use protocol_async::SentRequest;
 use protocol_child::{ChildCommand, ChildConnection, Stderr};
 use protocol_core::Shutdown;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use serde_json::Value;
 use smol::LocalExecutor;
 use support::{Connect, Mark, eventually, on_smol, on_tokio, our_children, soon};
@@ -112,16 +112,18 @@ async fn live(connect: Connect, seed: u64, mark: &Mark) {
 
 /// Gives what is left of the handles.
 fn strike(child: ChildConnection, blow: Blow) -> Option<ChildConnection> {
-    let leader = Pid::from_raw(i32::try_from(child.process.id()).unwrap()).unwrap();
+    let process = Pid::from_raw(i32::try_from(child.process.id()).unwrap()).unwrap();
     // It may be dead already, or deaf.
     let _ = match blow {
-        Blow::Killed => kill_process(leader, Signal::KILL),
+        Blow::Killed => kill_process(process, Signal::KILL),
         Blow::Terminated => {
-            let sent = kill_process(leader, Signal::TERM);
+            let sent = kill_process(process, Signal::TERM);
             child.peer.shutdown(Shutdown::CancelAll);
             sent
         }
-        Blow::GroupKilled => kill_process_group(leader, Signal::KILL),
+        Blow::GroupKilled => {
+            getpgid(Some(process)).and_then(|group| kill_process_group(group, Signal::KILL))
+        }
         Blow::HandlesDropped => return None,
         Blow::Abandoned => {
             child.peer.shutdown(Shutdown::Abandon);

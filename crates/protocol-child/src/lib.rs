@@ -5,7 +5,7 @@
 //!
 //! - [`ChildCommand`] says what is spawned, how long it may take to end, and where its standard
 //!   error goes.
-//! - [`spawn`] gives an [`Owner`] and two pipes. The process leads a group of its own. Dropping the
+//! - [`spawn`] gives an [`Owner`] and two pipes. The process is in a group of its own. Dropping the
 //!   owner ends that group, on threads of our own, so it works in every place: within a runtime,
 //!   without one, while a panic unwinds.
 //! - [`connect`] makes a connection of them. The process is waited for beside it: when it dies, every

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use event_listener::{Event, EventListener, Listener};
 
-use crate::group::Group;
+use crate::group::{Group, Spawned};
 use crate::output::Rest;
 use crate::stderr::{Stderr, Tail};
 
-/// How soon a group whose leader is gone is asked again whether anything of it is left; each time
-/// twice as late, up to [`LATEST`].
+/// How soon it is looked again whether anything of a group is left; each time twice as late, up to
+/// [`LATEST`].
 const SOON: Duration = Duration::from_millis(5);
 const LATEST: Duration = Duration::from_millis(100);
 
@@ -126,7 +126,7 @@ impl Process {
         match self.start_threads(stdout, stderr) {
             Ok(()) => Ok(Owner { process: self }),
             Err(error) => {
-                self.shared.group.kill();
+                self.shared.push(Pushed::Killed);
                 let _ = lock(&self.shared.child).wait();
                 self.shared.group.let_go();
                 Err(error)
@@ -291,11 +291,10 @@ impl Shared {
 
     /// Waits for the process's end, and then ends what it left behind, unless somebody is at it.
     fn keep(&self) {
-        self.group.wait_for_leader(|| {
+        self.group.wait(|| {
             let _ = lock(&self.child).wait();
         });
         self.change(|state| {
-            // Under the lock, so that whoever signals the group knows whether its leader is there.
             state.status = Some(lock(&self.child).wait().map_err(|error| error.kind()));
             state.life = Life::Ended;
             #[cfg(unix)]
@@ -331,12 +330,14 @@ impl Shared {
     }
 
     fn push(&self, push: Pushed) {
+        // Under the lock the process is not reaped.
         let mut state = self.lock();
         state.pushed = push;
+        let spawned = if state.life == Life::Running { Spawned::Unreaped } else { Spawned::Reaped };
         match push {
             Pushed::No => {}
-            Pushed::Terminated => self.group.terminate(),
-            Pushed::Killed => self.group.kill(),
+            Pushed::Terminated => self.group.terminate(spawned),
+            Pushed::Killed => self.group.kill(spawned),
         }
     }
 

@@ -6,22 +6,26 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// It is told the group, and then that the group is gone. If its input ends before that, we are gone,
-/// and so is the input of the process that we spawned: what follows are the other two steps.
+/// It waits to hear that the rest of its group is gone. If its input ends before that, we are gone, and
+/// so is the input of the process that we spawned: what follows are the other two steps.
+///
+/// It leads the group, so it needs nobody's id, and what is meant for the group must not end it.
 const SCRIPT: &str = r#"
-read -r group || exit
+trap "" HUP INT QUIT TERM
 read -r gone && exit
 sleep "$1"
-kill -s TERM -- "-$group" && sleep "$1"
-kill -s KILL -- "-$group"
+kill -s TERM 0
+sleep "$1"
+kill -s KILL 0
 "#;
 
-/// A small shell that outlives us if it has to.
+/// A small shell that leads a process group, and outlives us if it has to.
 ///
 /// The parent-death signal of Linux would reach only the process that we spawned, not what that
 /// started, and setting it takes code that runs between `fork` and `exec`.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
+    id: u32,
     /// `None` once it was dismissed.
     shell: Mutex<Option<Child>>,
 }
@@ -33,38 +37,25 @@ impl Watchdog {
     pub(crate) fn start(grace: Duration) -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "rescind-watchdog", &format!("{:.3}", grace.as_secs_f64())]);
-        // Nothing of where we are is held by it, and no signal for our group reaches it.
+        // It holds nothing of the place where we are.
         command.current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Self { shell: Mutex::new(Some(command.spawn()?)) })
+        let shell = command.spawn()?;
+        Ok(Self { id: shell.id(), shell: Mutex::new(Some(shell)) })
     }
 
-    /// From now on it watches the group of this process.
-    pub(crate) fn watch(&self, leader: u32) {
-        self.tell(&format!("{leader}\n"));
+    /// Its id, which is its group's, and no other's until it is dismissed.
+    pub(crate) const fn id(&self) -> u32 {
+        self.id
     }
 
-    /// The group is gone.
+    /// The rest of its group is gone, or was never there.
     pub(crate) fn dismiss(&self) {
-        self.tell("gone\n");
-        self.call_off();
-    }
-
-    /// There is nothing to watch: to be called before it is told a group.
-    pub(crate) fn call_off(&self) {
         let shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut shell) = shell {
-            // Its input is closed by this; it ends at once.
+            // It may have been killed, with its group or by somebody.
+            let _ = shell.stdin.as_mut().map(|input| input.write_all(b"gone\n"));
             let _ = shell.wait();
-        }
-    }
-
-    fn tell(&self, line: &str) {
-        let mut shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner);
-        let input = shell.as_mut().and_then(|shell| shell.stdin.as_mut());
-        if let Some(input) = input {
-            // Somebody may have killed it.
-            let _ = input.write_all(line.as_bytes());
         }
     }
 }

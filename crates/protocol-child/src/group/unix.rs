@@ -1,61 +1,76 @@
-//! The process and what it started: a process group.
+//! The process and what it starts: a process group.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::retry_on_intr;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, getpgid, kill_process, kill_process_group, waitid,
 };
 
 use crate::watchdog::Watchdog;
 
-/// A process group, which is named by the id of the process that leads it.
+/// A process group that its watchdog leads.
 ///
-/// Its id stays its own as long as a process of it is there, be it dead and not reaped. Whoever
-/// signals it must have seen one a moment ago: the system gives ids away again, but not soon.
+/// So it is there before the process is, and there is no moment in which the process runs and nobody
+/// knows its group. The group's id is no other's until the watchdog is dismissed.
 #[derive(Debug)]
 pub(crate) struct Group {
-    leader: Pid,
+    process: Pid,
+    id: Pid,
     watchdog: Watchdog,
 }
 
-/// Spawns a command that leads a group of its own.
+/// Spawns a command in a group of its own.
 pub(crate) fn spawn(command: &mut Command, grace: Duration) -> io::Result<(Group, Child)> {
-    // First, so that nothing runs unwatched if there can't be one.
     let watchdog = Watchdog::start(grace)?;
-    let spawned = command.process_group(0).spawn();
-    let child = spawned.inspect_err(|_| watchdog.call_off())?;
-    watchdog.watch(child.id());
-    let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let leader = leader.expect("a process has a positive id");
-    Ok((Group { leader, watchdog }, child))
+    let id = pid(watchdog.id());
+    let spawned = command.process_group(id.as_raw_pid()).spawn();
+    let child = spawned.inspect_err(|_| watchdog.dismiss())?;
+    Ok((Group { process: pid(child.id()), id, watchdog }, child))
+}
+
+fn pid(id: u32) -> Pid {
+    let id = i32::try_from(id).ok().and_then(Pid::from_raw);
+    id.expect("a process has a positive id that fits")
 }
 
 impl Group {
-    /// Waits until the process that leads it has ended, and leaves it unreaped: until it is reaped,
-    /// the group's id is no other's.
-    pub(crate) fn wait_for_leader(&self, _: impl FnOnce()) {
+    /// Waits until the process that was spawned has ended, and leaves it unreaped: until it is reaped,
+    /// its id is no other's.
+    pub(crate) fn wait(&self, _: impl FnOnce()) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         // It fails if this program ignores its children's ends: then there is nothing to wait for.
-        let _ = retry_on_intr(|| waitid(WaitId::Pid(self.leader), options));
+        let _ = retry_on_intr(|| waitid(WaitId::Pid(self.process), options));
     }
 
-    /// Asks every process of it to end.
-    pub(crate) fn terminate(&self) {
+    /// Asks every process of it to end, and the one that was spawned.
+    pub(crate) fn terminate(&self, spawned: Spawned) {
+        self.signal(Signal::TERM, spawned);
+    }
+
+    pub(crate) fn kill(&self, spawned: Spawned) {
+        self.signal(Signal::KILL, spawned);
+    }
+
+    fn signal(&self, signal: Signal, spawned: Spawned) {
         // There may be none any more.
-        let _ = kill_process_group(self.leader, Signal::TERM);
+        let _ = kill_process_group(self.id, signal);
+        // It may have left the group, as it does with `setsid`. It is not to get the signal twice.
+        let has_left = || getpgid(Some(self.process)).is_ok_and(|group| group != self.id);
+        if spawned == Spawned::Unreaped && has_left() {
+            let _ = kill_process(self.process, signal);
+        }
     }
 
-    pub(crate) fn kill(&self) {
-        let _ = kill_process_group(self.leader, Signal::KILL);
-    }
-
-    /// Whether no process of it is left alive. To be asked once its leader is reaped.
+    /// Whether nothing of it is alive any more but the watchdog.
     pub(crate) fn is_empty(&self) -> bool {
-        test_kill_process_group(self.leader) == Err(Errno::SRCH) || is_dead(self.leader)
+        let (group, watchdog) = (self.id.as_raw_pid(), self.watchdog.id());
+        processes().is_ok_and(|mut all| {
+            !all.any(|one| one.group == group && one.id != watchdog && !one.is_dead)
+        })
     }
 
     /// Nothing of it is left to be watched.
@@ -64,24 +79,48 @@ impl Group {
     }
 }
 
-/// Whether every process of a group is dead: those that are not ours may wait to be reaped for long,
-/// and in a container that has no `init` for ever.
-#[cfg(target_os = "linux")]
-fn is_dead(group: Pid) -> bool {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
-    let group = group.to_string();
-    processes.flatten().all(|process| {
-        // It may be gone by now.
-        let status = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
-        // After the name, which may hold anything: state, parent, group.
-        let mut words = status.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let state = words.next();
-        words.nth(1) != Some(&group) || matches!(state, Some("Z" | "X"))
-    })
+/// Whether the process that was spawned can still be named by its id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spawned {
+    Unreaped,
+    Reaped,
 }
 
-/// Other systems don't tell so simply.
+/// One of all processes.
+struct One {
+    id: u32,
+    group: i32,
+    /// It only waits to be reaped. In a container without an `init` it does so for ever.
+    is_dead: bool,
+}
+
+impl One {
+    /// From its id, and its state and group in words.
+    fn read(id: &str, state: &str, group: &str) -> Option<Self> {
+        let is_dead = state.starts_with(['Z', 'X']);
+        Some(Self { id: id.parse().ok()?, group: group.parse().ok()?, is_dead })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn processes() -> io::Result<impl Iterator<Item = One>> {
+    Ok(std::fs::read_dir("/proc")?.filter_map(|entry| {
+        let entry = entry.ok()?;
+        // It may be gone by now, or be no process.
+        let status = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // After the name, which may hold anything: state, parent, group.
+        let mut words = status.rsplit(')').next()?.split_whitespace();
+        One::read(entry.file_name().to_str()?, words.next()?, words.nth(1)?)
+    }))
+}
+
 #[cfg(not(target_os = "linux"))]
-fn is_dead(_: Pid) -> bool {
-    false
+fn processes() -> io::Result<impl Iterator<Item = One>> {
+    let listed = Command::new("ps").args(["-A", "-o", "pid=,stat=,pgid="]).output()?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let read = |line: &str| {
+        let mut words = line.split_whitespace();
+        One::read(words.next()?, words.next()?, words.next()?)
+    };
+    Ok(listed.lines().filter_map(read).collect::<Vec<_>>().into_iter())
 }

@@ -31,16 +31,23 @@ pub(crate) fn spawn(command: &mut Command, _grace: Duration) -> io::Result<(Grou
     }
 }
 
+/// Whether the process that was spawned can still be named by its id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spawned {
+    Unreaped,
+    Reaped,
+}
+
 impl Group {
     /// Waits until the process that was spawned has ended.
-    pub(crate) fn wait_for_leader(&self, wait: impl FnOnce()) {
+    pub(crate) fn wait(&self, wait: impl FnOnce()) {
         wait();
     }
 
     /// There is no way to ask a process without a window to end.
-    pub(crate) fn terminate(&self) {}
+    pub(crate) fn terminate(&self, _: Spawned) {}
 
-    pub(crate) fn kill(&self) {
+    pub(crate) fn kill(&self, _: Spawned) {
         drop(self.job.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
@@ -53,6 +60,6 @@ impl Group {
 
     /// Nothing of it is left to be watched.
     pub(crate) fn let_go(&self) {
-        self.kill();
+        self.kill(Spawned::Reaped);
     }
 }
