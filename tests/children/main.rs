@@ -33,6 +33,7 @@ macro_rules! on_every_runtime {
 
 on_every_runtime! {
     f32_a_death_behind_an_open_pipe_settles_calls_with_the_status
+    f32_an_output_that_ends_with_the_process_tells_the_status
     f32_what_was_written_before_the_death_arrives
     f32_one_that_left_the_group_keeps_nobody_waiting
     f32_an_output_that_ends_before_the_process_settles_calls

@@ -48,6 +48,15 @@ pub(crate) async fn f32_a_death_behind_an_open_pipe_settles_calls_with_the_statu
     mark.assert_gone();
 }
 
+pub(crate) async fn f32_an_output_that_ends_with_the_process_tells_the_status(connect: Connect) {
+    // More than once: the end of the output mostly comes first.
+    for round in 0..20 {
+        let child = connect(hasty(Mark::new().shell("read line; exit 3"))).unwrap();
+        let told = lost(child.peer.call("work", ())).await;
+        assert_eq!(told, "the process ended: exit status: 3", "round {round}");
+    }
+}
+
 pub(crate) async fn f32_what_was_written_before_the_death_arrives(connect: Connect) {
     // More than once: it is a race between the pipe and the process's end.
     for round in 0..20 {
