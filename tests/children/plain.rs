@@ -1,22 +1,30 @@
 //! What holds without any runtime.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::pin::Pin;
 use std::process::Command;
+use std::task::{Context, Poll};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use protocol_child::{ChildCommand, Pushed, Spawned, spawn};
+use protocol_child::{BlockingOutput, ChildCommand, Output, Pushed, Spawned, spawn};
+use protocol_smol::SmolTimer;
+use smol::io::{AsyncRead, AsyncReadExt};
 
-use crate::suite::hasty;
+use crate::suite::{hasty, unhurried};
 use crate::support::{Mark, eventually, on_tokio, run_on_tokio};
 
+/// Behind a wrapper, and not interested in the end of its input.
+const SERVER: &str = "sh -c 'sleep 1000; true'; true";
+
 fn stubborn(mark: &Mark) -> ChildCommand {
-    hasty(mark.shell("sh -c 'sleep 1000; true'; true"))
+    hasty(mark.shell(SERVER))
 }
 
 #[test]
 fn f60_dropping_needs_no_runtime() {
     let mark = Mark::new();
-    let Spawned { owner, stdin, stdout, .. } = spawn(stubborn(&mark)).unwrap();
+    let Spawned { owner, stdin, stdout, .. } = spawn(unhurried(mark.shell(SERVER))).unwrap();
     let process = owner.process().clone();
     drop((stdin, stdout));
     thread::spawn(move || drop(owner)).join().unwrap();
@@ -59,6 +67,50 @@ fn f60_outside_a_runtime_nothing_is_left_running() {
 fn a_command_that_can_not_be_started_is_an_error() {
     let error = spawn(Command::new("/no/such/program")).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
+
+/// A stream of a runtime that is never told that there is something to read.
+struct Untold;
+
+impl AsyncRead for Untold {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+}
+
+#[test]
+fn f32_what_was_written_before_the_death_is_read_whatever_the_runtime_knows() {
+    let mark = Mark::new();
+    let Spawned { owner, stdin, stdout, .. } =
+        spawn(unhurried(mark.shell("echo hello; sleep 1000 & exit 3"))).unwrap();
+    let mut output = Output::new(Untold, owner.process(), SmolTimer::start());
+    let mut said = Vec::new();
+    let error = smol::block_on(output.read_to_end(&mut said)).unwrap_err();
+    assert_eq!(
+        (&*said, &*error.to_string()),
+        (&b"hello\n"[..], "the process ended: exit status: 3")
+    );
+    drop((stdin, stdout));
+}
+
+#[test]
+fn f32_a_blocking_reader_ends_with_the_process() {
+    let mark = Mark::new();
+    let Spawned { owner, stdout, .. } =
+        spawn(unhurried(mark.shell("echo hello; sleep 1000 & exit 3"))).unwrap();
+    let mut output = BlockingOutput::new(stdout, owner.process()).unwrap();
+    let mut said = Vec::new();
+    let begun = Instant::now();
+    let error = output.read_to_end(&mut said).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(2), "before the group is ended");
+    assert_eq!(
+        (&*said, &*error.to_string()),
+        (&b"hello\n"[..], "the process ended: exit status: 3")
+    );
 }
 
 #[test]
