@@ -5,14 +5,14 @@ use std::pin::Pin;
 use std::process::Command;
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use protocol_child::{BlockingOutput, ChildCommand, Output, Pushed, Spawned, spawn};
 use protocol_smol::SmolTimer;
 use smol::io::{AsyncRead, AsyncReadExt};
 
-use crate::suite::{hasty, unhurried};
-use crate::support::{Mark, eventually, on_tokio, run_on_tokio};
+use crate::suite::{hasty, patient, unhurried};
+use crate::support::{Mark, PATIENCE, eventually, on_tokio, run_on_tokio};
 
 /// Behind a wrapper, and not interested in the end of its input.
 const SERVER: &str = "sh -c 'sleep 1000; true'; true";
@@ -86,7 +86,7 @@ impl AsyncRead for Untold {
 fn f32_what_was_written_before_the_death_is_read_whatever_the_runtime_knows() {
     let mark = Mark::new();
     let Spawned { owner, stdin, stdout, .. } =
-        spawn(unhurried(mark.shell("echo hello; sleep 1000 & exit 3"))).unwrap();
+        spawn(patient(mark.shell("echo hello; sleep 1000 & exit 3"))).unwrap();
     let mut output = Output::new(Untold, owner.process(), SmolTimer::start());
     let mut said = Vec::new();
     let error = smol::block_on(output.read_to_end(&mut said)).unwrap_err();
@@ -95,22 +95,24 @@ fn f32_what_was_written_before_the_death_is_read_whatever_the_runtime_knows() {
         (&b"hello\n"[..], "the process ended: exit status: 3")
     );
     drop((stdin, stdout));
+    mark.alive().into_iter().for_each(crate::host::kill);
 }
 
 #[test]
 fn f32_a_blocking_reader_ends_with_the_process() {
     let mark = Mark::new();
     let Spawned { owner, stdout, .. } =
-        spawn(unhurried(mark.shell("echo hello; sleep 1000 & exit 3"))).unwrap();
+        spawn(patient(mark.shell("echo hello; sleep 1000 & exit 3"))).unwrap();
     let mut output = BlockingOutput::new(stdout, owner.process()).unwrap();
     let mut said = Vec::new();
     let begun = Instant::now();
     let error = output.read_to_end(&mut said).unwrap_err();
-    assert!(begun.elapsed() < Duration::from_secs(2), "before the group is ended");
+    assert!(begun.elapsed() < PATIENCE, "before the group is ended");
     assert_eq!(
         (&*said, &*error.to_string()),
         (&b"hello\n"[..], "the process ended: exit status: 3")
     );
+    mark.alive().into_iter().for_each(crate::host::kill);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) fn unhurried(command: Command) -> ChildCommand {
 }
 
 /// Longer than any test may take.
-fn patient(command: Command) -> ChildCommand {
+pub(crate) fn patient(command: Command) -> ChildCommand {
     ChildCommand::new(command).grace(2 * PATIENCE)
 }
 

@@ -16,17 +16,17 @@ pub(crate) struct Group {
     job: Mutex<Option<Job>>,
 }
 
-/// Spawns a command in a job of its own.
-pub(crate) fn spawn(command: &mut Command, _grace: Duration) -> io::Result<(Group, Child)> {
+/// Spawns a command in a job of its own. There is no grace when the job ends with us.
+pub(crate) fn spawn(command: &mut Command, _: Duration) -> io::Result<(Group, Child)> {
     let mut limits = ExtendedLimitInfo::new();
     limits.limit_kill_on_job_close();
-    let job = Job::create_with_limit_info(&limits).map_err(io::Error::other)?;
+    let job = Job::create_with_limit_info(&limits)?;
     let mut child = command.spawn()?;
     match job.assign_process(child.as_raw_handle() as isize) {
         Ok(()) => Ok((Group { job: Mutex::new(Some(job)) }, child)),
         Err(error) => {
             child.kill()?;
-            Err(io::Error::other(error))
+            Err(error.into())
         }
     }
 }
