@@ -5,19 +5,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use protocol_child::ChildCommand;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{self, Connect, Mark, on_smol, on_tokio, run_on_tokio};
+use crate::support::{self, Connect, Mark, on_smol, on_tokio, run_on_tokio, send};
 
 const VARIABLE: &str = "RESCIND_HOST";
-
-pub(crate) fn kill(id: u32) {
-    send(id, Signal::KILL);
-}
-
-fn send(id: u32, signal: Signal) {
-    kill_process(Pid::from_raw(i32::try_from(id).unwrap()).unwrap(), signal).unwrap();
-}
 
 /// Behind a wrapper, deaf to the end of its input and to `SIGTERM`.
 const SERVER: &str = r#"sh -c 'trap "" TERM; echo there >&2; while :; do sleep 1000; done'; true"#;

@@ -95,7 +95,7 @@ fn f32_what_was_written_before_the_death_is_read_whatever_the_runtime_knows() {
         (&b"hello\n"[..], "the process ended: exit status: 3")
     );
     drop((stdin, stdout));
-    mark.alive().into_iter().for_each(crate::host::kill);
+    mark.kill_the_rest();
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn f32_a_blocking_reader_ends_with_the_process() {
         (&*said, &*error.to_string()),
         (&b"hello\n"[..], "the process ended: exit status: 3")
     );
-    mark.alive().into_iter().for_each(crate::host::kill);
+    mark.kill_the_rest();
 }
 
 #[test]

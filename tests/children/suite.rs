@@ -8,6 +8,7 @@ use protocol_async::SentRequest;
 use protocol_child::{ChildCommand, Pushed, Stderr};
 use protocol_core::{CallError, Cause};
 use serde_json::Value;
+use smol::channel::{Receiver, bounded};
 
 use crate::support::{Connect, Mark, PATIENCE, is_there, soon};
 
@@ -24,6 +25,16 @@ pub(crate) fn unhurried(command: Command) -> ChildCommand {
 /// Longer than any test may take.
 pub(crate) fn patient(command: Command) -> ChildCommand {
     ChildCommand::new(command).grace(2 * PATIENCE)
+}
+
+/// Tells when something is written to stderr.
+fn first_words() -> (Stderr, Receiver<()>) {
+    let (there, told) = bounded(1);
+    // Only the first is waited for.
+    let show = Box::new(move |_: &[u8]| {
+        let _ = there.try_send(());
+    });
+    (Stderr::Lines(show), told)
 }
 
 async fn lost(sent: SentRequest<Value>) -> String {
@@ -48,7 +59,7 @@ pub(crate) async fn f32_a_death_behind_an_open_pipe_settles_calls_with_the_statu
     assert_eq!(lost(unsent).await, "the process ended: exit status: 3");
     assert!(!is_there(id), "it is no zombie");
     // What is left has its grace; nobody has to drop a handle.
-    mark.alive().into_iter().for_each(crate::host::kill);
+    mark.kill_the_rest();
     let status = soon("its end", child.process.exit()).await.unwrap();
     assert_eq!(status.code(), Some(3));
     assert_eq!(child.process.pushed(), Pushed::No);
@@ -78,15 +89,16 @@ pub(crate) async fn f32_what_was_written_before_the_death_arrives(connect: Conne
 
 pub(crate) async fn f32_one_that_left_the_group_keeps_nobody_waiting(connect: Connect) {
     let mark = Mark::new();
-    let command = mark.shell("read line; setsid sleep 1000 & read line; exit 4");
-    let child = connect(hasty(command)).unwrap();
+    let script = r#"read line; setsid sh -c 'echo left >&2; exec sleep 1000' & read line; exit 4"#;
+    let (stderr, told) = first_words();
+    let child = connect(hasty(mark.shell(script)).stderr(stderr)).unwrap();
     let sent = child.peer.call::<Value>("work", ());
+    soon("its leave", told.recv()).await.unwrap();
     child.peer.notify("go", ()).unwrap();
     assert_eq!(lost(sent).await, "the process ended: exit status: 4");
     assert_eq!(soon("its end", child.process.exit()).await.unwrap().code(), Some(4));
-    let left = mark.alive();
-    assert_eq!(left.len(), 1, "a daemon is its own");
-    crate::host::kill(left[0]);
+    // A daemon is its own.
+    mark.kill_the_rest();
     mark.assert_gone();
 }
 
@@ -159,10 +171,9 @@ pub(crate) async fn f60_what_ignores_sigterm_is_killed(connect: Connect) {
     let mark = Mark::new();
     // The wrapper goes at once, the server stays.
     let server = r#"trap "" TERM; echo there >&2; while :; do sleep 1000; done"#;
-    let (there, told) = smol::channel::bounded(1);
-    let there = Box::new(move |_: &[u8]| there.try_send(()).unwrap());
+    let (stderr, told) = first_words();
     let command = mark.shell(&format!("sh -c '{server}'; true"));
-    let child = connect(hasty(command).stderr(Stderr::Lines(there))).unwrap();
+    let child = connect(hasty(command).stderr(stderr)).unwrap();
     soon("its trap", told.recv()).await.unwrap();
     drop((child.peer, child.incoming));
     soon("its end", child.process.exit()).await.unwrap();

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use protocol_child::{ChildCommand, ChildConnection};
 use protocol_core::{Config, Dialect};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -80,10 +81,28 @@ impl Mark {
         processes().filter(is_marked).collect()
     }
 
+    /// Kills what is left, which must be something. A process that is being replaced by another shows
+    /// no mark for a moment.
+    pub(crate) fn kill_the_rest(&self) {
+        eventually("something is left", || {
+            let left = self.alive();
+            left.iter().for_each(|id| kill(*id));
+            !left.is_empty()
+        });
+    }
+
     /// Fails unless nothing marked is left. Those that were killed may need a moment to be gone.
     pub(crate) fn assert_gone(&self) {
         eventually("everything that was started is gone", || self.alive().is_empty());
     }
+}
+
+pub(crate) fn send(id: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(id).unwrap()).unwrap(), signal).unwrap();
+}
+
+fn kill(id: u32) {
+    send(id, Signal::KILL);
 }
 
 fn processes() -> impl Iterator<Item = u32> {
