@@ -73,6 +73,9 @@ pub enum CallError {
     ConnectionLost {
         /// Whose end it was.
         cause: Cause,
+        /// How it ended, in words, where the transport knows: a process's exit status, a socket's
+        /// error. For people here; it is nothing for a peer.
+        how: Option<Box<str>>,
     },
     /// It was never sent.
     Refused(Refusal),
@@ -90,7 +93,10 @@ impl fmt::Display for CallError {
             Self::Cancelled { cause, .. } => write!(f, "cancelled ({cause})"),
             Self::TimedOut { cause } => write!(f, "timed out ({cause})"),
             Self::Malformed => f.write_str("the response was malformed"),
-            Self::ConnectionLost { cause } => write!(f, "connection lost ({cause})"),
+            Self::ConnectionLost { cause, how: None } => write!(f, "connection lost ({cause})"),
+            Self::ConnectionLost { cause, how: Some(how) } => {
+                write!(f, "connection lost ({cause}): {how}")
+            }
             Self::Refused(refusal) => refusal.fmt(f),
             Self::InvalidResult { problem } => write!(f, "the result does not fit: {problem}"),
         }
@@ -127,7 +133,7 @@ impl CallError {
                 Self::Cancelled { cause, error: error.map(RpcError::from) }
             }
             Outcome::TimedOut { cause } => Self::TimedOut { cause },
-            Outcome::ConnectionLost { cause } => Self::ConnectionLost { cause },
+            Outcome::ConnectionLost { cause } => Self::ConnectionLost { cause, how: None },
             _ => Self::Malformed,
         })
     }

@@ -125,6 +125,11 @@ impl From<CallError> for Failure {
                 code::INTERNAL_ERROR,
                 "the result of a call made for this request does not fit",
             )),
+            // How it was lost is for us alone.
+            CallError::ConnectionLost { cause, .. } => Self::Error(RpcError::new(
+                code::INTERNAL_ERROR,
+                format!("connection lost ({cause})"),
+            )),
             other => Self::Error(RpcError::new(code::INTERNAL_ERROR, other.to_string())),
         }
     }

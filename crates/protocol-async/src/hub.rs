@@ -19,6 +19,7 @@ use std::task::Waker;
 use protocol_core::{InputBuffer, Shutdown, Timestamp};
 
 use crate::afterwards::Afterwards;
+use crate::closed;
 pub use crate::inbox::{Arrived, Inbox};
 use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
@@ -97,7 +98,10 @@ impl Hub {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         state.now = self.shared.now();
-        state.keep_error(error);
+        // What ended the input says more than what a write to a peer that is gone has met.
+        if error.is_some() {
+            state.error = error.map(closed::copy);
+        }
         if let Some(message) = state.stream.finish(input.unread(), state.now) {
             state.trace(Way::Received, message);
         }
@@ -111,7 +115,7 @@ impl Hub {
     /// calls [`finish`](Self::finish); otherwise that is done in a second.
     pub fn fail(&self, error: &io::Error) {
         let mut state = self.shared.lock();
-        state.keep_error(Some(error));
+        state.error.get_or_insert_with(|| closed::copy(error));
         state.mute(self.shared.now());
         self.shared.settle(state, &mut Afterwards::default());
     }

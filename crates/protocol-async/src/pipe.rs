@@ -84,7 +84,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-/// What the peer's going away looks like to a reader.
+/// What the peer's going away looks like to a reader; it is no failure of ours.
 pub(crate) fn is_hang_up(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use crate::afterwards::{Afterward, Afterwards};
 use crate::answer::CallError;
 use crate::cancellation::Cancellation;
-use crate::closed::{self, Closed};
+use crate::closed::Closed;
 use crate::contain::contain;
 use crate::failure::Answer;
 use crate::inbox::Inbox;
@@ -65,8 +65,8 @@ pub(crate) struct State {
     spare: Vec<Cancellation>,
     /// Why the connection closed, once it has.
     pub(crate) closed: Option<CloseReason>,
-    /// What reading or writing failed with first.
-    error: Option<Arc<io::Error>>,
+    /// What ended the input, or else what writing failed with.
+    pub(crate) error: Option<Arc<io::Error>>,
     /// Once writing has failed: until when the last words of the peer are waited for.
     muted: Option<Timestamp>,
     /// Who waits for an arrival or the end.
@@ -168,8 +168,11 @@ impl State {
                 after.settle(data.cell.settle(Ok(result.into_owned())));
             }
             Event::Settled { outcome, data, .. } => {
-                let outcome = CallError::check(outcome).map_err(Box::new);
-                after.settle(data.cell.settle(outcome));
+                let mut outcome = CallError::check(outcome);
+                if let Err(CallError::ConnectionLost { how, .. }) = &mut outcome {
+                    *how = self.error.as_ref().map(|error| error.to_string().into());
+                }
+                after.settle(data.cell.settle(outcome.map_err(Box::new)));
             }
             Event::Request { request, method, params, options, .. } => {
                 self.take_request(request, &method, params, options, after);
@@ -261,13 +264,6 @@ impl State {
         self.stream.connection_mut().shutdown(Shutdown::Abandon, now);
         self.staged.clear();
         self.is_abandoned = true;
-    }
-
-    /// Keeps what reading or writing failed with; the first stays.
-    pub(crate) fn keep_error(&mut self, error: Option<&io::Error>) {
-        if self.error.is_none() {
-            self.error = error.map(closed::copy);
-        }
     }
 
     /// Nothing is written any more.

@@ -326,7 +326,7 @@ fn f34_an_error_of_sending_ends_the_connection_and_is_told() {
     bench.receive(&said);
     assert_eq!(answered.now_or_never().unwrap().unwrap(), 5);
     let lost = lost.now_or_never().unwrap();
-    assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone })));
+    assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone, .. })));
     let closed = peer.closed().now_or_never().unwrap();
     assert_eq!(closed.error.unwrap().kind(), io::ErrorKind::StorageFull);
     drop(peer);

@@ -218,7 +218,7 @@ fn g07_a_lost_peer_settles_the_hosts_own_call() {
     let (wire, mut host) = client();
     drop(wire);
     let error = host.call("hello", None, CallOptions::default()).unwrap_err();
-    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone }), "{error}");
+    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone, .. }), "{error}");
 }
 
 #[test]
@@ -292,7 +292,10 @@ fn f34_a_write_error_ends_the_connection_once_what_was_said_before_is_read() {
     assert_eq!(count.0.get(), 5_000);
     assert_eq!(host.error().unwrap().kind(), io::ErrorKind::BrokenPipe);
     let lost = call.take().unwrap();
-    assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone })), "{lost:?}");
+    assert!(
+        matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone, .. })),
+        "{lost:?}"
+    );
     drop(peer);
 }
 

@@ -195,7 +195,10 @@ fn g07_a_hang_up_settles_every_call() {
     drop(wire);
     for sent in sent {
         let error = sent.wait().unwrap_err();
-        assert!(matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone }), "{error}");
+        assert!(
+            matches!(error, CallError::ConnectionLost { cause: Cause::PeerGone, .. }),
+            "{error}"
+        );
     }
     assert!(matches!(slow(&peer).wait(), Err(CallError::Refused(Refusal::Closed))));
 }
@@ -206,7 +209,7 @@ fn g05_a_shutdown_that_abandons_settles_every_call() {
     let sent = slow(&peer);
     peer.shutdown(Shutdown::Abandon);
     let error = sent.wait().unwrap_err();
-    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::Shutdown }), "{error}");
+    assert!(matches!(error, CallError::ConnectionLost { cause: Cause::Shutdown, .. }), "{error}");
 }
 
 #[test]
@@ -336,6 +339,9 @@ fn f34_a_stream_that_panics_ends_the_connection() {
 
     let (peer, _incoming) = connect(reader, Panicking, acp());
     let lost = slow(&peer).wait();
-    assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone })), "{lost:?}");
+    assert!(
+        matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone, .. })),
+        "{lost:?}"
+    );
     assert_eq!(block_on(peer.closed()).to_string(), "peer_gone: the stream panicked");
 }

@@ -1,61 +1,36 @@
 //! A spawned server.
 
 use std::io;
-use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
 
 use protocol_async::hub::Options;
-use protocol_async::{Incoming, Peer};
-use smol::future::or;
-use smol::process::Command;
-use smol::{Task, Timer};
+use protocol_child::{ChildCommand, ChildConnection, Spawned};
+#[cfg(unix)]
+use smol::Async;
+#[cfg(not(unix))]
+use smol::Unblock;
 
-use crate::connect;
-
-/// A connection to a child process over its standard input and output.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct ChildConnection {
-    /// Sends.
-    pub peer: Peer,
-    /// Receives.
-    pub incoming: Incoming,
-    /// The task that drives the connection and then sees the process to its end; dropping it kills
-    /// the process.
-    pub exit: Task<io::Result<ExitStatus>>,
-}
+use crate::SmolTimer;
 
 /// Spawns a command and connects to it, mostly as its client:
 /// [`Config::client`](protocol_core::Config::client).
 ///
-/// When every handle is dropped, its standard input is closed, which asks it to end; a process that
-/// has not ended `grace` later is killed.
+/// The process is ours until it is gone: it ends, with everything it started, when every handle is
+/// dropped, when it dies, and when this program ends. How is told in [`protocol_child`].
 ///
 /// # Errors
 ///
-/// Those of spawning.
+/// Those of [`spawn`](protocol_child::spawn).
 pub fn child(
-    mut command: Command,
-    grace: Duration,
+    command: impl Into<ChildCommand>,
     options: impl Into<Options>,
 ) -> io::Result<ChildConnection> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    let mut process = command.spawn()?;
-    let (stdin, stdout) = process.stdin.take().zip(process.stdout.take()).expect("both are piped");
-    let (peer, incoming, driver) = connect(stdout, stdin, options);
-    let exit = smol::spawn(async move {
-        // How reading ended changes nothing for the process.
-        let _ = driver.await;
-        let ended = async { Some(process.status().await) };
-        let patience = async {
-            Timer::after(grace).await;
-            None
-        };
-        if let Some(exit) = or(ended, patience).await {
-            return exit;
-        }
-        process.kill()?;
-        process.status().await
-    });
-    Ok(ChildConnection { peer, incoming, exit })
+    let Spawned { owner, stdin, stdout, .. } = protocol_child::spawn(command)?;
+    #[cfg(unix)]
+    let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);
+    #[cfg(not(unix))]
+    let (stdout, stdin) = (Unblock::new(stdout), Unblock::new(stdin));
+    let timer = SmolTimer::start();
+    let (connection, driver) = protocol_child::connect(owner, stdout, stdin, timer, options.into());
+    smol::spawn(driver).detach();
+    Ok(connection)
 }

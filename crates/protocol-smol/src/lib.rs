@@ -42,7 +42,8 @@ use protocol_async::{Driver, Incoming, Peer, RelayDriver, Timer};
 use protocol_core::Timestamp;
 use smol::{Task, Unblock};
 
-pub use child::{ChildConnection, child};
+pub use child::child;
+pub use protocol_child::{ChildCommand, ChildConnection, Process, Pushed, Stderr};
 
 /// smol's clock.
 #[derive(Clone, Copy, Debug)]

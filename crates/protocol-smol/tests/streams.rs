@@ -2,14 +2,15 @@
 
 #![cfg(unix)]
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use protocol_async::CallError;
 use protocol_async::hub::Options;
 use protocol_core::{Config, Dialect};
+use protocol_smol::ChildCommand;
 use smol::io::AsyncReadExt;
 use smol::net::{TcpListener, TcpStream};
-use smol::process::Command;
 
 fn acp() -> Config {
     Config::client(Dialect::ACP_V1)
@@ -36,14 +37,13 @@ fn g07_the_end_is_sent_when_every_handle_is_dropped() {
 #[test]
 fn g07_a_child_ends_with_its_input() {
     smol::block_on(async {
-        let grace = Duration::from_secs(30);
-        let child = protocol_smol::child(Command::new("cat"), grace, acp()).unwrap();
+        let child = protocol_smol::child(Command::new("cat"), acp()).unwrap();
         // cat says back what we say: a request, which nobody here serves, and then our own refusal.
         drop(child.incoming);
         let sent = child.peer.call::<()>("echo", ());
         assert!(matches!(sent.await, Err(CallError::Error(error)) if error.code == -32601));
         drop(child.peer);
-        assert!(child.exit.await.unwrap().success());
+        assert!(child.process.exit().await.unwrap().success());
     });
 }
 
@@ -54,9 +54,9 @@ fn g07_a_child_that_does_not_end_is_killed_after_the_grace() {
         command.arg("1000");
         let grace = Duration::from_millis(50);
         let begun = Instant::now();
-        let child = protocol_smol::child(command, grace, acp()).unwrap();
+        let child = protocol_smol::child(ChildCommand::new(command).grace(grace), acp()).unwrap();
         drop((child.peer, child.incoming));
-        assert!(!child.exit.await.unwrap().success());
+        assert!(!child.process.exit().await.unwrap().success());
         assert!(begun.elapsed() >= grace);
     });
 }
@@ -69,9 +69,10 @@ fn g08_a_child_that_reads_nothing_is_killed_too() {
         command.arg("1000");
         let mut options = Options::new(acp());
         options.patience = Duration::from_millis(50);
-        let child = protocol_smol::child(command, Duration::from_millis(50), options).unwrap();
+        let command = ChildCommand::new(command).grace(Duration::from_millis(50));
+        let child = protocol_smol::child(command, options).unwrap();
         child.peer.notify("bulk", ["x".repeat(1 << 20)]).unwrap();
         drop((child.peer, child.incoming));
-        assert!(!child.exit.await.unwrap().success());
+        assert!(!child.process.exit().await.unwrap().success());
     });
 }

@@ -3,28 +3,26 @@
 //! `cargo run -p protocol-tokio --example acp_client -- AGENT [ARGUMENT...]`, where the agent may be
 //! `target/debug/examples/acp_agent`.
 
-use std::time::Duration;
+use std::process::Command;
 
 use protocol_async::CallError;
 use protocol_async::{Arrival, Incoming, Peer};
 use protocol_core::{Config, Dialect};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args_os().skip(1);
     let mut agent = Command::new(arguments.next().ok_or("name an agent to run")?);
     agent.args(arguments);
-    let agent =
-        protocol_tokio::child(agent, Duration::from_secs(2), Config::client(Dialect::ACP_V1))?;
+    let agent = protocol_tokio::child(agent, Config::client(Dialect::ACP_V1))?;
     match prompt(&agent.peer, &agent.incoming).await {
         Ok(answer) => println!("answered: {answer}"),
         Err(error) => println!("not answered: {error}"),
     }
     // Without handles the agent's input is closed, and it ends.
     drop((agent.peer, agent.incoming));
-    println!("{}", agent.exit.await??);
+    println!("{}", agent.process.exit().await?);
     Ok(())
 }
 

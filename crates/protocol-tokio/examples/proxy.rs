@@ -3,11 +3,10 @@
 //!
 //! `cargo run -p protocol-tokio --example proxy -- AGENT [ARGUMENT...]`
 
-use std::time::Duration;
+use std::process::Command;
 
 use protocol_async::{Arrival, Incoming, Peer};
 use protocol_core::{Config, Dialect};
-use tokio::process::Command;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,10 +14,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut agent = Command::new(arguments.next().ok_or("name an agent to run")?);
     agent.args(arguments);
     let client_side = Config::client(Dialect::ACP_V1);
-    let agent = protocol_tokio::child(agent, Duration::from_secs(2), client_side)?;
+    let agent = protocol_tokio::child(agent, client_side)?;
     let client = protocol_tokio::stdio(Config::server(Dialect::ACP_V1));
     run((client.peer, client.incoming), (agent.peer, agent.incoming)).await;
-    let status = agent.exit.await??;
+    let status = agent.process.exit().await?;
     // The client may hold our input open, on which a thread of the runtime hangs.
     std::process::exit(status.code().unwrap_or(1));
 }

@@ -1,59 +1,55 @@
 //! A spawned server.
 
 use std::io;
-use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
 
 use protocol_async::hub::Options;
-use protocol_async::{Incoming, Peer};
-use tokio::process::Command;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use protocol_child::{ChildCommand, ChildConnection, Spawned};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-use crate::connect;
-
-/// A connection to a child process over its standard input and output.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct ChildConnection {
-    /// Sends.
-    pub peer: Peer,
-    /// Receives.
-    pub incoming: Incoming,
-    /// The task that drives the connection and then sees the process to its end.
-    pub exit: JoinHandle<io::Result<ExitStatus>>,
-}
+use crate::TokioTimer;
 
 /// Spawns a command and connects to it, mostly as its client:
 /// [`Config::client`](protocol_core::Config::client).
 ///
-/// When every handle is dropped, its standard input is closed, which asks it to end; a process that
-/// has not ended `grace` later is killed. It is killed at once if the runtime goes first.
+/// The process is ours until it is gone: it ends, with everything it started, when every handle is
+/// dropped, when it dies, and when the runtime or this program ends. How is told in
+/// [`protocol_child`].
+///
+/// ```no_run
+/// use protocol_core::{Config, Dialect};
+/// use protocol_tokio::{ChildCommand, Stderr};
+/// use std::process::Command;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let agent = ChildCommand::new(Command::new("agent")).stderr(Stderr::Last { bytes: 4096 });
+/// let agent = protocol_tokio::child(agent, Config::client(Dialect::ACP_V1))?;
+/// let opened = agent.peer.call::<serde_json::Value>("initialize", ()).await;
+///
+/// drop((agent.peer, agent.incoming));
+/// println!("{}: {}", agent.process.exit().await?, agent.process.stderr_tail());
+/// # opened?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 ///
-/// Those of spawning.
+/// Those of [`spawn`](protocol_child::spawn).
 ///
 /// # Panics
 ///
 /// Outside a tokio runtime.
 pub fn child(
-    mut command: Command,
-    grace: Duration,
+    command: impl Into<ChildCommand>,
     options: impl Into<Options>,
 ) -> io::Result<ChildConnection> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    let mut process = command.spawn()?;
-    let (stdin, stdout) = process.stdin.take().zip(process.stdout.take()).expect("both are piped");
-    let (peer, incoming, driver) = connect(stdout, stdin, options);
-    let exit = tokio::spawn(async move {
-        // How reading ended changes nothing for the process.
-        let _ = driver.await;
-        if let Ok(exit) = timeout(grace, process.wait()).await {
-            return exit;
-        }
-        process.kill().await?;
-        process.wait().await
-    });
-    Ok(ChildConnection { peer, incoming, exit })
+    let Spawned { owner, stdin, stdout, .. } = protocol_child::spawn(command)?;
+    let stdout = ChildStdout::from_std(stdout)?.compat();
+    let stdin = ChildStdin::from_std(stdin)?.compat_write();
+    let timer = TokioTimer::start();
+    let (connection, driver) = protocol_child::connect(owner, stdout, stdin, timer, options.into());
+    tokio::spawn(driver);
+    Ok(connection)
 }

@@ -41,7 +41,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-pub use child::{ChildConnection, child};
+pub use child::child;
+pub use protocol_child::{ChildCommand, ChildConnection, Process, Pushed, Stderr};
 pub use token::{marker_of, token_of};
 
 /// tokio's clock; it stands still where tokio's does.

@@ -2,15 +2,16 @@
 
 #![cfg(unix)]
 
+use std::process::Command;
 use std::time::Duration;
 
 use protocol_async::CallError;
 use protocol_async::Router;
 use protocol_async::hub::Options;
 use protocol_core::{Cause, Config, Dialect};
+use protocol_tokio::ChildCommand;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
 fn acp() -> Config {
@@ -54,13 +55,13 @@ async fn g07_the_end_is_sent_when_every_handle_is_dropped() {
 
 #[tokio::test]
 async fn g07_a_child_ends_with_its_input() {
-    let child = protocol_tokio::child(Command::new("cat"), Duration::from_secs(30), acp()).unwrap();
+    let child = protocol_tokio::child(Command::new("cat"), acp()).unwrap();
     // cat says back what we say: a request, which nobody here serves, and then our own refusal.
     drop(child.incoming);
     let sent = child.peer.call::<()>("echo", ());
     assert!(matches!(sent.await, Err(CallError::Error(error)) if error.code == -32601));
     drop(child.peer);
-    assert!(child.exit.await.unwrap().unwrap().success());
+    assert!(child.process.exit().await.unwrap().success());
 }
 
 #[tokio::test]
@@ -69,10 +70,10 @@ async fn g07_a_child_that_does_not_end_is_killed_after_the_grace() {
     command.arg("1000");
     let grace = Duration::from_millis(50);
     let begun = Instant::now();
-    let child = protocol_tokio::child(command, grace, acp()).unwrap();
+    let child = protocol_tokio::child(ChildCommand::new(command).grace(grace), acp()).unwrap();
     drop((child.peer, child.incoming));
-    let exit = timeout(Duration::from_secs(20), child.exit).await.expect("it is killed");
-    assert!(!exit.unwrap().unwrap().success());
+    let exit = timeout(Duration::from_secs(20), child.process.exit()).await.expect("it is killed");
+    assert!(!exit.unwrap().success());
     assert!(begun.elapsed() >= grace);
 }
 
@@ -83,11 +84,12 @@ async fn g08_a_child_that_reads_nothing_is_killed_too() {
     command.arg("1000");
     let mut options = Options::new(acp());
     options.patience = Duration::from_millis(50);
-    let child = protocol_tokio::child(command, Duration::from_millis(50), options).unwrap();
+    let command = ChildCommand::new(command).grace(Duration::from_millis(50));
+    let child = protocol_tokio::child(command, options).unwrap();
     child.peer.notify("bulk", ["x".repeat(1 << 20)]).unwrap();
     drop((child.peer, child.incoming));
-    let exit = timeout(Duration::from_secs(20), child.exit).await.expect("it is killed");
-    assert!(!exit.unwrap().unwrap().success());
+    let exit = timeout(Duration::from_secs(20), child.process.exit()).await.expect("it is killed");
+    assert!(!exit.unwrap().success());
 }
 
 #[tokio::test]

@@ -244,13 +244,16 @@ fn b16_a_server_that_dies_answers_its_clients_requests_and_is_reported() {
 
 #[cfg(unix)]
 #[test]
-fn g07_a_server_that_does_not_end_is_killed_after_a_grace() {
+fn g07_a_server_that_does_not_end_is_terminated_after_a_grace() {
     for runtime in RELAY_RUNTIMES {
         let mut hop = Hop::spawn(runtime, &["sleep", "600"]);
         drop(hop.input.take());
         let (status, errors) = hop.ended(Duration::from_secs(30));
         assert_eq!(status.code(), Some(1));
-        assert_eq!(errors.trim_end(), "rescind relay: sleep did not end, and was killed");
+        assert_eq!(
+            errors.trim_end(),
+            "rescind relay: sleep did not end, and was terminated: signal: 15 (SIGTERM)"
+        );
     }
 }
 

@@ -191,7 +191,7 @@ fn g01_on_result_runs_once_whatever_happens() {
                     Err(CallError::Refused(Refusal::InvalidParams)),
                     Ok(1),
                     Err(CallError::Error(_)),
-                    Err(CallError::ConnectionLost { cause: Cause::PeerGone })
+                    Err(CallError::ConnectionLost { cause: Cause::PeerGone, .. })
                 ]
             ),
             "{outcomes:?}"
@@ -251,7 +251,7 @@ fn b16_end_of_input_settles_every_call() {
         far.close();
         for call in calls {
             let lost = call.await;
-            assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone })));
+            assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::PeerGone, .. })));
         }
         assert!(incoming.receive().await.is_err());
         assert!(incoming.receive().await.is_err(), "and it stays so");

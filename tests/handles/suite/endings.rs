@@ -27,7 +27,10 @@ fn f34_a_write_error_closes_the_connection_and_is_told() {
         assert_eq!(closed.error.as_ref().unwrap().kind(), ErrorKind::BrokenPipe);
         assert_eq!(closed.to_string(), "peer_gone: broken pipe");
         assert!(peer.is_closed());
-        assert!(matches!(sent.await, Err(CallError::ConnectionLost { cause: Cause::PeerGone })));
+        assert!(matches!(
+            sent.await,
+            Err(CallError::ConnectionLost { cause: Cause::PeerGone, .. })
+        ));
         assert_eq!(responder.cancellation().cancelled().await, Cause::PeerGone);
         assert_eq!(peer.notify("late", ()), Err(Refusal::Closed));
         let refused = peer.call::<()>("late", ()).await;

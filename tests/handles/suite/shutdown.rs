@@ -57,7 +57,7 @@ fn g05_abandoning_ends_at_once_though_the_peer_does_not_read() {
         far.read().await;
         peer.shutdown(Shutdown::Abandon);
         let outcome = sent.await;
-        assert!(matches!(outcome, Err(CallError::ConnectionLost { cause: Cause::Shutdown })));
+        assert!(matches!(outcome, Err(CallError::ConnectionLost { cause: Cause::Shutdown, .. })));
         assert_eq!(responder.cancellation().cause(), Some(Cause::Shutdown));
         assert_eq!(incoming.receive().await.unwrap_err(), CloseReason::Shutdown);
         peer.flushed().await;
@@ -117,7 +117,7 @@ fn g07_dropping_the_driver_settles_everything() {
         far.expect(&request_line(1, "slow")).await;
         stop.send(()).await.unwrap();
         let lost = sent.await;
-        assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::Shutdown })));
+        assert!(matches!(lost, Err(CallError::ConnectionLost { cause: Cause::Shutdown, .. })));
         assert!(outcome.recv().await.unwrap());
         assert_eq!(responder.cancellation().cancelled().await, Cause::Shutdown);
         responder.cast::<u8>().respond(1);

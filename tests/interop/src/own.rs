@@ -1,7 +1,7 @@
 //! Our own library, on tokio, in both roles.
 
 use std::future::pending;
-use std::process::Stdio;
+use std::process::Command;
 use std::time::Duration;
 
 use protocol_async::CallError;
@@ -9,7 +9,6 @@ use protocol_async::{Context, Failure, Incoming, Peer, Router, SentRequest};
 use protocol_core::{CallOptions, Config, Dialect};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::lifecycle::{CANCELLED, Client, Nested};
@@ -71,8 +70,8 @@ impl OwnClient {
     #[must_use]
     pub fn spawn(command: &[String]) -> (Self, UnboundedReceiver<Nested>) {
         let mut spawned = Command::new(&command[0]);
-        spawned.args(&command[1..]).stderr(Stdio::inherit());
-        let child = protocol_tokio::child(spawned, Duration::from_secs(5), CLIENT);
+        spawned.args(&command[1..]);
+        let child = protocol_tokio::child(spawned, CLIENT);
         let child = child.expect("the agent starts");
         Self::on(child.peer, child.incoming)
     }

@@ -153,8 +153,11 @@ fn answer(called: &Called) -> String {
         }
         Err(CallError::Cancelled { error: None, .. }) => "settled here, without an answer,".into(),
         Err(CallError::TimedOut { .. }) => "timed out without an answer,".into(),
-        Err(CallError::ConnectionLost { cause: Cause::Shutdown }) => {
+        Err(CallError::ConnectionLost { cause: Cause::Shutdown, .. }) => {
             "given up without an answer,".into()
+        }
+        Err(CallError::ConnectionLost { how: Some(how), .. }) => {
+            format!("the connection was lost: {how},")
         }
         Err(CallError::ConnectionLost { .. }) => "the connection was lost".into(),
         Err(other) => format!("{other},"),

@@ -1,11 +1,18 @@
 //! What moves the bytes of a call.
 
 use std::io;
-use std::process::{ChildStdin, ChildStdout};
 use std::thread;
 
 use clap::ValueEnum;
 use protocol_blocking::threaded::{self, Incoming, Options, Peer};
+use protocol_child::{BlockingOutput, Output, Owner, Spawned};
+use protocol_smol::SmolTimer;
+use protocol_tokio::TokioTimer;
+#[cfg(unix)]
+use smol::Async;
+#[cfg(not(unix))]
+use smol::Unblock;
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 /// What moves the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,31 +26,42 @@ pub(super) enum Runtime {
 }
 
 impl Runtime {
-    /// Connects to a server's output and input. The handles are the same whatever moves the bytes.
+    /// Connects to a server. The handles are the same whatever moves the bytes.
     pub(super) fn connect(
         self,
-        stdout: ChildStdout,
-        stdin: ChildStdin,
+        spawned: Spawned,
         options: Options,
-    ) -> io::Result<(Peer, Incoming)> {
-        match self {
-            Self::Blocking => Ok(threaded::connect(stdout, stdin, options)),
+    ) -> io::Result<(Peer, Incoming, Owner)> {
+        let Spawned { owner, stdin, stdout, .. } = spawned;
+        let process = owner.process();
+        let (peer, incoming) = match self {
+            Self::Blocking => {
+                threaded::connect(BlockingOutput::new(stdout, process)?, stdin, options)
+            }
             Self::Tokio => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
                 let entered = runtime.enter();
-                let stdout = tokio::process::ChildStdout::from_std(stdout)?;
-                let stdin = tokio::process::ChildStdin::from_std(stdin)?;
-                let (peer, incoming, driver) = protocol_tokio::connect(stdout, stdin, options);
+                let stdout = tokio::process::ChildStdout::from_std(stdout)?.compat();
+                let stdin = tokio::process::ChildStdin::from_std(stdin)?.compat_write();
+                let timer = TokioTimer::start();
+                let stdout = Output::new(stdout, process, timer);
+                let (peer, incoming, driver) =
+                    protocol_async::connect(stdout, stdin, timer, options);
                 drop(entered);
                 thread::spawn(move || runtime.block_on(driver));
-                Ok((peer, incoming))
+                (peer, incoming)
             }
             Self::Smol => {
-                let (stdout, stdin) = (smol::Async::new(stdout)?, smol::Async::new(stdin)?);
+                #[cfg(unix)]
+                let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);
+                #[cfg(not(unix))]
+                let (stdout, stdin) = (Unblock::new(stdout), Unblock::new(stdin));
+                let stdout = Output::new(stdout, process, SmolTimer::start());
                 let connection = protocol_smol::spawn(stdout, stdin, options);
                 connection.driver.detach();
-                Ok((connection.peer, connection.incoming))
+                (connection.peer, connection.incoming)
             }
-        }
+        };
+        Ok((peer, incoming, owner))
     }
 }

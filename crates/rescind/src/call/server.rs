@@ -3,13 +3,13 @@
 use std::thread::{self, JoinHandle};
 
 use protocol_blocking::threaded::{self, Incoming, Options, Peer};
+use protocol_child::Owner;
 use protocol_core::{CloseReason, Role, Shutdown};
 
-use super::child::Child;
 use super::client::Client;
 use super::report::Report;
 use super::websocket::Socket;
-use super::{CallArgs, opening};
+use super::{CallArgs, child, opening};
 use crate::dialect::Spoken;
 
 /// A server that runs and is spoken to.
@@ -22,7 +22,7 @@ pub(super) struct Server {
 
 /// The other end of the connection.
 enum End {
-    Child(Child),
+    Child(Owner),
     Socket(Socket),
 }
 
@@ -37,15 +37,14 @@ impl Server {
                 (peer, incoming, End::Socket(socket))
             }
             None => {
-                let mut child = Child::spawn(&spoken, &args.command)?;
+                let spawned = child::spawn(&spoken, &args.command)?;
                 let mut options = Options::new(spoken.on_stdio(Role::Client));
                 options.trace = report.trace();
-                let (stdout, stdin) = child.streams();
-                let (peer, incoming) = args
+                let (peer, incoming, owner) = args
                     .runtime
-                    .connect(stdout, stdin, options)
+                    .connect(spawned, options)
                     .map_err(|error| format!("can't talk to the server: {error}"))?;
-                (peer, incoming, End::Child(child))
+                (peer, incoming, End::Child(owner))
             }
         };
         Ok(Self { spoken, peer, end, serving: serve(incoming, report) })
@@ -57,7 +56,7 @@ impl Server {
         // What the server has asked us for is over too; then its input is closed.
         self.peer.shutdown(Shutdown::CancelAll);
         match self.end {
-            End::Child(child) => child.end(),
+            End::Child(owner) => child::end(owner),
             End::Socket(socket) => socket.end(),
         }
         // What the server said before it answered is shown before the answer.

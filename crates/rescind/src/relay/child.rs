@@ -1,17 +1,27 @@
 //! The spawned server, on each runtime.
 
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus};
 
+use protocol_async::Timer;
 use protocol_async::relay::Options;
+use protocol_child::{Output, Owner, Pushed, Spawned, spawn};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
+#[cfg(unix)]
+use smol::Async;
 use smol::Unblock;
+use smol::io::{AsyncRead, AsyncWrite};
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-use super::{Ended, GRACE, Watch, within};
+use super::Watch;
 
 /// How relaying ended, and how the server did.
-pub(super) type Relayed = (io::Result<()>, io::Result<Ended>);
+pub(super) struct Relayed {
+    pub(super) relayed: io::Result<()>,
+    pub(super) exit: io::Result<ExitStatus>,
+    pub(super) pushed: Pushed,
+}
 
 /// Spawns the server and relays on tokio.
 ///
@@ -21,19 +31,12 @@ pub(super) type Relayed = (io::Result<()>, io::Result<Ended>);
 pub(super) fn on_tokio(command: Command, options: Options, watch: Watch) -> io::Result<Relayed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let relayed = runtime.block_on(async {
+        let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
+        let stdout = tokio::process::ChildStdout::from_std(stdout)?.compat();
+        let stdin = tokio::process::ChildStdin::from_std(stdin)?.compat_write();
+        let stdio = (tokio::io::stdin().compat(), tokio::io::stdout().compat_write());
         let timer = TokioTimer::start();
-        let mut command = tokio::process::Command::from(command);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut process = command.spawn()?;
-        let streams = process.stdout.take().zip(process.stdin.take()).expect("both are piped");
-        let stdio = (tokio::io::stdin(), tokio::io::stdout());
-        let driver = protocol_tokio::relay(stdio, streams, options);
-        let relayed = watch.over(driver, timer).await;
-        let ended = match within(GRACE, timer, process.wait()).await {
-            Some(exit) => exit.map(Ended::ByItself),
-            None => process.kill().await.map(|()| Ended::Killed),
-        };
-        Ok((relayed, ended))
+        Ok(relay(stdio, (owner, stdout, stdin), timer, options, watch).await)
     });
     // Its thread may be waiting for standard input for ever.
     runtime.shutdown_background();
@@ -46,19 +49,35 @@ pub(super) fn on_tokio(command: Command, options: Options, watch: Watch) -> io::
 ///
 /// Those of spawning.
 pub(super) fn on_smol(command: Command, options: Options, watch: Watch) -> io::Result<Relayed> {
-    smol::block_on(async {
-        let timer = SmolTimer::start();
-        let mut command = smol::process::Command::from(command);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut process = command.spawn()?;
-        let streams = process.stdout.take().zip(process.stdin.take()).expect("both are piped");
-        let stdio = (Unblock::new(io::stdin()), Unblock::new(io::stdout()));
-        let driver = protocol_smol::relay(stdio, streams, options);
-        let relayed = watch.over(driver, timer).await;
-        let ended = match within(GRACE, timer, process.status()).await {
-            Some(exit) => exit.map(Ended::ByItself),
-            None => process.kill().map(|()| Ended::Killed),
-        };
-        Ok((relayed, ended))
-    })
+    let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
+    #[cfg(unix)]
+    let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);
+    #[cfg(not(unix))]
+    let (stdout, stdin) = (Unblock::new(stdout), Unblock::new(stdin));
+    let stdio = (Unblock::new(io::stdin()), Unblock::new(io::stdout()));
+    let timer = SmolTimer::start();
+    Ok(smol::block_on(relay(stdio, (owner, stdout, stdin), timer, options, watch)))
+}
+
+/// Relays to the end, and sees the server to its.
+async fn relay<R, W, S, X>(
+    up: (R, W),
+    (owner, stdout, stdin): (Owner, S, X),
+    timer: impl Timer + Unpin,
+    options: Options,
+    watch: Watch,
+) -> Relayed
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    S: AsyncRead + Unpin,
+    X: AsyncWrite + Unpin,
+{
+    let process = owner.process().clone();
+    let down = (Output::new(stdout, &process, timer.clone()), stdin);
+    let driver = protocol_async::relay(up, down, timer.clone(), options);
+    let relayed = watch.over(driver, timer).await;
+    drop(owner);
+    let exit = process.exit().await;
+    Relayed { relayed, exit, pushed: process.pushed() }
 }

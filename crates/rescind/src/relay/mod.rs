@@ -5,7 +5,7 @@ mod child;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
@@ -13,11 +13,13 @@ use clap::{Args, ValueEnum};
 use protocol_async::Timer;
 use protocol_async::hub::Way;
 use protocol_async::relay::{Observer, Options, Trace};
+use protocol_child::Pushed;
 use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
 use smol::channel::{Receiver, Sender, bounded};
 
 use crate::dialect::{Spoken, file_parser, parser};
 use crate::{note, usage_error};
+use child::Relayed;
 
 /// Relay between a client on standard input and output and a spawned server
 ///
@@ -29,8 +31,9 @@ use crate::{note, usage_error};
 /// What breaks a rule is answered and not passed on; that, and whatever else could not be passed on,
 /// is reported on standard error.
 ///
-/// It ends when one of them hangs up and everything in flight is answered. A server that does not
-/// end by then is killed after a grace. Exit codes: 0 the server succeeded, 1 it failed or was
+/// It ends when one of them hangs up and everything in flight is answered. The server is given two
+/// seconds then; whatever is left of it and of all that it started is sent SIGTERM, and two seconds
+/// later SIGKILL, also when the relay itself is killed. Exit codes: 0 the server succeeded, 1 it failed or was
 /// killed, 2 usage.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -91,15 +94,8 @@ enum Runtime {
     Smol,
 }
 
-/// How long the server may take to end once nothing more can be said.
+/// How long the server may say nothing more once nothing can be said to it.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// How the server ended.
-#[derive(Debug)]
-enum Ended {
-    ByItself(ExitStatus),
-    Killed,
-}
 
 /// Runs the command.
 #[must_use]
@@ -126,14 +122,18 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     };
     match spawned {
         Err(error) => usage_error(format_args!("can't start {program}: {error}")),
-        Ok((relayed, ended)) => {
+        Ok(Relayed { relayed, exit, pushed }) => {
             if let Err(error) = relayed {
                 log(error);
             }
-            match ended {
-                Ok(Ended::ByItself(status)) if status.success() => return ExitCode::SUCCESS,
-                Ok(Ended::ByItself(status)) => log(format_args!("{program} failed: {status}")),
-                Ok(Ended::Killed) => log(format_args!("{program} did not end, and was killed")),
+            let failed = match pushed {
+                Pushed::No => "failed",
+                Pushed::Terminated => "did not end, and was terminated",
+                Pushed::Killed => "did not end, and was killed",
+            };
+            match exit {
+                Ok(status) if status.success() => return ExitCode::SUCCESS,
+                Ok(status) => log(format_args!("{program} {failed}: {status}")),
                 Err(error) => log(format_args!("{program}: {error}")),
             }
             ExitCode::FAILURE
@@ -171,15 +171,6 @@ impl Watch {
         };
         smol::future::or(driver, stuck).await
     }
-}
-
-/// Gives a future so long.
-async fn within<F: Future>(grace: Duration, timer: impl Timer, work: F) -> Option<F::Output> {
-    let patience = async {
-        timer.sleep_until(timer.now() + grace).await;
-        None
-    };
-    smol::future::or(async { Some(work.await) }, patience).await
 }
 
 fn observer(client_gone: Sender<()>) -> Observer {

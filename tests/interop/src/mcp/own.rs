@@ -2,14 +2,13 @@
 //! `cancelled_once`, which answers when one of the others has been cancelled.
 
 use std::future::ready;
-use std::process::Stdio;
+use std::process::Command;
 use std::time::Duration;
 
 use protocol_async::CallError;
 use protocol_async::{Context, Peer, Router, SentRequest};
 use protocol_core::{Cause, Config, Dialect};
 use serde_json::{Value, json};
-use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
@@ -26,9 +25,9 @@ pub const CANCELS: usize = 2 + 33;
 /// If a check does not hold within a minute.
 pub async fn run(server: &[String]) {
     let mut spawned = Command::new(&server[0]);
-    spawned.args(&server[1..]).stderr(Stdio::inherit());
+    spawned.args(&server[1..]);
     let config = Config::client(Dialect::MCP_2025_11_25);
-    let child = protocol_tokio::child(spawned, Duration::from_secs(5), config);
+    let child = protocol_tokio::child(spawned, config);
     let child = child.expect("the server starts");
     let (arrived, mut progress) = unbounded_channel();
     tokio::spawn(async move {

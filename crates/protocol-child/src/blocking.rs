@@ -1,0 +1,81 @@
+//! The output of a process, which ends with the process, for a thread that blocks.
+
+use std::io::{self, Read};
+use std::process::ChildStdout;
+
+use crate::output::LAST_BREATH;
+use crate::process::{Life, Process};
+
+/// What [`Output`](crate::Output) is, for a thread that blocks.
+#[derive(Debug)]
+pub struct BlockingOutput {
+    stdout: ChildStdout,
+    process: Process,
+    /// Ends when the process does.
+    #[cfg(unix)]
+    ended: std::os::unix::net::UnixStream,
+    is_open: bool,
+}
+
+impl BlockingOutput {
+    /// `stdout` is the standard output of that process.
+    ///
+    /// # Errors
+    ///
+    /// There are no more descriptors.
+    pub fn new(stdout: ChildStdout, process: &Process) -> io::Result<Self> {
+        let process = process.clone();
+        #[cfg(unix)]
+        let ended = process.end_as_stream()?;
+        Ok(Self {
+            stdout,
+            process,
+            #[cfg(unix)]
+            ended,
+            is_open: true,
+        })
+    }
+
+    /// Waits until there is something to read, or the end; says whether there is.
+    #[cfg(unix)]
+    fn wait(&self) -> io::Result<bool> {
+        use rustix::event::{PollFd, PollFlags, poll};
+
+        if self.process.has_come(Life::Gone) {
+            return Ok(false);
+        }
+        let mut either =
+            [PollFd::new(&self.stdout, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut either, None))?;
+        Ok(!either[0].revents().is_empty())
+    }
+
+    #[cfg(not(unix))]
+    fn wait(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+}
+
+impl Read for BlockingOutput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.wait()? {
+            let read = self.stdout.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            self.is_open = false;
+            if !self.process.wait_for_end(LAST_BREATH) {
+                return Ok(0);
+            }
+        }
+        Err(self.process.death())
+    }
+}
+
+impl Drop for BlockingOutput {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.process.discard_output();
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What is spawned, and how.
+
+use std::fmt;
+use std::io;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use crate::group;
+use crate::process::{Owner, Process};
+use crate::stderr::Stderr;
+
+/// A command to spawn, and how its process is kept. A [`Command`] alone is one with every default.
+///
+/// ```
+/// use protocol_child::{ChildCommand, Stderr};
+/// use std::process::Command;
+/// use std::time::Duration;
+///
+/// let server = ChildCommand::new(Command::new("clangd"))
+///     .grace(Duration::from_secs(5))
+///     .stderr(Stderr::Last { bytes: 4096 });
+/// # let _ = server;
+/// ```
+#[must_use = "nothing is spawned yet"]
+pub struct ChildCommand {
+    command: Command,
+    grace: Duration,
+    stderr: Stderr,
+}
+
+/// A process that was spawned.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Spawned {
+    /// Ends it when it is dropped.
+    pub owner: Owner,
+    /// Its standard input.
+    pub stdin: ChildStdin,
+    /// Its standard output.
+    pub stdout: ChildStdout,
+}
+
+impl ChildCommand {
+    /// Every default: two seconds of grace, standard error is ours.
+    pub fn new(command: Command) -> Self {
+        Self { command, grace: Duration::from_secs(2), stderr: Stderr::Inherit }
+    }
+
+    /// How long the process may take to end once its input is closed; and once more after `SIGTERM`.
+    pub fn grace(self, grace: Duration) -> Self {
+        Self { grace, ..self }
+    }
+
+    /// Where its standard error goes.
+    pub fn stderr(self, stderr: Stderr) -> Self {
+        Self { stderr, ..self }
+    }
+}
+
+impl From<Command> for ChildCommand {
+    fn from(command: Command) -> Self {
+        Self::new(command)
+    }
+}
+
+impl fmt::Debug for ChildCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildCommand")
+            .field("program", &self.command.get_program())
+            .field("grace", &self.grace)
+            .field("stderr", &self.stderr)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Spawns a command, with its standard input and output as pipes, in a process group of its own.
+///
+/// A terminal's Ctrl-C does not reach it there: it ends when its owner lets it.
+///
+/// # Errors
+///
+/// Those of spawning, of the process, of its watchdog and of the threads that wait for it. Nothing is
+/// left running then.
+pub fn spawn(command: impl Into<ChildCommand>) -> io::Result<Spawned> {
+    let ChildCommand { mut command, grace, stderr } = command.into();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.stdio());
+    let (group, mut child) = group::spawn(&mut command, grace)?;
+    let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).expect("both are piped");
+    let errors = child.stderr.take();
+    let process = Process::new(child, group, grace);
+    let owner = process.start(&stdout, errors.map(|errors| (errors, stderr)))?;
+    Ok(Spawned { owner, stdin, stdout })
+}

@@ -1,0 +1,178 @@
+//! What the process says beside its messages.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+
+/// Where a process's standard error goes. Whatever is chosen, it is never waited for: a process that
+/// floods it goes on.
+#[derive(Default)]
+#[non_exhaustive]
+pub enum Stderr {
+    /// To ours.
+    #[default]
+    Inherit,
+    /// Nowhere.
+    Discard,
+    /// The last of it is kept, for [`Process::stderr_tail`](crate::Process::stderr_tail).
+    Last {
+        /// At most so many bytes.
+        bytes: usize,
+    },
+    /// Each line is shown to this, without its end, on a thread for nothing else; a line over 16 KiB
+    /// in pieces. While it runs no more is read, so it should not wait for the process. After a panic
+    /// it is not called again.
+    Lines(ShowLine),
+}
+
+/// Sees each line that a process writes to its standard error.
+pub type ShowLine = Box<dyn FnMut(&[u8]) + Send>;
+
+/// A line that is longer is shown in pieces of this many bytes.
+const LINE_BYTES: usize = 16 << 10;
+
+impl Stderr {
+    pub(crate) fn stdio(&self) -> Stdio {
+        match self {
+            Self::Inherit => Stdio::inherit(),
+            Self::Discard => Stdio::null(),
+            Self::Last { .. } | Self::Lines(_) => Stdio::piped(),
+        }
+    }
+
+    /// Reads until there is no more.
+    pub(crate) fn drain(mut self, mut from: impl Read, tail: &Tail) {
+        let mut buffer = vec![0; LINE_BYTES];
+        let mut filled = 0;
+        loop {
+            match from.read(&mut buffer[filled..]) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+                Ok(more) => filled = self.take(&mut buffer, filled + more, tail),
+            }
+        }
+        if filled > 0 {
+            self.show(&buffer[..filled]);
+        }
+    }
+
+    /// Takes what there is of the buffer; the beginning of a line stays at its front.
+    fn take(&mut self, buffer: &mut [u8], filled: usize, tail: &Tail) -> usize {
+        if let Self::Last { bytes } = self {
+            tail.push(&buffer[..filled], *bytes);
+            return 0;
+        }
+        let mut begin = 0;
+        while let Some(len) = buffer[begin..filled].iter().position(|byte| *byte == b'\n') {
+            self.show(&buffer[begin..begin + len]);
+            begin += len + 1;
+        }
+        if begin == 0 && filled == buffer.len() {
+            self.show(buffer);
+            return 0;
+        }
+        buffer.copy_within(begin..filled, 0);
+        filled - begin
+    }
+
+    fn show(&mut self, line: &[u8]) {
+        if let Self::Lines(show) = self {
+            if catch_unwind(AssertUnwindSafe(|| show(line))).is_err() {
+                *self = Self::Discard;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Stderr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inherit => "Inherit",
+            Self::Discard => "Discard",
+            Self::Last { .. } => "Last",
+            Self::Lines(_) => "Lines",
+        })
+    }
+}
+
+/// The last that was written to it.
+#[derive(Default)]
+pub(crate) struct Tail(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    bytes: VecDeque<u8>,
+    is_cut: bool,
+}
+
+impl Tail {
+    fn push(&self, more: &[u8], limit: usize) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = (kept.bytes.len() + more.len()).saturating_sub(limit);
+        kept.is_cut |= over > 0;
+        let gone = over.min(kept.bytes.len());
+        kept.bytes.drain(..gone);
+        kept.bytes.extend(&more[over - gone..]);
+    }
+
+    /// From the beginning of a line on, if there is one.
+    pub(crate) fn text(&self) -> String {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_cut = kept.is_cut;
+        let bytes = &*kept.bytes.make_contiguous();
+        let begin = bytes.iter().position(|byte| *byte == b'\n').filter(|_| is_cut);
+        String::from_utf8_lossy(&bytes[begin.map_or(0, |at| at + 1)..]).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn lines(input: &[u8]) -> Vec<Vec<u8>> {
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let sink = shown.clone();
+        let lines = Stderr::Lines(Box::new(move |line| sink.lock().unwrap().push(line.to_vec())));
+        lines.drain(input, &Tail::default());
+        let shown = shown.lock().unwrap();
+        shown.clone()
+    }
+
+    #[test]
+    fn lines_are_shown_without_their_ends_and_long_ones_in_pieces() {
+        assert_eq!(lines(b""), Vec::<Vec<u8>>::new());
+        assert_eq!(lines(b"a\n\nb"), [&b"a"[..], b"", b"b"]);
+        let long = vec![b'x'; 2 * LINE_BYTES + 1];
+        let pieces: Vec<usize> = lines(&long).iter().map(Vec::len).collect();
+        assert_eq!(pieces, [LINE_BYTES, LINE_BYTES, 1]);
+    }
+
+    #[test]
+    fn after_a_panic_the_rest_is_read_and_not_shown() {
+        let shown = Arc::new(Mutex::new(0));
+        let count = shown.clone();
+        let lines = Stderr::Lines(Box::new(move |_| {
+            *count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            panic!("a host's mistake");
+        }));
+        let mut rest: &[u8] = b"a\nb\nc\n";
+        lines.drain(&mut rest, &Tail::default());
+        assert!(rest.is_empty());
+        assert_eq!(*shown.lock().unwrap(), 1);
+    }
+
+    #[test]
+    fn the_tail_is_bounded_and_begins_with_a_line() {
+        let tail = Tail::default();
+        Stderr::Last { bytes: 12 }.drain(&b"one\ntwo\n"[..], &tail);
+        assert_eq!(tail.text(), "one\ntwo\n");
+        Stderr::Last { bytes: 12 }.drain(&b"three\n"[..], &tail);
+        assert_eq!(tail.text(), "two\nthree\n");
+        Stderr::Last { bytes: 12 }.drain(&[b'x'; 100][..], &tail);
+        assert_eq!(tail.text(), "x".repeat(12));
+    }
+}

@@ -1,0 +1,61 @@
+//! Ends a group when we can't: because we were killed.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// It waits to hear that the rest of its group is gone. If its input ends before that, we are gone, and
+/// so is the input of the process that we spawned: what follows are the other two steps.
+///
+/// It leads the group, so it needs nobody's id, and what is meant for the group must not end it.
+const SCRIPT: &str = r#"
+trap "" HUP INT QUIT TERM
+read -r gone && exit
+sleep "$1"
+kill -s TERM 0
+sleep "$1"
+kill -s KILL 0
+"#;
+
+/// A small shell that leads a process group, and outlives us if it has to.
+///
+/// The parent-death signal of Linux would reach only the process that we spawned, not what that
+/// started, and setting it takes code that runs between `fork` and `exec`.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    id: u32,
+    /// `None` once it was dismissed.
+    shell: Mutex<Option<Child>>,
+}
+
+impl Watchdog {
+    /// # Errors
+    ///
+    /// Those of spawning a shell.
+    pub(crate) fn start(grace: Duration) -> io::Result<Self> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SCRIPT, "rescind-watchdog", &format!("{:.3}", grace.as_secs_f64())]);
+        // It holds nothing of the place where we are.
+        command.current_dir("/").process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let shell = command.spawn()?;
+        Ok(Self { id: shell.id(), shell: Mutex::new(Some(shell)) })
+    }
+
+    /// Its id, which is its group's, and no other's until it is dismissed.
+    pub(crate) const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The rest of its group is gone, or was never there.
+    pub(crate) fn dismiss(&self) {
+        let shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut shell) = shell {
+            // It may have been killed, with its group or by somebody.
+            let _ = shell.stdin.as_mut().map(|input| input.write_all(b"gone\n"));
+            let _ = shell.wait();
+        }
+    }
+}

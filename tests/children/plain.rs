@@ -1,0 +1,127 @@
+//! What holds without any runtime.
+
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::process::Command;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::Instant;
+
+use protocol_child::{BlockingOutput, ChildCommand, Output, Pushed, Spawned, spawn};
+use protocol_smol::SmolTimer;
+use smol::io::{AsyncRead, AsyncReadExt};
+
+use crate::suite::{hasty, patient, unhurried};
+use crate::support::{Mark, PATIENCE, eventually, on_tokio, run_on_tokio};
+
+/// Behind a wrapper, and not interested in the end of its input.
+const SERVER: &str = "sh -c 'sleep 1000; true'; true";
+
+fn stubborn(mark: &Mark) -> ChildCommand {
+    hasty(mark.shell(SERVER))
+}
+
+#[test]
+fn f60_dropping_needs_no_runtime() {
+    let mark = Mark::new();
+    let Spawned { owner, stdin, stdout, .. } = spawn(unhurried(mark.shell(SERVER))).unwrap();
+    let process = owner.process().clone();
+    drop((stdin, stdout));
+    thread::spawn(move || drop(owner)).join().unwrap();
+    assert!(!process.wait().unwrap().success());
+    assert_eq!(process.pushed(), Pushed::Terminated);
+    mark.assert_gone();
+}
+
+#[test]
+fn f60_a_panic_ends_the_process() {
+    let mark = Mark::new();
+    let spawned = spawn(stubborn(&mark)).unwrap();
+    let process = spawned.owner.process().clone();
+    let panicked = thread::spawn(move || {
+        let _spawned = spawned;
+        panic!("a host's mistake");
+    });
+    assert!(panicked.join().is_err());
+    process.wait().unwrap();
+    mark.assert_gone();
+}
+
+#[test]
+fn f60_a_runtime_that_goes_takes_its_processes_along() {
+    let mark = Mark::new();
+    let child = run_on_tokio(async { on_tokio(stubborn(&mark)).unwrap() });
+    child.process.wait().unwrap();
+    mark.assert_gone();
+}
+
+#[test]
+fn f60_outside_a_runtime_nothing_is_left_running() {
+    let mark = Mark::new();
+    let command = stubborn(&mark);
+    assert!(thread::spawn(move || on_tokio(command)).join().is_err(), "tokio panics");
+    eventually("it is ended all the same", || mark.alive().is_empty());
+}
+
+#[test]
+fn a_command_that_can_not_be_started_is_an_error() {
+    let error = spawn(Command::new("/no/such/program")).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
+
+/// A stream of a runtime that is never told that there is something to read.
+struct Untold;
+
+impl AsyncRead for Untold {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+}
+
+#[test]
+fn f32_what_was_written_before_the_death_is_read_whatever_the_runtime_knows() {
+    let mark = Mark::new();
+    let Spawned { owner, stdin, stdout, .. } =
+        spawn(patient(mark.shell("echo hello; sleep 1000 & exit 3"))).unwrap();
+    let mut output = Output::new(Untold, owner.process(), SmolTimer::start());
+    let mut said = Vec::new();
+    let error = smol::block_on(output.read_to_end(&mut said)).unwrap_err();
+    assert_eq!(
+        (&*said, &*error.to_string()),
+        (&b"hello\n"[..], "the process ended: exit status: 3")
+    );
+    drop((stdin, stdout));
+    mark.kill_the_rest();
+}
+
+#[test]
+fn f32_a_blocking_reader_ends_with_the_process() {
+    let mark = Mark::new();
+    let Spawned { owner, stdout, .. } =
+        spawn(patient(mark.shell("echo hello; sleep 1000 & exit 3"))).unwrap();
+    let mut output = BlockingOutput::new(stdout, owner.process()).unwrap();
+    let mut said = Vec::new();
+    let begun = Instant::now();
+    let error = output.read_to_end(&mut said).unwrap_err();
+    assert!(begun.elapsed() < PATIENCE, "before the group is ended");
+    assert_eq!(
+        (&*said, &*error.to_string()),
+        (&b"hello\n"[..], "the process ended: exit status: 3")
+    );
+    mark.kill_the_rest();
+}
+
+#[test]
+fn its_output_can_be_read_by_anyone() {
+    let mut echo = Command::new("echo");
+    echo.arg("hello");
+    let mut spawned = spawn(echo).unwrap();
+    let mut said = String::new();
+    spawned.stdout.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "hello\n");
+    assert!(spawned.owner.process().wait().unwrap().success());
+}
