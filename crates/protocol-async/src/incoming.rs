@@ -15,7 +15,7 @@ use crate::hub::State;
 use crate::inbox::Arrived;
 use crate::json;
 use crate::lease::{Lease, Taker};
-use crate::method::Method;
+use crate::method::MethodName;
 use crate::peer::Peer;
 use crate::responder::Responder;
 use crate::sync::{Arc, MutexGuard};
@@ -50,7 +50,7 @@ pub enum Arrival {
 #[derive(Clone)]
 pub struct Request {
     /// Its method.
-    pub method: Method,
+    pub method: MethodName,
     /// Its params, as the peer wrote them.
     pub params: Option<Box<RawValue>>,
     /// What the peer said beside them: ABP's `options`.
@@ -61,7 +61,7 @@ pub struct Request {
 #[derive(Clone)]
 pub struct Notification {
     /// Its method.
-    pub method: Method,
+    pub method: MethodName,
     /// Its params, as the peer wrote them.
     pub params: Option<Box<RawValue>>,
 }
@@ -95,7 +95,7 @@ impl Notification {
 }
 
 fn read<T: DeserializeOwned>(
-    method: &Method,
+    method: &MethodName,
     params: Option<&RawValue>,
 ) -> Result<T, InvalidParams> {
     let params = params.map_or("null", RawValue::get);
@@ -205,25 +205,29 @@ fn take<'a>(
     lease: &'a Arc<Lease>,
     mut state: MutexGuard<'a, State>,
 ) -> Result<Result<Arrival, CloseReason>, MutexGuard<'a, State>> {
-    let Some(arrived) = state.inbox.pop() else {
-        return state.closed.map_or(Err(state), |reason| Ok(Err(reason)));
-    };
-    Ok(Ok(match arrived {
-        Arrived::Request(handle, request) => {
-            let rule = state.core().config().dialect.before_start;
-            let entry = state.stream.connection_mut().request_data_mut(handle);
-            let marker = entry.and_then(|entry| entry.marker.clone());
-            let marker = marker.expect("only its responder answers a request");
-            drop(state);
-            if rule == BeforeStart::Skipped && marker.is_cancelled() {
-                lease.shared().respond(handle, Err(Failure::Cancelled));
-                return take(lease, lease.shared().lock());
+    // A loop: a peer may cancel any number of requests before their turn (F30).
+    loop {
+        let Some(arrived) = state.inbox.pop() else {
+            return state.closed.map_or(Err(state), |reason| Ok(Err(reason)));
+        };
+        return Ok(Ok(match arrived {
+            Arrived::Request(handle, request) => {
+                let rule = state.core().config().dialect.before_start;
+                let entry = state.stream.connection_mut().request_data_mut(handle);
+                let marker = entry.and_then(|entry| entry.marker.clone());
+                let marker = marker.expect("only its responder answers a request");
+                drop(state);
+                if rule == BeforeStart::Skipped && marker.is_cancelled() {
+                    lease.shared().respond(handle, Err(Failure::Cancelled));
+                    state = lease.shared().lock();
+                    continue;
+                }
+                let responder = Responder::new(lease.clone(), handle, marker);
+                Arrival::Request(request, responder)
             }
-            let responder = Responder::new(lease.clone(), handle, marker);
-            Arrival::Request(request, responder)
-        }
-        Arrived::Notification(notification) => Arrival::Notification(notification),
-        Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
-        Arrived::Missed(count) => Arrival::Missed { count },
-    }))
+            Arrived::Notification(notification) => Arrival::Notification(notification),
+            Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
+            Arrived::Missed(count) => Arrival::Missed { count },
+        }));
+    }
 }

@@ -7,7 +7,7 @@ use std::mem;
 
 use protocol_core::{
     CallError, CallId, CallOptions, CancelOutcome, Cause, Dialect, Params, Refusal, Shutdown,
-    WireId,
+    Timestamp, WireId,
 };
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -19,6 +19,7 @@ use crate::json::written;
 use crate::lease::Lease;
 use crate::sent::{CancellationHandle, SentRequest};
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, lock};
+use crate::turn::waits_for_peer;
 use crate::waiters::{Line, WaitFor};
 
 /// Calls and notifies the peer, from anywhere. Clones share the connection.
@@ -79,23 +80,44 @@ impl Peer {
         }
     }
 
-    /// Notifies the peer. Never blocks.
+    /// Notifies the peer, and waits for room in the outbox if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_notify`](Self::try_notify), without [`Refusal::OutboxFull`].
+    pub async fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
+        let sent = self.try_notify(method, &params);
+        if sent != Err(Refusal::OutboxFull) {
+            return sent;
+        }
+        // Written once for all that is still to be tried.
+        let params = to_raw_value(&params).map_err(|_| Refusal::InvalidParams)?;
+        loop {
+            self.ready().await;
+            let sent = self.try_notify_raw(method, Some(&params));
+            if sent != Err(Refusal::OutboxFull) {
+                return sent;
+            }
+        }
+    }
+
+    /// Notifies the peer if there is room. Never blocks.
     ///
     /// # Errors
     ///
     /// As [`Connection::notify`](protocol_core::Connection::notify). After
     /// [`Refusal::OutboxFull`], [`ready`](Self::ready) waits for room.
-    pub fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
-        written(&params, |params| self.notify_raw(method, Some(params)))
+    pub fn try_notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
+        written(&params, |params| self.try_notify_raw(method, Some(params)))
             .unwrap_or(Err(Refusal::InvalidParams))
     }
 
-    /// As [`notify`](Self::notify), with params as they are to be on the wire.
+    /// As [`try_notify`](Self::try_notify), with params as they are to be on the wire.
     ///
     /// # Errors
     ///
-    /// As [`notify`](Self::notify).
-    pub fn notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
+    /// As [`try_notify`](Self::try_notify).
+    pub fn try_notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
         self.lease
             .shared()
             .send(|state, _| state.stream.connection_mut().notify(method, Params::from(params)))
@@ -152,6 +174,11 @@ impl Peer {
         WaitFor { shared: self.lease.shared(), line: ROOM, check: holds(there), place: None }
     }
 
+    /// What the connection's clock says.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.lease.shared().now()
+    }
+
     /// What is in flight both ways, oldest first, at most `limit` of each. Never any params.
     #[must_use]
     pub fn in_flight(&self, limit: usize) -> Vec<InFlight> {
@@ -163,7 +190,13 @@ impl Peer {
 fn holds<'a>(
     there: fn(&State) -> bool,
 ) -> impl FnMut(MutexGuard<'a, State>) -> Result<(), MutexGuard<'a, State>> {
-    move |state| if there(&state) { Ok(()) } else { Err(state) }
+    move |state| {
+        if there(&state) {
+            return Ok(());
+        }
+        waits_for_peer();
+        Err(state)
+    }
 }
 
 /// Holds writing back; see [`Peer::cork`].

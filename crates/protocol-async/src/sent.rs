@@ -21,6 +21,7 @@ use crate::outcomes::{HandOver, RawOutcome, Slot};
 use crate::peer::Preparation;
 use crate::responder::Responder;
 use crate::sync::{Arc, Weak};
+use crate::turn::waits_for_peer;
 
 /// A call in flight: a future of its outcome.
 ///
@@ -179,6 +180,7 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
                 drop(state);
                 // Dropping another task's waker may drop that task.
                 drop(replaced);
+                waits_for_peer();
                 return Poll::Pending;
             }
             let outcome = state.outcomes.take(*slot);

@@ -257,7 +257,7 @@ impl Responder for AtWork<'_> {
     }
 
     fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.peer.notify_raw(method, params)
+        self.peer.try_notify_raw(method, params)
     }
 
     fn take_notification(&mut self, method: &str) -> Option<Notification> {

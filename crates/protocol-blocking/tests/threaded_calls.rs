@@ -104,7 +104,7 @@ fn g05_dropping_cancels_and_says_so_once() {
     sent.cancel();
     drop(sent);
     assert_eq!(wire.receive()["method"], "$/cancel_request");
-    peer.notify("next", json!([])).unwrap();
+    peer.try_notify("next", json!([])).unwrap();
     assert_eq!(wire.receive()["method"], "next", "there is never a second cancel");
 }
 
@@ -116,7 +116,7 @@ fn g05_dropping_a_settled_call_sends_nothing() {
     wire.send([result(1, &json!(1))]);
     assert_eq!(sent.wait_timeout(PATIENCE).unwrap().unwrap(), json!(1));
     drop(sent);
-    peer.notify("next", json!([])).unwrap();
+    peer.try_notify("next", json!([])).unwrap();
     assert_eq!(wire.receive()["method"], "next");
 }
 
@@ -125,7 +125,7 @@ fn g05_detaching_cancels_nothing() {
     let (mut wire, peer, _incoming) = client();
     slow(&peer).detach();
     assert_eq!(wire.receive()["method"], "slow");
-    peer.notify("next", json!([])).unwrap();
+    peer.try_notify("next", json!([])).unwrap();
     assert_eq!(wire.receive()["method"], "next");
 }
 
@@ -165,7 +165,7 @@ fn g05_a_deadline_frees_the_caller_at_once_and_sends_the_cancel() {
 fn g05_a_deadline_frees_the_caller_while_our_write_is_stuck() {
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, acp());
-    peer.notify("stuck", json!([])).unwrap();
+    peer.try_notify("stuck", json!([])).unwrap();
     held.begun();
     let mut sent: SentRequest<Value> =
         peer.call_with("slow", json!([]), timing_out(Duration::from_millis(20)));
@@ -212,13 +212,13 @@ fn g05_a_shutdown_that_abandons_settles_every_call() {
 fn g04_a_call_that_has_not_left_is_withdrawn() {
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, acp());
-    peer.notify("first", json!([])).unwrap();
+    peer.try_notify("first", json!([])).unwrap();
     held.begun();
     let sent = slow(&peer);
     assert_eq!(sent.cancel(), CancelOutcome::Withdrawn);
     let error = sent.wait().unwrap_err();
     assert!(matches!(error, CallError::Cancelled { cause: Cause::Caller, error: None }));
-    peer.notify("last", json!([])).unwrap();
+    peer.try_notify("last", json!([])).unwrap();
     held.permit();
     assert_eq!(held.write(), "{\"jsonrpc\":\"2.0\",\"method\":\"last\",\"params\":[]}\n");
 }
@@ -228,7 +228,7 @@ fn g04_a_cork_puts_request_and_cancel_into_one_write() {
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, acp());
     let cork = peer.cork();
-    peer.notify("edit", json!([])).unwrap();
+    peer.try_notify("edit", json!([])).unwrap();
     let sent = slow(&peer);
     assert_eq!(sent.cancel(), CancelOutcome::Sent);
     drop(cork);
@@ -247,11 +247,11 @@ fn g08_a_full_outbox_refuses_and_says_when_there_is_room() {
     config.limits.unsent_bytes = 1_000;
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, config);
-    peer.notify("stuck", json!([])).unwrap();
+    peer.try_notify("stuck", json!([])).unwrap();
     held.begun();
     let text = "x".repeat(300);
     let refused = loop {
-        if let Err(refusal) = peer.notify("fill", json!([text])) {
+        if let Err(refusal) = peer.try_notify("fill", json!([text])) {
             break refusal;
         }
     };
@@ -259,7 +259,7 @@ fn g08_a_full_outbox_refuses_and_says_when_there_is_room() {
     assert_eq!(block_on_for(&mut peer.ready(), Duration::from_millis(20)), None);
     held.permit();
     block_on_for(&mut peer.ready(), PATIENCE).expect("the outbox was taken out of");
-    peer.notify("fill", json!([text])).unwrap();
+    peer.try_notify("fill", json!([text])).unwrap();
     held.permit();
     held.permit();
 }
@@ -269,7 +269,7 @@ fn flushed_waits_for_the_last_byte() {
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, acp());
     block_on(peer.flushed());
-    peer.notify("stuck", json!([])).unwrap();
+    peer.try_notify("stuck", json!([])).unwrap();
     held.begun();
     assert_eq!(block_on_for(&mut peer.flushed(), Duration::from_millis(20)), None);
     held.permit();
@@ -281,7 +281,7 @@ fn dropping_the_last_handle_ends_every_thread_and_closes_the_writer() {
     let ((input, far), (writer, held)) = (pipe(), held_writer());
     let (reader, ended) = told_reader(input);
     let (peer, incoming) = connect(reader, writer, acp());
-    peer.notify("last words", json!([])).unwrap();
+    peer.try_notify("last words", json!([])).unwrap();
     drop((peer, incoming));
     assert!(held.write().contains("last words"), "what was queued is written");
     assert!(held.is_dropped());

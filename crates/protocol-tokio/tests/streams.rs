@@ -23,7 +23,7 @@ async fn g05_a_call_over_tcp_is_cancelled() {
     let server = protocol_tokio::tcp(listener.accept().await.unwrap().0, config).unwrap();
     tokio::spawn(async move {
         let router = Router::new().request("slow", async |(): (), cx| {
-            cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
+            cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?;
             Ok(())
         });
         router.serve(&server.incoming).await
@@ -41,7 +41,7 @@ async fn g07_the_end_is_sent_when_every_handle_is_dropped() {
     let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let mut far = listener.accept().await.unwrap().0;
     let client = protocol_tokio::tcp(near, acp()).unwrap();
-    client.peer.notify("last", ()).unwrap();
+    client.peer.try_notify("last", ()).unwrap();
     drop((client.peer, client.incoming));
     let mut all = String::new();
     // Our own half stays open meanwhile.
@@ -82,7 +82,7 @@ async fn g08_a_child_that_reads_nothing_is_killed_too() {
     let mut config = acp();
     config.abandoned_grace = Duration::from_millis(50);
     let child = protocol_tokio::child(command, Duration::from_millis(50), config).unwrap();
-    child.peer.notify("bulk", ["x".repeat(1 << 20)]).unwrap();
+    child.peer.try_notify("bulk", ["x".repeat(1 << 20)]).unwrap();
     drop((child.peer, child.incoming));
     let exit = timeout(Duration::from_secs(20), child.exit).await.expect("it is killed");
     assert!(!exit.unwrap().unwrap().success());

@@ -11,18 +11,18 @@ use protocol_core::Cause;
 use super::{Shared, run, spawn};
 
 #[test]
-fn b06_run_until_cancelled_never_polls_work_that_is_cancelled_already() {
+fn b06_unless_cancelled_never_polls_work_that_is_cancelled_already() {
     run(async {
         let canceller = Canceller::new();
         canceller.cancel(Cause::Caller);
         let never = poll_fn(|_| -> Poll<()> { panic!("it is polled") });
-        let stopped = canceller.marker().run_until_cancelled(never).await.unwrap_err();
+        let stopped = canceller.marker().unless_cancelled(never).await.unwrap_err();
         assert_eq!(stopped.cause, Cause::Caller);
     });
 }
 
 #[test]
-fn b23_run_until_cancelled_gives_the_result_on_a_tie() {
+fn b23_unless_cancelled_gives_the_result_on_a_tie() {
     run(async {
         let canceller = Canceller::new();
         let marker = canceller.marker();
@@ -30,13 +30,13 @@ fn b23_run_until_cancelled_gives_the_result_on_a_tie() {
             canceller.cancel(Cause::Caller);
             7
         };
-        assert_eq!(marker.run_until_cancelled(work).await, Ok(7));
-        assert_eq!(marker.run_until_cancelled(ready(7)).await.unwrap_err().cause, Cause::Caller);
+        assert_eq!(marker.unless_cancelled(work).await, Ok(7));
+        assert_eq!(marker.unless_cancelled(ready(7)).await.unwrap_err().cause, Cause::Caller);
     });
 }
 
 #[test]
-fn b06_run_until_cancelled_drops_the_work_before_it_returns() {
+fn b06_unless_cancelled_drops_the_work_before_it_returns() {
     run(async {
         let canceller = Canceller::new();
         let (alive, marker) = (Shared::new(()), canceller.marker());
@@ -46,7 +46,7 @@ fn b06_run_until_cancelled_drops_the_work_before_it_returns() {
             let _held = held;
             pending::<()>().await;
         };
-        assert_eq!(marker.run_until_cancelled(work).await.unwrap_err().cause, Cause::Deadline);
+        assert_eq!(marker.unless_cancelled(work).await.unwrap_err().cause, Cause::Deadline);
         assert_eq!(Shared::strong_count(&alive), 1);
     });
 }

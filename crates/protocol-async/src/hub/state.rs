@@ -17,7 +17,7 @@ use crate::afterwards::{Afterward, Afterwards, contain};
 use crate::cancellation::Cancellation;
 use crate::failure::Answer;
 use crate::inbox::Inbox;
-use crate::method::Method;
+use crate::method::MethodName;
 use crate::operations::{self, SharedOperations};
 use crate::outcomes::{Outcomes, Slot};
 use crate::outside::Entropy;
@@ -30,7 +30,7 @@ pub(crate) type Core = Connection<CallEntry, RequestEntry>;
 pub(crate) struct CallEntry {
     /// Where its outcome goes.
     slot: Slot,
-    pub(crate) method: Method,
+    pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct CallEntry {
 pub(crate) struct RequestEntry {
     /// Invariant: there once the request has arrived, which is before anything is told of it.
     pub(crate) marker: Option<Cancellation>,
-    pub(crate) method: Method,
+    pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
 }
 
@@ -110,7 +110,7 @@ impl Shared {
     }
 
     /// Reads the clock.
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
@@ -176,12 +176,12 @@ impl Shared {
     }
 
     /// Takes note that whoever served an unanswered request is gone; gives the request's method.
-    pub(crate) fn worker_gone(&self, request: RequestHandle) -> Method {
+    pub(crate) fn worker_gone(&self, request: RequestHandle) -> MethodName {
         let mut after = Afterwards::default();
         let mut state = self.lock();
         state.worker_gone(request, &mut after);
         let entry = state.stream.connection_mut().request_data_mut(request);
-        let method = entry.map_or_else(Method::default, |entry| entry.method.clone());
+        let method = entry.map_or_else(MethodName::default, |entry| entry.method.clone());
         drop(state);
         after.run();
         method
@@ -340,7 +340,7 @@ impl State {
         options: Option<Cow<'_, RawValue>>,
         after: &mut Afterwards,
     ) {
-        let method = Method::from(name);
+        let method = MethodName::from(name);
         if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
             entry.method = method.clone();
             entry.since = self.now;
