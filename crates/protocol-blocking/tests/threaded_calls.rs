@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::RecvTimeoutError;
@@ -274,6 +275,24 @@ fn flushed_waits_for_the_last_byte() {
     assert_eq!(block_on_for(&mut peer.flushed(), Duration::from_millis(20)), None);
     held.permit();
     block_on_for(&mut peer.flushed(), PATIENCE).expect("it is written");
+}
+
+#[test]
+fn f43_what_was_answered_is_written_when_serve_returns() {
+    let ((input, mut far), (writer, held)) = (pipe(), held_writer());
+    let (peer, incoming) = connect(input, writer, Config::server(Dialect::ACP_V1));
+    let served = thread::spawn(move || {
+        serve(&incoming, 2, &|request: &Request, _: &mut dyn Responder| {
+            Ok(request.params.clone().unwrap_or_default())
+        })
+    });
+    far.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":[1]}\n").unwrap();
+    held.begun();
+    drop(far);
+    assert_eq!(block_on_for(&mut peer.flushed(), Duration::from_millis(20)), None);
+    assert!(!served.is_finished(), "the answer hangs in the writer");
+    held.permit();
+    served.join().unwrap();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use protocol_async::Router;
 use protocol_core::{CallError, Cause, Config, Dialect};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout};
@@ -86,6 +86,23 @@ async fn g08_a_child_that_reads_nothing_is_killed_too() {
     drop((child.peer, child.incoming));
     let exit = timeout(Duration::from_secs(20), child.exit).await.expect("it is killed");
     assert!(!exit.unwrap().unwrap().success());
+}
+
+/// Nobody keeps the marker but who follows it.
+#[tokio::test]
+async fn f33_a_token_cancels_through_a_marker_that_nobody_keeps() {
+    let token = tokio_util::sync::CancellationToken::new();
+    let (near, far) = tokio::net::UnixStream::pair().unwrap();
+    let client = protocol_tokio::unix(near, acp());
+    let sent = client.peer.call::<()>("slow", ());
+    let _sent = sent.forward_cancellation_from(&protocol_tokio::marker_of(&token));
+    let there_and_back = protocol_tokio::token_of(&protocol_tokio::marker_of(&token));
+    let mut lines = BufReader::new(far).lines();
+    assert!(lines.next_line().await.unwrap().unwrap().contains("slow"));
+    token.cancel();
+    let cancel = timeout(Duration::from_secs(20), lines.next_line()).await.expect("it is sent");
+    assert!(cancel.unwrap().unwrap().contains("$/cancel_request"));
+    there_and_back.cancelled().await;
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ mod markers;
 mod operations;
 mod proxies;
 mod requests;
+mod router;
+mod served;
 mod shutdown;
 
 use std::future::{Future, poll_fn};

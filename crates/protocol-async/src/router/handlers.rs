@@ -180,6 +180,9 @@ macro_rules! handlers {
             /// Does some work beside the handlers, which may outlive this one: in the future of
             /// [`serve`](RouterOf::serve), which ends when it is done. It is nobody's turn, so it may
             /// wait for anything. Once nothing is served any more, it is dropped.
+            ///
+            /// Calls that outlive the request are made with [`peer`](Self::peer): on behalf of a
+            /// request that is answered none can be made.
             pub fn spawn(
                 &self,
                 work: impl Future<Output = Result<(), Failure>> $(+ $send)? + 'static,

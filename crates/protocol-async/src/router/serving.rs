@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll, Waker, ready};
 
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use protocol_core::{CloseReason, RpcError};
 
@@ -61,7 +62,12 @@ impl<S: 'static, F: Form> Serving<S, F> {
                 Err(reason) => break reason,
             };
             if let Arrival::Request(request, responder) = arrival {
-                jobs.extend(self.begin(request, responder, jobs.len()));
+                if let Some(mut job) = self.begin(request, responder, jobs.len()) {
+                    // Most are done at once, and need no place among the others.
+                    let is_done =
+                        poll_fn(|task| Poll::Ready(job.poll_unpin(task).is_ready())).await;
+                    jobs.extend((!is_done).then_some(job));
+                }
             } else if let Some(work) = self.begin_in_turn(arrival) {
                 let turn = Turn::of(Job::Unanswered(work));
                 let rest = self.work_until(&mut jobs, turn).await;
