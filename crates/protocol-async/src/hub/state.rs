@@ -189,6 +189,9 @@ impl Shared {
 
     /// Answers a request. An answer that has no room yet waits for it, and is never lost.
     pub(crate) fn respond(&self, request: RequestHandle, answer: Answer) {
+        if let Ok(result) = &answer {
+            return self.respond_with_result(request, result);
+        }
         let mut state = self.lock();
         state.deferred.push_back((request, answer));
         self.settle(state, &mut Afterwards::default());

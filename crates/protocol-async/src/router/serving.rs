@@ -39,7 +39,8 @@ struct Beside<S: 'static, F: Form> {
 
 /// Work at hand.
 enum Job<S: 'static, F: Form> {
-    Request(Contained<S, F, Answer>, Option<Responder>),
+    /// `None` once it is answered.
+    Request(Option<(Contained<S, F, Answer>, Responder)>),
     /// A notification, an arrival without a handler, or work beside handlers.
     Unanswered(Contained<S, F, Done>),
 }
@@ -124,7 +125,7 @@ impl<S: 'static, F: Form> Serving<S, F> {
         }
         let of = Some((responder.handle(), responder.cancellation()));
         let cx = Context::new(self, request, of);
-        Some(Job::Request(Next::outermost().begin(cx), Some(responder)))
+        Some(Job::Request(Some((Next::outermost().begin(cx), responder))))
     }
 
     /// Begins to serve everything else, if somebody wants it.
@@ -245,17 +246,20 @@ impl<S: 'static, F: Form> Future for Job<S, F> {
 
     fn poll(self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<()> {
         match self.get_mut() {
-            Self::Request(work, responder) => {
-                let answer = ready!(Pin::new(&mut *work).poll(task));
+            Self::Request(job) => {
+                let Some((work, _)) = job else { return Poll::Ready(()) };
+                let answer = ready!(work.poll_unpin(task));
                 if let Err(failure) = &answer {
                     work.cx.serving().tell_failure(work.cx.method(), failure, true);
                 }
-                if let Some(responder) = responder.take() {
+                if let Some((work, responder)) = job.take() {
+                    // Lets go of the marker, which is then used again.
+                    drop(work);
                     responder.answer(answer);
                 }
             }
             Self::Unanswered(work) => {
-                let done = ready!(Pin::new(&mut *work).poll(task));
+                let done = ready!(work.poll_unpin(task));
                 if let Err(failure) = &done {
                     work.cx.serving().tell_failure(work.cx.method(), failure, false);
                 }
