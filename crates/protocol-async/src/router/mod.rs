@@ -109,12 +109,17 @@ struct Routes<S: 'static, F: Form> {
     requests: HashMap<MethodName, F::Handler<Context<S, F>, Answer>>,
     notifications: HashMap<MethodName, F::Handler<Context<S, F>, Done>>,
     /// The outermost first.
-    layers: Vec<F::Handler<(Context<S, F>, Next<S, F>), Answer>>,
-    observers: Vec<Arc<dyn Fn(&Notification) -> Claim + Send + Sync>>,
-    otherwise: Option<F::Handler<(Arrival, Context<S, F>), Done>>,
-    on_trouble: Arc<dyn Fn(&Trouble<'_>) + Send + Sync>,
+    layers: Vec<Layer<S, F>>,
+    observers: Vec<Arc<Observer>>,
+    otherwise: Option<Otherwise<S, F>>,
+    on_trouble: Arc<OnTrouble>,
     at_most: usize,
 }
+
+type Layer<S, F> = <F as Form>::Handler<(Context<S, F>, Next<S, F>), Answer>;
+type Observer = dyn Fn(&Notification) -> Claim + Send + Sync;
+type Otherwise<S, F> = <F as Form>::Handler<(Arrival, Context<S, F>), Done>;
+type OnTrouble = dyn Fn(&Trouble<'_>) + Send + Sync;
 
 /// How work ends that nobody is answered.
 type Done = Result<(), Failure>;

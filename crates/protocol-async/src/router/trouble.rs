@@ -92,7 +92,7 @@ impl fmt::Display for Trouble<'_> {
 
 /// Writes it on standard error. Not for ever: whoever started this process may not be reading that,
 /// and a peer can make as much trouble as it likes.
-pub(super) fn on_standard_error() -> Arc<dyn Fn(&Trouble<'_>) + Send + Sync> {
+pub(super) fn on_standard_error() -> Arc<super::OnTrouble> {
     const TOLD: usize = 100;
     let count = AtomicUsize::new(0);
     Arc::new(move |trouble| {
