@@ -1,4 +1,4 @@
-//! Handlers by method, on top of [`Incoming`](crate::Incoming).
+//! Handlers by method, on top of [`Incoming`].
 //!
 //! A handler takes the params, as what it says they are, and a [`Context`], which is everything else:
 //! the state of the server, the marker of the request, and the way back to the peer. What it gives is
