@@ -21,6 +21,8 @@ pub(crate) const DRIVER: crate::Driver = crate::Driver::Threads;
 
 pub(crate) type Shared<T> = std::sync::Arc<T>;
 
+pub(crate) use protocol_async::Router;
+
 pub(crate) use crate::hand_made::{TICK, run, sleep};
 
 /// A pipe's end that blocks.

@@ -81,7 +81,7 @@ fn g08_nothing_is_left_of_a_million_requests() {
     let router = Router::new().request("echo", async |n: (usize,), _| Ok(n)).request(
         "slow",
         async |_: (usize,), cx| {
-            cx.cancellation().run_until_cancelled(pending::<()>()).await?;
+            cx.cancellation().unless_cancelled(pending::<()>()).await?;
             Ok(())
         },
     );

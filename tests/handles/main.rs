@@ -1,7 +1,7 @@
 //! The whole handle API, on every runtime: one suite, written once.
 //!
-//! Each runtime is a module that brings five things: `open` makes a connection and the future that
-//! drives it, `DRIVER` says whether that future is what drives it, `spawn` runs a future beside the test, `run` runs a test to its end, and `Shared` is
+//! Each runtime is a module that brings six things: `open` makes a connection and the future that
+//! drives it, `DRIVER` says whether that future is what drives it, `spawn` runs a future beside the test, `run` runs a test to its end, `Shared` is
 //! what its handlers share: an `Rc` where handlers need not be `Send`. A runtime more is a file more.
 
 #![allow(clippy::duplicate_mod, reason = "the suite is compiled for each runtime")]

@@ -17,6 +17,8 @@ pub(crate) const DRIVER: crate::Driver = crate::Driver::Future;
 
 pub(crate) type Shared<T> = Rc<T>;
 
+pub(crate) use protocol_async::LocalRouter as Router;
+
 /// A short time.
 pub(crate) const TICK: Duration = Duration::from_millis(30);
 

@@ -16,6 +16,8 @@ pub(crate) const DRIVER: crate::Driver = crate::Driver::Future;
 
 pub(crate) type Shared<T> = std::sync::Arc<T>;
 
+pub(crate) use protocol_async::Router;
+
 pub(crate) use crate::hand_made::{TICK, sleep};
 
 pub(crate) fn open(

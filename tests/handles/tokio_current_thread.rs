@@ -16,6 +16,8 @@ pub(crate) const DRIVER: crate::Driver = crate::Driver::Future;
 
 pub(crate) type Shared<T> = std::sync::Arc<T>;
 
+pub(crate) use protocol_async::Router;
+
 /// A short time, on this runtime's clock.
 pub(crate) const TICK: Duration = Duration::from_secs(60);
 

@@ -4,8 +4,9 @@ use std::mem::forget;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use protocol_async::{Arrival, Context, Failure, Incoming, Peer, Router, SentRequest};
-use protocol_async::{CallError, RpcError};
+use protocol_async::{
+    Arrival, CallError, Failure, Incoming, LocalContext, LocalRouter, Peer, RpcError, SentRequest,
+};
 use protocol_core::{CallOptions, Grace, Refusal, Violation, code};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -92,29 +93,22 @@ async fn settle(peer: &Peer, history: &History, number: usize, outcome: Outcome)
 
 /// Answers until the connection is closed.
 pub(crate) async fn serve(incoming: Incoming, history: &History) {
-    let router = Router::new()
-        .request("now", |params, cx| work(history, "now", params, cx))
-        .request("later", |params, cx| work(history, "later", params, cx))
-        .request("deaf", |params, cx| work(history, "deaf", params, cx))
-        .request("never", |params, cx| work(history, "never", params, cx))
-        .request("progress", |params, cx| work(history, "progress", params, cx))
-        .request("fails", |params, cx| work(history, "fails", params, cx))
-        .request("nested", |params, cx| work(history, "nested", params, cx))
+    let methods = ["now", "later", "deaf", "never", "progress", "fails", "nested"];
+    let router = LocalRouter::with_state(history.clone())
         .request("initialize", async |_: Value, _| Ok(json!({})))
-        .otherwise(|arrival, cx| answer_by_hand(history, arrival, cx));
+        .otherwise(answer_by_hand);
+    let router = methods.into_iter().fold(router, |router, method| router.request(method, work));
     router.serve(&incoming).await;
 }
 
+type Context = LocalContext<History>;
+
 /// Answers with the number of the call.
-async fn work(
-    history: &History,
-    method: &str,
-    Params { number }: Params,
-    cx: Context,
-) -> Result<usize, Failure> {
+async fn work(Params { number }: Params, cx: Context) -> Result<usize, Failure> {
+    let history = cx.state();
     let _serving = Serving::begin(history, number, &cx);
-    let until_cancelled = async |time| cx.cancellation().run_until_cancelled(sleep(time)).await;
-    match method {
+    let until_cancelled = async |time| cx.cancellation().unless_cancelled(sleep(time)).await;
+    match cx.method().as_str() {
         "later" => until_cancelled(time_below(100)).await?,
         "deaf" => sleep(time_below(100)).await,
         "never" => until_cancelled(NEVER).await?,
@@ -122,7 +116,7 @@ async fn work(
             for _ in 0..below(4) {
                 if let Some(rule) = cx.peer().dialect().progress.first() {
                     // Withheld if the request is cancelled.
-                    let _ = cx.notify(&rule.method, json!({ rule.token.clone(): number }));
+                    let _ = cx.try_notify(&rule.method, json!({ rule.token.clone(): number }));
                 }
                 until_cancelled(time_below(100)).await?;
             }
@@ -141,13 +135,15 @@ async fn work(
 }
 
 /// Answers what has no route: by dropping the responder, or by handing it on.
-async fn answer_by_hand(history: &History, arrival: Arrival, cx: Context) {
+async fn answer_by_hand(arrival: Arrival, cx: Context) -> Result<(), Failure> {
+    let history = cx.state();
     let (request, responder) = match arrival {
         Arrival::Request(request, responder) => (request, responder),
         Arrival::Violation { violation: Violation::AnswerDropped, .. } => {
-            return history.drop_answer();
+            history.drop_answer();
+            return Ok(());
         }
-        _ => return,
+        _ => return Ok(()),
     };
     let Params { number } = request.params().expect("a call of ours");
     let serving = Serving::begin(history, number, &cx);
@@ -162,6 +158,7 @@ async fn answer_by_hand(history: &History, arrival: Arrival, cx: Context) {
     } else {
         sleep(time_below(100)).await;
     }
+    Ok(())
 }
 
 /// Notes when a handler begins, when it is told of a cancel, and when it is about to answer.

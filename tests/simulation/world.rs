@@ -171,16 +171,16 @@ fn open((reader, writer): (Reader, Writer), config: Config, history: &History) -
     let (peer, incoming) = if is_apart {
         let socket = Socket::new(reader, writer);
         let (peer, incoming, driver) = connect_messages(socket, Clock, options);
-        spawn("a driver", async move { drop(driving.run_until_cancelled(driver).await) });
+        spawn("a driver", async move { drop(driving.unless_cancelled(driver).await) });
         (peer, incoming)
     } else {
         let (peer, incoming, driver) = connect(reader, writer, Clock, options);
-        spawn("a driver", async move { drop(driving.run_until_cancelled(driver).await) });
+        spawn("a driver", async move { drop(driving.unless_cancelled(driver).await) });
         (peer, incoming)
     };
     let (serving, history) = (site.serving.marker(), history.clone());
     spawn("a server", async move {
-        let _ = serving.run_until_cancelled(serve(incoming, &history)).await;
+        let _ = serving.unless_cancelled(serve(incoming, &history)).await;
     });
     (peer, site)
 }

@@ -11,8 +11,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join3, select};
-use protocol_async::CallError;
-use protocol_async::{Peer, Router, Timer};
+use protocol_async::{CallError, LocalRouter, Peer, Timer};
 use protocol_core::{CallOptions, Config, Dialect, Timestamp};
 
 /// The executor: polls one future, and parks the thread while it waits.
@@ -83,10 +82,10 @@ fn main() {
 
     // One thread runs it all, so handlers may share what is not `Send`.
     let greeting = Rc::new(String::from("hello"));
-    let router = Router::new()
-        .request("greet", async |(name,): (String,), _| Ok(format!("{greeting}, {name}")))
+    let router = LocalRouter::new()
+        .request("greet", async move |(name,): (String,), _| Ok(format!("{greeting}, {name}")))
         .request("sleep", async |(): (), cx| {
-            cx.cancellation().run_until_cancelled(pending::<()>()).await?;
+            cx.cancellation().unless_cancelled(pending::<()>()).await?;
             Ok(())
         });
     let connections = join3(near, far, router.serve(&incoming));

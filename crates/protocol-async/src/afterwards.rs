@@ -5,7 +5,7 @@ use std::task::Waker;
 use smallvec::SmallVec;
 
 use crate::cancellation::{Cancellation, Told};
-pub(crate) use crate::contain::contain;
+use crate::contain::contain;
 use crate::operations::CleanUp;
 use crate::outcome::{HandOver, RawOutcome, Sequel};
 

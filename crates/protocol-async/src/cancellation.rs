@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 
 use protocol_core::Cause;
 
+use crate::failure::Failure;
 use crate::sync::{Arc, AtomicU8, Mutex, Ordering, Weak, get_mut, lock};
 use listeners::{Listener, Listeners};
 
@@ -36,9 +37,18 @@ struct Inner {
 struct Around {
     /// Invariant: nobody, once the marker is set.
     listeners: Listeners,
-    /// What sets the marker from outside. In two boxes because it is mostly not there, and every
+    /// What sets the marker from outside. In a box because it is mostly not there, and every
     /// request has a marker.
-    source: Option<Box<Box<dyn Any + Send>>>,
+    source: Option<Box<Source>>,
+}
+
+/// What sets a marker from outside.
+struct Source {
+    #[allow(dead_code, reason = "it is kept, and dropped")]
+    kept: Box<dyn Any + Send>,
+    /// The marker itself, once somebody follows it [for ever](Following::forever): else it would go,
+    /// and the source with it, before it is set. Whatever sets it breaks the circle.
+    marker: Option<Cancellation>,
 }
 
 /// The work was cancelled.
@@ -81,7 +91,21 @@ impl Cancellation {
         WaitForCancel { marker: self.clone(), key: None }
     }
 
-    /// Runs some work until it is done or the marker is set.
+    /// Runs some work that may fail until it is done or the marker is set, as
+    /// [`unless_cancelled`](Self::unless_cancelled) does. Gives what a handler gives:
+    /// `responder.respond_with_result(marker.run_until_cancelled(work).await)`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Cancelled`], if the marker won; else how the work failed.
+    pub async fn run_until_cancelled<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.unless_cancelled(work).await?
+    }
+
+    /// Runs any work until it is done or the marker is set.
     ///
     /// If it is set already, the work is never polled; if both happen at once, the work's result
     /// wins. When the marker wins, the work is dropped before this returns.
@@ -89,7 +113,7 @@ impl Cancellation {
     /// # Errors
     ///
     /// [`Cancelled`], if the marker won.
-    pub async fn run_until_cancelled<F: Future>(&self, work: F) -> Result<F::Output, Cancelled> {
+    pub async fn unless_cancelled<F: Future>(&self, work: F) -> Result<F::Output, Cancelled> {
         self.checkpoint()?;
         let mut work = pin!(work);
         let mut cancelled = pin!(self.cancelled());
@@ -123,7 +147,7 @@ impl Cancellation {
         match self.cause() {
             None => {
                 let key = around.listeners.insert(Listener::Follower(follow));
-                Some(FollowerKey { marker: Arc::downgrade(&self.inner), key })
+                Some(FollowerKey { marker: self.clone(), key: Some(key) })
             }
             Some(cause) => {
                 drop(around);
@@ -142,10 +166,11 @@ impl Cancellation {
         let index = u8::try_from(index + 1).expect("there are few causes");
         let mut around = lock(&self.inner.around);
         if self.is_cancelled() {
-            return Told { cause, listeners: Listeners::default() };
+            return Told { cause, listeners: Listeners::default(), _own: None };
         }
         self.inner.cause.store(index, Ordering::Release);
-        Told { cause, listeners: mem::take(&mut around.listeners) }
+        let own = around.source.as_mut().and_then(|source| source.marker.take());
+        Told { cause, listeners: mem::take(&mut around.listeners), _own: own }
     }
 
     /// Whether nobody else has it, and nothing was ever done with it: then it can be another's.
@@ -165,6 +190,8 @@ impl Cancellation {
 pub(crate) struct Told {
     cause: Cause,
     listeners: Listeners,
+    /// May be the last of it, and own what is the host's: dropped outside every lock.
+    _own: Option<Cancellation>,
 }
 
 impl Told {
@@ -180,10 +207,17 @@ pub struct Following {
 }
 
 impl Following {
-    /// Never undoes it: the marker keeps what it is to run until it is set, or gone.
+    /// Never undoes it: the marker keeps what it is to run until it is set, or until nobody is left
+    /// who could set it.
     pub fn forever(mut self) {
-        if let Some(key) = &mut self.key {
-            key.key = usize::MAX;
+        let Some(mut following) = self.key.take() else { return };
+        following.key = None;
+        let mut around = lock(&following.marker.inner.around);
+        if following.marker.is_cancelled() {
+            return;
+        }
+        if let Some(source) = &mut around.source {
+            source.marker = Some(following.marker.clone());
         }
     }
 }
@@ -194,17 +228,18 @@ impl fmt::Debug for Following {
     }
 }
 
-/// Undoes [`Cancellation::follow`] when it is dropped.
+/// Undoes [`Cancellation::follow`] when it is dropped. It keeps the marker, and so what sets that:
+/// whoever follows a marker that nobody else has is told all the same (F33).
 pub(crate) struct FollowerKey {
-    marker: Weak<Inner>,
-    key: usize,
+    marker: Cancellation,
+    key: Option<usize>,
 }
 
 impl Drop for FollowerKey {
     fn drop(&mut self) {
-        let Some(inner) = Weak::upgrade(&self.marker) else { return };
-        let mut around = lock(&inner.around);
-        let follower = around.listeners.remove(self.key);
+        let Some(key) = self.key else { return };
+        let mut around = lock(&self.marker.inner.around);
+        let follower = around.listeners.remove(key);
         // What it captured is the host's, and may run anything when it is dropped.
         drop(around);
         drop(follower);
@@ -294,7 +329,8 @@ impl Canceller {
 
     /// Drops `source` when nobody has the marker any more: it is what sets it from outside.
     pub fn keep(&self, source: impl Any + Send) {
-        let replaced = lock(&self.marker.inner.around).source.replace(Box::new(Box::new(source)));
+        let source = Box::new(Source { kept: Box::new(source), marker: None });
+        let replaced = lock(&self.marker.inner.around).source.replace(source);
         drop(replaced);
     }
 }

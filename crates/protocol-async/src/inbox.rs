@@ -7,7 +7,7 @@ use protocol_core::{Event, RequestHandle, Violation, WireId};
 use serde_json::value::RawValue;
 
 use crate::message::{Notification, Request};
-use crate::method::Method;
+use crate::method::MethodName;
 
 /// An [`Arrival`](crate::Arrival) without its handles.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Inbox {
     pub(crate) fn take_request(
         &mut self,
         request: RequestHandle,
-        method: Method,
+        method: MethodName,
         params: Option<Cow<'_, RawValue>>,
         options: Option<Cow<'_, RawValue>>,
     ) {

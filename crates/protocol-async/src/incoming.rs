@@ -10,7 +10,7 @@ use protocol_core::{BeforeStart, CloseReason, Violation, WireId};
 use crate::failure::Failure;
 use crate::inbox::Arrived;
 use crate::lease::{Lease, Taker};
-pub(crate) use crate::message::{Notification, Request};
+use crate::message::{Notification, Request};
 use crate::peer::Peer;
 use crate::responder::Responder;
 use crate::state::State;
@@ -116,25 +116,29 @@ fn take<'a>(
     lease: &'a Arc<Lease>,
     mut state: MutexGuard<'a, State>,
 ) -> Result<Result<Arrival, CloseReason>, MutexGuard<'a, State>> {
-    let Some(arrived) = state.inbox.pop() else {
-        return state.closed.map_or(Err(state), |reason| Ok(Err(reason)));
-    };
-    Ok(Ok(match arrived {
-        Arrived::Request(handle, request) => {
-            let rule = state.core().config().dialect.before_start;
-            let entry = state.stream.connection_mut().request_data_mut(handle);
-            let marker = entry.and_then(|entry| entry.marker.clone());
-            let marker = marker.expect("only its responder answers a request");
-            drop(state);
-            if rule == BeforeStart::Skipped && marker.is_cancelled() {
-                lease.shared().respond(handle, Err(Failure::Cancelled));
-                return take(lease, lease.shared().lock());
+    // A loop: a peer may cancel any number of requests before their turn (F30).
+    loop {
+        let Some(arrived) = state.inbox.pop() else {
+            return state.closed.map_or(Err(state), |reason| Ok(Err(reason)));
+        };
+        return Ok(Ok(match arrived {
+            Arrived::Request(handle, request) => {
+                let rule = state.core().config().dialect.before_start;
+                let entry = state.stream.connection_mut().request_data_mut(handle);
+                let marker = entry.and_then(|entry| entry.marker.clone());
+                let marker = marker.expect("only its responder answers a request");
+                drop(state);
+                if rule == BeforeStart::Skipped && marker.is_cancelled() {
+                    lease.shared().respond(handle, Err(Failure::Cancelled));
+                    state = lease.shared().lock();
+                    continue;
+                }
+                let responder = Responder::new(lease.clone(), handle, marker);
+                Arrival::Request(request, responder)
             }
-            let responder = Responder::new(lease.clone(), handle, marker);
-            Arrival::Request(request, responder)
-        }
-        Arrived::Notification(notification) => Arrival::Notification(notification),
-        Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
-        Arrived::Missed(count) => Arrival::Missed { count },
-    }))
+            Arrived::Notification(notification) => Arrival::Notification(notification),
+            Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
+            Arrived::Missed(count) => Arrival::Missed { count },
+        }));
+    }
 }

@@ -17,12 +17,11 @@
 //! - [`Timer`] is all that a runtime has to bring besides byte streams.
 //!
 //! Handles are `Send` and work on any thread, inside a runtime or outside: each operation only
-//! takes a short lock and enqueues. Nothing asks for `Send` from handlers: a [`Router`]'s future is
-//! `Send` when they are, and runs on a local executor when they aren't.
+//! takes a short lock and enqueues. Nothing asks for `Send` from handlers: those of a [`Router`] are
+//! `Send`, those of a [`LocalRouter`] need not be.
 //!
 //! ```
-//! use protocol_async::{Failure, Request, Router};
-//! use std::time::Duration;
+//! use protocol_async::Router;
 //!
 //! // Serves `add`; on any executor.
 //! let router = Router::new().request("add", async |(a, b): (i64, i64), _cx| Ok(a + b));
@@ -64,6 +63,7 @@ mod shared;
 mod state;
 mod sync;
 mod timer;
+mod turn;
 mod wait;
 mod waiters;
 
@@ -71,18 +71,18 @@ pub use answer::{CallError, RpcError};
 pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCanceller};
 pub use closed::Closed;
 pub use driver::{Driver, connect};
-pub use failure::{Answer, Failure, InvalidParams};
+pub use failure::{Answer, Failure, Internal, InvalidParams, Panicked};
 pub use in_flight::{Direction, InFlight, Phase};
 pub use incoming::{Arrival, Incoming};
 pub use message::{Notification, Request};
 pub use messages::{MessageDriver, connect_messages};
-pub use method::Method;
+pub use method::{Method, MethodName};
 pub use operations::SharedOperations;
 pub use options::{Options, Trace, Way};
 pub use peer::{Cork, Peer};
 pub use prepared::PreparedRequest;
 pub use relay::{RelayDriver, relay};
 pub use responder::Responder;
-pub use router::{Claim, Context, Router};
+pub use router::{Claim, Context, LocalContext, LocalRouter, Router};
 pub use sent::{CancellationHandle, SentRequest};
 pub use timer::Timer;

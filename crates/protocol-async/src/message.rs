@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 use crate::answer::RpcError;
 use crate::failure::{Failure, InvalidParams};
 use crate::json;
-use crate::method::Method;
+use crate::method::MethodName;
 
 /// A request of the peer's. Its `Debug` leaves the params out.
 #[derive(Clone)]
 pub struct Request {
     /// Its method.
-    pub method: Method,
+    pub method: MethodName,
     /// Its params, as the peer wrote them.
     pub params: Option<Box<RawValue>>,
     /// What the peer said beside them: ABP's `options`.
@@ -26,7 +26,7 @@ pub struct Request {
 #[derive(Clone)]
 pub struct Notification {
     /// Its method.
-    pub method: Method,
+    pub method: MethodName,
     /// Its params, as the peer wrote them.
     pub params: Option<Box<RawValue>>,
 }
@@ -60,7 +60,7 @@ impl Notification {
 }
 
 fn read<T: DeserializeOwned>(
-    method: &Method,
+    method: &MethodName,
     params: Option<&RawValue>,
 ) -> Result<T, InvalidParams> {
     let params = params.map_or("null", RawValue::get);

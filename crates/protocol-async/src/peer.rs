@@ -2,9 +2,9 @@
 
 use std::future::Future;
 
-use protocol_core::{CallOptions, Dialect, Refusal, Shutdown, WireId};
+use protocol_core::{CallOptions, Dialect, Refusal, Shutdown, Timestamp, WireId};
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::afterwards::Afterwards;
 use crate::closed::Closed;
@@ -14,6 +14,7 @@ use crate::lease::Lease;
 use crate::sent::SentRequest;
 use crate::state::State;
 use crate::sync::{Arc, MutexGuard};
+use crate::turn::waits_for_peer;
 use crate::wait::WaitFor;
 
 /// Calls and notifies the peer, from anywhere. Clones share the connection.
@@ -56,23 +57,44 @@ impl Peer {
         }
     }
 
-    /// Notifies the peer. Never blocks.
+    /// Notifies the peer, and waits for room in the outbox if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_notify`](Self::try_notify), without [`Refusal::OutboxFull`].
+    pub async fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
+        let sent = self.try_notify(method, &params);
+        if sent != Err(Refusal::OutboxFull) {
+            return sent;
+        }
+        // Written once for all that is still to be tried.
+        let params = to_raw_value(&params).map_err(|_| Refusal::InvalidParams)?;
+        loop {
+            self.ready().await;
+            let sent = self.try_notify_raw(method, Some(&params));
+            if sent != Err(Refusal::OutboxFull) {
+                return sent;
+            }
+        }
+    }
+
+    /// Notifies the peer if there is room. Never blocks.
     ///
     /// # Errors
     ///
     /// As [`Connection::notify`](protocol_core::Connection::notify). After
     /// [`Refusal::OutboxFull`], [`ready`](Self::ready) waits for room.
-    pub fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
-        written(&params, |params| self.notify_raw(method, Some(params)))
+    pub fn try_notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
+        written(&params, |params| self.try_notify_raw(method, Some(params)))
             .unwrap_or(Err(Refusal::InvalidParams))
     }
 
-    /// As [`notify`](Self::notify), with params as they are to be on the wire.
+    /// As [`try_notify`](Self::try_notify), with params as they are to be on the wire.
     ///
     /// # Errors
     ///
-    /// As [`notify`](Self::notify).
-    pub fn notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
+    /// As [`try_notify`](Self::try_notify).
+    pub fn try_notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
         self.lease.shared().send(|state, _| state.stream.connection_mut().notify(method, params))
     }
 
@@ -141,6 +163,11 @@ impl Peer {
         WaitFor::new(self.lease.shared(), |state| &mut state.room, holds(there))
     }
 
+    /// What the connection's clock says.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.lease.shared().now()
+    }
+
     /// What is in flight both ways, oldest first, at most `limit` of each. Never any params.
     #[must_use]
     pub fn in_flight(&self, limit: usize) -> Vec<InFlight> {
@@ -152,7 +179,13 @@ impl Peer {
 fn holds<'a>(
     there: fn(&State) -> bool,
 ) -> impl FnMut(MutexGuard<'a, State>) -> Result<(), MutexGuard<'a, State>> {
-    move |state| if there(&state) { Ok(()) } else { Err(state) }
+    move |state| {
+        if there(&state) {
+            return Ok(());
+        }
+        waits_for_peer();
+        Err(state)
+    }
 }
 
 /// Holds writing back; see [`Peer::cork`].

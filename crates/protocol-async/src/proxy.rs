@@ -18,7 +18,7 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// As [`notify`](Self::notify), for a notification, which is given back. A request that can't be
+    /// As [`try_notify`](Self::try_notify), for a notification, which is given back. A request that can't be
     /// sent on is answered with why.
     pub fn send_proxied(&self, arrival: Arrival) -> Result<(), SendError<Notification>> {
         match arrival {
@@ -36,7 +36,7 @@ impl Peer {
             }
             Arrival::Notification(notification) => {
                 let params = notification.params.as_deref();
-                self.notify_raw(&notification.method, params)
+                self.try_notify_raw(&notification.method, params)
                     .map_err(|reason| SendError { reason, data: notification })
             }
             Arrival::Violation { .. } | Arrival::Missed { .. } => Ok(()),

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use protocol_core::{CallId, CancelOutcome, Cause, Timestamp};
 use serde::de::DeserializeOwned;
@@ -21,6 +21,7 @@ use crate::preparation::Preparation;
 use crate::shared::Shared;
 use crate::state::Core;
 use crate::sync::{Arc, Weak};
+use crate::turn::waits_for_peer;
 
 /// A call in flight: a future of its outcome.
 ///
@@ -174,7 +175,10 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if let Whereabouts::There { call, cell, .. } = &this.outcome {
-            let outcome = ready!(cell.poll(cx.waker()));
+            let Poll::Ready(outcome) = cell.poll(cx.waker()) else {
+                waits_for_peer();
+                return Poll::Pending;
+            };
             this.outcome = Whereabouts::Taken(Some(*call));
             return Poll::Ready(decode(outcome));
         }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::afterwards::Afterwards;
 use crate::failure::Answer;
-use crate::method::Method;
+use crate::method::MethodName;
 use crate::outcome::OutcomeCell;
 use crate::state::{CallEntry, Core, State};
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -89,12 +89,12 @@ impl Shared {
     }
 
     /// Takes note that whoever served an unanswered request is gone; gives the request's method.
-    pub(crate) fn worker_gone(&self, request: RequestHandle) -> Method {
+    pub(crate) fn worker_gone(&self, request: RequestHandle) -> MethodName {
         let mut after = Afterwards::default();
         let mut state = self.lock();
         state.worker_gone(request, &mut after);
         let entry = state.stream.connection_mut().request_data_mut(request);
-        let method = entry.map_or_else(Method::default, |entry| entry.method.clone());
+        let method = entry.map_or_else(MethodName::default, |entry| entry.method.clone());
         drop(state);
         after.run();
         method

@@ -21,7 +21,7 @@ use crate::closed::Closed;
 use crate::contain::contain;
 use crate::failure::Answer;
 use crate::inbox::Inbox;
-use crate::method::Method;
+use crate::method::MethodName;
 use crate::operations::{self, SharedOperations};
 use crate::options::{Options, Trace, Way};
 use crate::outcome::OutcomeCell;
@@ -45,7 +45,7 @@ pub(crate) type Core = Connection<CallEntry, RequestEntry>;
 pub(crate) struct CallEntry {
     /// Where its outcome goes.
     pub(crate) cell: OutcomeCell,
-    pub(crate) method: Method,
+    pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct CallEntry {
 pub(crate) struct RequestEntry {
     /// Invariant: there once the request has arrived, which is before anything is told of it.
     pub(crate) marker: Option<Cancellation>,
-    pub(crate) method: Method,
+    pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
 }
 
@@ -214,7 +214,7 @@ impl State {
         options: Option<Cow<'_, RawValue>>,
         after: &mut Afterwards,
     ) {
-        let method = Method::from(name);
+        let method = MethodName::from(name);
         if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
             entry.method = method.clone();
             entry.since = self.now;

@@ -321,7 +321,7 @@ fn f34_an_error_of_sending_ends_the_connection_and_is_told() {
     let mut said = vec![note; 100];
     said.push(json!({"jsonrpc": "2.0", "id": 1, "result": 5}));
     let peer = bench.peer.clone().unwrap();
-    peer.notify("nobody takes it", ()).unwrap();
+    peer.try_notify("nobody takes it", ()).unwrap();
     bench.wire.lock().unwrap().failure = Some(io::ErrorKind::StorageFull);
     bench.receive(&said);
     assert_eq!(answered.now_or_never().unwrap().unwrap(), 5);

@@ -257,11 +257,11 @@ fn g10_commands_race_the_writer() {
         let other = peer.clone();
         let notifying = thread::spawn(move || {
             let cork = other.cork();
-            other.notify("a", ()).unwrap();
+            other.try_notify("a", ()).unwrap();
             drop(cork);
             block_on(other.flushed());
         });
-        peer.notify("b", ()).unwrap();
+        peer.try_notify("b", ()).unwrap();
         drop((peer, incoming));
         notifying.join().unwrap();
         let written = writing.join().unwrap();
@@ -281,7 +281,7 @@ fn g08_room_races_those_who_wait_for_it() {
                 let peer = peer.clone();
                 thread::spawn(move || {
                     for _ in 0..2 {
-                        while let Err(refusal) = peer.notify("n", ["x".repeat(50)]) {
+                        while let Err(refusal) = peer.try_notify("n", ["x".repeat(50)]) {
                             assert_eq!(refusal, Refusal::OutboxFull);
                             block_on(peer.ready());
                         }

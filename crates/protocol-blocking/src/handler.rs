@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-pub use protocol_async::{Answer, Cancelled, Failure, InvalidParams, Notification, Request};
+pub use protocol_async::{
+    Answer, Cancelled, Failure, Internal, InvalidParams, Notification, Request,
+};
 use protocol_async::{CallError, RpcError};
 pub use protocol_core::BeforeStart;
 #[cfg(doc)]
@@ -22,7 +24,8 @@ pub trait Handler {
     /// # Errors
     ///
     /// [`Failure::Cancelled`] answers as the dialect answers cancelled requests,
-    /// [`Failure::Error`] with that error, [`Failure::InvalidParams`] as not understood.
+    /// [`Failure::Error`] with that error, [`Failure::InvalidParams`] as not understood,
+    /// [`Failure::Internal`], which `?` makes of errors of one's own, without their reason.
     fn request(&self, request: &Request, responder: &mut dyn Responder) -> Answer;
 
     /// Takes a notification; `Break` ends serving, as if by [`Shutdown::CancelAll`]. Ignores it by
@@ -41,6 +44,12 @@ pub trait Handler {
     /// told. For logs.
     fn invalid_params(&self, invalid: &InvalidParams) {
         let _ = invalid;
+    }
+
+    /// Sees why a request was answered -32603, by an error of the host's own of which the peer is told
+    /// nothing. For logs.
+    fn failed(&self, request: &Request, failure: &Internal) {
+        let _ = (request, failure);
     }
 
     /// Says what to do with a request that was cancelled while it waited for its turn.
@@ -119,8 +128,14 @@ pub(crate) fn answer<H: Handler + ?Sized>(
         let message = format!("the handler of {} panicked", request.method);
         Err(Failure::Error(RpcError::new(code::INTERNAL_ERROR, message)))
     });
-    if let Err(Failure::InvalidParams(invalid)) = &answer {
-        let _ = unless_it_panics(|| handler.invalid_params(invalid));
+    match &answer {
+        Err(Failure::InvalidParams(invalid)) => {
+            let _ = unless_it_panics(|| handler.invalid_params(invalid));
+        }
+        Err(Failure::Internal(failure)) => {
+            let _ = unless_it_panics(|| handler.failed(request, failure));
+        }
+        _ => {}
     }
     answer
 }

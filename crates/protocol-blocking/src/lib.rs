@@ -18,7 +18,7 @@ pub mod single;
 pub mod threaded;
 
 pub use handler::{
-    Answer, BeforeStart, Cancelled, Failure, Handler, InvalidParams, Notification, Request,
-    Responder,
+    Answer, BeforeStart, Cancelled, Failure, Handler, Internal, InvalidParams, Notification,
+    Request, Responder,
 };
 pub use park::{block_on, block_on_for};

@@ -242,7 +242,8 @@ impl<T: DeserializeOwned> Wait<T> for SentRequest<T> {
     }
 }
 
-/// Serves until the connection closes, on this thread and `workers - 1` more.
+/// Serves until the connection closes, on this thread and `workers - 1` more, and what was answered is
+/// written or can't be any more.
 ///
 /// One worker takes everything in the peer's order. With more, a notification may be taken while an
 /// earlier request is still being served.
@@ -251,12 +252,14 @@ pub fn serve(
     workers: usize,
     handler: &(impl Handler + Sync + ?Sized),
 ) -> CloseReason {
-    thread::scope(|scope| {
+    let reason = thread::scope(|scope| {
         for _ in 1..workers {
             scope.spawn(|| serve_here(incoming, handler));
         }
         serve_here(incoming, handler)
-    })
+    });
+    block_on(incoming.peer().flushed());
+    reason
 }
 
 fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseReason {
@@ -307,7 +310,7 @@ impl Responder for AtWork<'_> {
     }
 
     fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.peer.notify_raw(method, params)
+        self.peer.try_notify_raw(method, params)
     }
 
     fn take_notification(&mut self, method: &str) -> Option<Notification> {

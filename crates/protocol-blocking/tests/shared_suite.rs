@@ -34,6 +34,18 @@ fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
 }
 
 #[test]
+fn f37_an_error_of_serde_tells_the_peer_nothing_and_the_host_everything() {
+    for runtime in RUNTIMES {
+        let mut server = Server::start(runtime);
+        server.wire.request(7, "leak", &json!([]));
+        let error = server.wire.receive()["error"].take();
+        assert_eq!(error, json!({ "code": -32603, "message": "internal error" }), "{runtime:?}");
+        let reason = "invalid type: string \"hunter2\", expected u8 at line 1 column 9";
+        assert_eq!(server.told(), format!("leak failed: {reason}"), "{runtime:?}");
+    }
+}
+
+#[test]
 fn g03_a_running_handler_sees_its_cancel() {
     for method in ["steps", "sleep"] {
         for runtime in RUNTIMES {

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::RecvTimeoutError;
@@ -105,7 +106,7 @@ fn g05_dropping_cancels_and_says_so_once() {
     sent.cancel();
     drop(sent);
     assert_eq!(wire.receive()["method"], "$/cancel_request");
-    peer.notify("next", json!([])).unwrap();
+    peer.try_notify("next", json!([])).unwrap();
     assert_eq!(wire.receive()["method"], "next", "there is never a second cancel");
 }
 
@@ -117,7 +118,7 @@ fn g05_dropping_a_settled_call_sends_nothing() {
     wire.send([result(1, &json!(1))]);
     assert_eq!(sent.wait_timeout(PATIENCE).unwrap().unwrap(), json!(1));
     drop(sent);
-    peer.notify("next", json!([])).unwrap();
+    peer.try_notify("next", json!([])).unwrap();
     assert_eq!(wire.receive()["method"], "next");
 }
 
@@ -126,7 +127,7 @@ fn g05_detaching_cancels_nothing() {
     let (mut wire, peer, _incoming) = client();
     slow(&peer).detach();
     assert_eq!(wire.receive()["method"], "slow");
-    peer.notify("next", json!([])).unwrap();
+    peer.try_notify("next", json!([])).unwrap();
     assert_eq!(wire.receive()["method"], "next");
 }
 
@@ -166,7 +167,7 @@ fn g05_a_deadline_frees_the_caller_at_once_and_sends_the_cancel() {
 fn g05_a_deadline_frees_the_caller_while_our_write_is_stuck() {
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, acp());
-    peer.notify("stuck", json!([])).unwrap();
+    peer.try_notify("stuck", json!([])).unwrap();
     held.begun();
     let mut sent: SentRequest<Value> =
         peer.call_with("slow", json!([]), timing_out(Duration::from_millis(20)));
@@ -216,13 +217,13 @@ fn g05_a_shutdown_that_abandons_settles_every_call() {
 fn g04_a_call_that_has_not_left_is_withdrawn() {
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, acp());
-    peer.notify("first", json!([])).unwrap();
+    peer.try_notify("first", json!([])).unwrap();
     held.begun();
     let sent = slow(&peer);
     assert_eq!(sent.cancel(), CancelOutcome::Withdrawn);
     let error = sent.wait().unwrap_err();
     assert!(matches!(error, CallError::Cancelled { cause: Cause::Caller, error: None }));
-    peer.notify("last", json!([])).unwrap();
+    peer.try_notify("last", json!([])).unwrap();
     held.permit();
     assert_eq!(held.write(), "{\"jsonrpc\":\"2.0\",\"method\":\"last\",\"params\":[]}\n");
 }
@@ -232,7 +233,7 @@ fn g04_a_cork_puts_request_and_cancel_into_one_write() {
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, acp());
     let cork = peer.cork();
-    peer.notify("edit", json!([])).unwrap();
+    peer.try_notify("edit", json!([])).unwrap();
     let sent = slow(&peer);
     assert_eq!(sent.cancel(), CancelOutcome::Sent);
     drop(cork);
@@ -251,11 +252,11 @@ fn g08_a_full_outbox_refuses_and_says_when_there_is_room() {
     config.limits.unsent_bytes = 1_000;
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, config);
-    peer.notify("stuck", json!([])).unwrap();
+    peer.try_notify("stuck", json!([])).unwrap();
     held.begun();
     let text = "x".repeat(300);
     let refused = loop {
-        if let Err(refusal) = peer.notify("fill", json!([text])) {
+        if let Err(refusal) = peer.try_notify("fill", json!([text])) {
             break refusal;
         }
     };
@@ -263,7 +264,7 @@ fn g08_a_full_outbox_refuses_and_says_when_there_is_room() {
     assert_eq!(block_on_for(&mut peer.ready(), Duration::from_millis(20)), None);
     held.permit();
     block_on_for(&mut peer.ready(), PATIENCE).expect("the outbox was taken out of");
-    peer.notify("fill", json!([text])).unwrap();
+    peer.try_notify("fill", json!([text])).unwrap();
     held.permit();
     held.permit();
 }
@@ -273,7 +274,7 @@ fn flushed_waits_for_the_last_byte() {
     let ((input, _far), (writer, held)) = (pipe(), held_writer());
     let (peer, _incoming) = connect(input, writer, acp());
     block_on(peer.flushed());
-    peer.notify("stuck", json!([])).unwrap();
+    peer.try_notify("stuck", json!([])).unwrap();
     held.begun();
     assert_eq!(block_on_for(&mut peer.flushed(), Duration::from_millis(20)), None);
     held.permit();
@@ -281,11 +282,29 @@ fn flushed_waits_for_the_last_byte() {
 }
 
 #[test]
+fn f43_what_was_answered_is_written_when_serve_returns() {
+    let ((input, mut far), (writer, held)) = (pipe(), held_writer());
+    let (peer, incoming) = connect(input, writer, Config::server(Dialect::ACP_V1));
+    let served = thread::spawn(move || {
+        serve(&incoming, 2, &|request: &Request, _: &mut dyn Responder| {
+            Ok(request.params.clone().unwrap_or_default())
+        })
+    });
+    far.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":[1]}\n").unwrap();
+    held.begun();
+    drop(far);
+    assert_eq!(block_on_for(&mut peer.flushed(), Duration::from_millis(20)), None);
+    assert!(!served.is_finished(), "the answer hangs in the writer");
+    held.permit();
+    served.join().unwrap();
+}
+
+#[test]
 fn dropping_the_last_handle_ends_every_thread_and_closes_the_writer() {
     let ((input, far), (writer, held)) = (pipe(), held_writer());
     let (reader, ended) = told_reader(input);
     let (peer, incoming) = connect(reader, writer, acp());
-    peer.notify("last words", json!([])).unwrap();
+    peer.try_notify("last words", json!([])).unwrap();
     drop((peer, incoming));
     assert!(held.write().contains("last words"), "what was queued is written");
     assert!(held.is_dropped());

@@ -11,7 +11,7 @@
 //! let server = protocol_smol::unix(far, Config::server(Dialect::ACP_V1));
 //! smol::spawn(async move {
 //!     let router = Router::new().request("slow", async |(): (), cx| {
-//!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
+//!         cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?;
 //!         Ok(())
 //!     });
 //!     router.serve(&server.incoming).await

@@ -25,7 +25,7 @@ fn g07_the_end_is_sent_when_every_handle_is_dropped() {
         // A clone of ours keeps the socket open: the end must be sent all the same.
         let _kept = near.clone();
         let client = protocol_smol::tcp(near, acp()).unwrap();
-        client.peer.notify("last", ()).unwrap();
+        client.peer.try_notify("last", ()).unwrap();
         drop((client.peer, client.incoming));
         let mut all = String::new();
         far.read_to_string(&mut all).await.unwrap();
@@ -71,7 +71,7 @@ fn g08_a_child_that_reads_nothing_is_killed_too() {
         options.patience = Duration::from_millis(50);
         let command = ChildCommand::new(command).grace(Duration::from_millis(50));
         let child = protocol_smol::child(command, options).unwrap();
-        child.peer.notify("bulk", ["x".repeat(1 << 20)]).unwrap();
+        child.peer.try_notify("bulk", ["x".repeat(1 << 20)]).unwrap();
         drop((child.peer, child.incoming));
         assert!(!child.process.exit().await.unwrap().success());
     });

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let connection = protocol_tokio::stdio(Config::server(Dialect::ACP_V1));
+    // Until the client hangs up; what was answered is written then.
     serve(&connection.incoming).await;
     drop((connection.peer, connection.incoming));
-    // What was answered last is still being written.
     Ok(connection.driver.await??)
 }
 
@@ -30,18 +30,16 @@ pub(crate) async fn serve(incoming: &Incoming) -> CloseReason {
                     let content = json!({ "type": "text", "text": word });
                     let update =
                         json!({ "sessionUpdate": "agent_message_chunk", "content": content });
-                    // A client that reads nothing any more hears nothing either.
-                    let _ = cx.notify(
-                        "session/update",
-                        json!({ "sessionId": session, "update": update }),
-                    );
+                    let update = json!({ "sessionId": session, "update": update });
+                    // A client that reads slowly is waited for, and hears all of it.
+                    cx.notify("session/update", update).await?;
                     tokio::time::sleep(Duration::from_millis(300)).await;
                 }
+                Ok(json!({ "stopReason": "end_turn" }))
             };
             // When the client cancels, the talk is dropped where it stands, and the request is
             // answered with error -32800.
-            cx.cancellation().run_until_cancelled(talk).await?;
-            Ok(json!({ "stopReason": "end_turn" }))
+            cx.cancellation().run_until_cancelled(talk).await
         });
     router.serve(incoming).await
 }

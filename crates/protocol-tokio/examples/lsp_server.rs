@@ -4,10 +4,9 @@
 //! input and output.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use protocol_async::RpcError;
-use protocol_async::{Failure, Incoming, Router};
+use protocol_async::{Incoming, Router, RpcError};
 use protocol_core::{Config, Dialect, Shutdown, code};
 use serde_json::{Value, json};
 use tokio::task::yield_now;
@@ -17,34 +16,50 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let connection = protocol_tokio::stdio(Config::server(Dialect::LSP_3_17));
     serve(&connection.incoming).await;
     // The client may hold our input open, on which a thread of the runtime hangs.
-    connection.peer.flushed().await;
     std::process::exit(0);
+}
+
+/// The open documents.
+#[derive(Default)]
+struct Documents {
+    texts: Mutex<HashMap<String, String>>,
+}
+
+impl Documents {
+    fn open(&self, uri: &Value, text: &Value) {
+        let text_of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        self.texts().insert(text_of(uri), text_of(text));
+    }
+
+    fn text(&self, uri: &Value) -> Result<String, RpcError> {
+        let text = self.texts().get(uri.as_str().unwrap_or_default()).cloned();
+        text.ok_or_else(|| RpcError::new(code::REQUEST_FAILED, "the document is not open"))
+    }
+
+    fn texts(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Serves until `exit`, or until the client hangs up.
 pub(crate) async fn serve(incoming: &Incoming) {
-    let documents = Mutex::new(HashMap::<String, String>::new());
-    let text_of = |uri: &Value| {
-        let documents = documents.lock().unwrap_or_else(PoisonError::into_inner);
-        documents.get(uri.as_str().unwrap_or_default()).cloned().ok_or_else(|| {
-            Failure::from(RpcError::new(code::REQUEST_FAILED, "the document is not open"))
-        })
-    };
-    let router = Router::new()
+    let router = Router::with_state(Documents::default())
         .request("initialize", async |_: Value, _| {
             let capabilities = json!({ "textDocumentSync": 1, "documentHighlightProvider": true });
             Ok(json!({ "capabilities": capabilities }))
         })
         .request("shutdown", async |_: Value, _| Ok(Value::Null))
-        .notification("exit", async |_: Value, cx| cx.peer().shutdown(Shutdown::CancelAll))
-        .notification("textDocument/didOpen", async |opened: Value, _| {
+        .notification("exit", async |_: Value, cx| {
+            cx.peer().shutdown(Shutdown::CancelAll);
+            Ok(())
+        })
+        .notification("textDocument/didOpen", async |opened: Value, cx| {
             let document = &opened["textDocument"];
-            let field = |name: &str| document[name].as_str().unwrap_or_default().to_owned();
-            let mut documents = documents.lock().unwrap_or_else(PoisonError::into_inner);
-            documents.insert(field("uri"), field("text"));
+            cx.state().open(&document["uri"], &document["text"]);
+            Ok(())
         })
         .request("textDocument/documentHighlight", async |asked: Value, cx| {
-            let text = text_of(&asked["textDocument"]["uri"])?;
+            let text = cx.state().text(&asked["textDocument"]["uri"])?;
             let at = &asked["position"];
             let number = |value: &Value| value.as_u64().and_then(|n| usize::try_from(n).ok());
             let line = number(&at["line"]).and_then(|line| text.lines().nth(line));

@@ -12,7 +12,7 @@
 //! let server = protocol_tokio::unix(far, Config::server(Dialect::ACP_V1));
 //! tokio::spawn(async move {
 //!     let router = Router::new().request("slow", async |(): (), cx| {
-//!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
+//!         cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?;
 //!         Ok(())
 //!     });
 //!     router.serve(&server.incoming).await

@@ -10,7 +10,7 @@ use protocol_async::Router;
 use protocol_async::hub::Options;
 use protocol_core::{Cause, Config, Dialect};
 use protocol_tokio::ChildCommand;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
 
@@ -26,7 +26,7 @@ async fn g05_a_call_over_tcp_is_cancelled() {
     let server = protocol_tokio::tcp(listener.accept().await.unwrap().0, config).unwrap();
     tokio::spawn(async move {
         let router = Router::new().request("slow", async |(): (), cx| {
-            cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
+            cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?;
             Ok(())
         });
         router.serve(&server.incoming).await
@@ -44,7 +44,7 @@ async fn g07_the_end_is_sent_when_every_handle_is_dropped() {
     let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let mut far = listener.accept().await.unwrap().0;
     let client = protocol_tokio::tcp(near, acp()).unwrap();
-    client.peer.notify("last", ()).unwrap();
+    client.peer.try_notify("last", ()).unwrap();
     drop((client.peer, client.incoming));
     let mut all = String::new();
     // Our own half stays open meanwhile.
@@ -86,10 +86,27 @@ async fn g08_a_child_that_reads_nothing_is_killed_too() {
     options.patience = Duration::from_millis(50);
     let command = ChildCommand::new(command).grace(Duration::from_millis(50));
     let child = protocol_tokio::child(command, options).unwrap();
-    child.peer.notify("bulk", ["x".repeat(1 << 20)]).unwrap();
+    child.peer.try_notify("bulk", ["x".repeat(1 << 20)]).unwrap();
     drop((child.peer, child.incoming));
     let exit = timeout(Duration::from_secs(20), child.process.exit()).await.expect("it is killed");
     assert!(!exit.unwrap().success());
+}
+
+/// Nobody keeps the marker but who follows it.
+#[tokio::test]
+async fn f33_a_token_cancels_through_a_marker_that_nobody_keeps() {
+    let token = tokio_util::sync::CancellationToken::new();
+    let (near, far) = tokio::net::UnixStream::pair().unwrap();
+    let client = protocol_tokio::unix(near, acp());
+    let sent = client.peer.call::<()>("slow", ());
+    let _sent = sent.forward_cancellation_from(&protocol_tokio::marker_of(&token));
+    let there_and_back = protocol_tokio::token_of(&protocol_tokio::marker_of(&token));
+    let mut lines = BufReader::new(far).lines();
+    assert!(lines.next_line().await.unwrap().unwrap().contains("slow"));
+    token.cancel();
+    let cancel = timeout(Duration::from_secs(20), lines.next_line()).await.expect("it is sent");
+    assert!(cancel.unwrap().unwrap().contains("$/cancel_request"));
+    there_and_back.cancelled().await;
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@
 //!     let (_peer, incoming, driver) = connect(socket, TokioTimer::start(), Config::server(Dialect::ACP_V1));
 //!     tokio::spawn(driver);
 //!     let router = Router::new().request("slow", async |(): (), cx| {
-//!         cx.cancellation().run_until_cancelled(std::future::pending::<()>()).await?;
+//!         cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?;
 //!         Ok(())
 //!     });
 //!     router.serve(&incoming).await;

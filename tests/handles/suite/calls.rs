@@ -57,7 +57,7 @@ fn g05_drop_after_the_response_is_routed_sends_nothing() {
         far.send(&[&result_line(1, "null"), &notification_line("after")]).await;
         notification(&incoming, "after").await;
         drop(sent);
-        peer.notify("end", ()).unwrap();
+        peer.try_notify("end", ()).unwrap();
         far.expect(&notification_line("end")).await;
     });
 }
@@ -71,7 +71,7 @@ fn g05_cancel_sends_once_and_the_answer_is_still_awaited() {
         assert_eq!(sent.cancel(), CancelOutcome::Sent);
         assert_eq!(sent.cancellation_handle().cancel(), CancelOutcome::AlreadySent);
         far.expect(&cancel_line(1)).await;
-        peer.notify("end", ()).unwrap();
+        peer.try_notify("end", ()).unwrap();
         far.expect(&notification_line("end")).await;
         far.send(&[&result_line(1, "3")]).await;
         assert_eq!(sent.await.unwrap(), 3, "the result wins");
@@ -112,7 +112,7 @@ fn g05_detach_sends_no_cancel() {
         let (peer, incoming, mut far) = against_far(acp(), ENDLESS);
         peer.call::<()>("slow", ()).detach();
         far.expect(&request_line(1, "slow")).await;
-        peer.notify("end", ()).unwrap();
+        peer.try_notify("end", ()).unwrap();
         far.expect(&notification_line("end")).await;
         assert_eq!(peer.in_flight(9).len(), 1);
         far.send(&[&result_line(1, "null"), &notification_line("after")]).await;
@@ -149,7 +149,7 @@ fn g04_a_prepared_call_that_is_cancelled_before_is_never_sent() {
         let outcome = prepared.publish().await;
         assert!(matches!(outcome, Err(CallError::Cancelled { cause: Cause::Caller, error: None })));
         drop(peer.prepare::<()>("dropped", (), CallOptions::default()));
-        peer.notify("end", ()).unwrap();
+        peer.try_notify("end", ()).unwrap();
         far.expect(&notification_line("end")).await;
     });
 }
@@ -262,7 +262,7 @@ fn b16_end_of_input_settles_every_call() {
 fn g05_a_deadline_frees_its_caller_though_the_peer_does_not_read() {
     run(async {
         let (peer, _incoming, mut far) = against_far(acp(), 1);
-        peer.notify("bulk", ["x".repeat(100_000)]).unwrap();
+        peer.try_notify("bulk", ["x".repeat(100_000)]).unwrap();
         far.read().await;
         let sent = peer.call_with::<()>("slow", (), CallOptions::default().timeout(TICK));
         let outcome = sent.await;

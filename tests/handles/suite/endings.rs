@@ -21,7 +21,7 @@ fn f34_a_write_error_closes_the_connection_and_is_told() {
         let (_, responder) = request(&incoming).await;
         assert!(is_pending(&mut peer.closed()).await && !peer.is_closed());
         far.stop_reading();
-        peer.notify("nobody reads it", ()).unwrap();
+        peer.try_notify("nobody reads it", ()).unwrap();
         let closed = peer.closed().await;
         assert_eq!(closed.reason, CloseReason::PeerGone);
         assert_eq!(closed.error.as_ref().unwrap().kind(), ErrorKind::BrokenPipe);
@@ -32,7 +32,7 @@ fn f34_a_write_error_closes_the_connection_and_is_told() {
             Err(CallError::ConnectionLost { cause: Cause::PeerGone, .. })
         ));
         assert_eq!(responder.cancellation().cancelled().await, Cause::PeerGone);
-        assert_eq!(peer.notify("late", ()), Err(Refusal::Closed));
+        assert_eq!(peer.try_notify("late", ()), Err(Refusal::Closed));
         let refused = peer.call::<()>("late", ()).await;
         assert!(matches!(refused, Err(CallError::Refused(Refusal::Closed))));
         peer.flushed().await;
@@ -49,7 +49,7 @@ fn f34_what_the_peer_said_before_a_write_error_is_read() {
         let sent = peer.call::<u8>("slow", ());
         far.expect(&request_line(1, "slow")).await;
         let cork = peer.cork();
-        peer.notify("nobody reads it", ()).unwrap();
+        peer.try_notify("nobody reads it", ()).unwrap();
         let line = notification_line("before");
         let mut said = vec![line.as_str(); NOTIFICATIONS];
         let result = result_line(1, "5");

@@ -23,7 +23,7 @@ const BULK: usize = 200_000;
 
 /// One message so long that it is being written as soon as the far end has read some of it.
 async fn block(peer: &protocol_async::Peer, far: &mut Far) {
-    peer.notify("bulk", ["x".repeat(BULK)]).unwrap();
+    peer.try_notify("bulk", ["x".repeat(BULK)]).unwrap();
     far.read().await;
 }
 
@@ -51,7 +51,7 @@ fn g04_a_call_that_has_not_left_is_withdrawn() {
         let sent = peer.call::<()>("never", ());
         assert_eq!(sent.cancel(), CancelOutcome::Withdrawn);
         drop(peer.call::<()>("dropped", ()));
-        peer.notify("end", ()).unwrap();
+        peer.try_notify("end", ()).unwrap();
         assert!(far.line().await.unwrap().contains("bulk"));
         far.expect(&notification_line("end")).await;
         assert!(sent.await.unwrap_err().to_string().contains("cancelled"));
@@ -65,7 +65,7 @@ fn g04_a_cancel_overtakes_queued_bulk() {
         let sent = peer.call::<()>("slow", ());
         far.expect(&request_line(1, "slow")).await;
         block(&peer, &mut far).await;
-        peer.notify("more", ["x".repeat(BULK)]).unwrap();
+        peer.try_notify("more", ["x".repeat(BULK)]).unwrap();
         sent.cancel();
         assert!(far.line().await.unwrap().contains("bulk"));
         far.expect(&cancel_line(1)).await;
@@ -97,7 +97,7 @@ fn g05_flushed_is_told_when_everything_is_abandoned() {
     run(async {
         let (peer, _incoming, _far) = against_far(acp(), 64);
         let _cork = peer.cork();
-        peer.notify("staged", ()).unwrap();
+        peer.try_notify("staged", ()).unwrap();
         let mut flushed = peer.flushed();
         let woken = wait(&mut flushed);
         peer.shutdown(Shutdown::Abandon);
@@ -112,18 +112,18 @@ fn g08_ready_after_outbox_full() {
         let mut config = acp();
         config.limits.unsent_bytes = 1_000;
         let (peer, _incoming, mut far) = against_far(config, 64);
-        peer.notify("x", ["x".repeat(900)]).unwrap();
+        peer.try_notify("x", ["x".repeat(900)]).unwrap();
         far.read().await;
         // It has left the outbox, and hangs in the pipe.
         let long = ["y".repeat(600)];
-        peer.notify("y", ["y".repeat(400)]).unwrap();
-        assert_eq!(peer.notify("y", &long), Err(Refusal::OutboxFull));
-        assert_eq!(peer.notify("z", ["z".repeat(2_000)]), Err(Refusal::TooLarge));
+        peer.try_notify("y", ["y".repeat(400)]).unwrap();
+        assert_eq!(peer.try_notify("y", &long), Err(Refusal::OutboxFull));
+        assert_eq!(peer.try_notify("z", ["z".repeat(2_000)]), Err(Refusal::TooLarge));
         let mut ready = peer.ready();
         assert!(is_pending(&mut ready).await, "half empty is not enough for this one");
         far.line().await.unwrap();
         ready.await;
-        peer.notify("y", &long).unwrap();
+        peer.try_notify("y", &long).unwrap();
         far.line().await.unwrap();
         far.line().await.unwrap();
         peer.flushed().await;
@@ -139,9 +139,9 @@ fn g02_answers_wait_for_room() {
         let (peer, incoming, mut far) = against_far(config, 64);
         far.send(&[&request_line(1, "a"), &request_line(2, "b")]).await;
         let ((_, first), (_, second)) = (request(&incoming).await, request(&incoming).await);
-        peer.notify("x", ["x".repeat(900)]).unwrap();
+        peer.try_notify("x", ["x".repeat(900)]).unwrap();
         far.read().await;
-        peer.notify("y", ["y".repeat(900)]).unwrap();
+        peer.try_notify("y", ["y".repeat(900)]).unwrap();
         first
             .cast::<[u8; 100]>()
             .answer(Ok(serde_json::value::to_raw_value(&"1".repeat(500)).unwrap()));
@@ -179,7 +179,7 @@ fn g11_a_cork_makes_one_write_of_many_messages() {
         let cork = peer.cork();
         let sent = peer.call::<()>("slow", ());
         for _ in 0..1_000 {
-            peer.notify("x", ()).unwrap();
+            peer.try_notify("x", ()).unwrap();
         }
         assert_eq!(sent.cancel(), CancelOutcome::Sent, "it counts as sent");
         assert_eq!(far.writes(), 0);
@@ -201,7 +201,7 @@ fn g08_a_cork_holds_no_more_back_than_the_outbox_would() {
         let (peer, _incoming, mut far) = against_far(config, ENDLESS);
         let _cork = peer.cork();
         for _ in 0..40 {
-            while peer.notify("x", ["x".repeat(100)]).is_err() {
+            while peer.try_notify("x", ["x".repeat(100)]).is_err() {
                 peer.ready().await;
             }
         }

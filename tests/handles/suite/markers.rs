@@ -8,21 +8,22 @@ use std::task::Poll;
 use protocol_async::Canceller;
 use protocol_core::Cause;
 
-use super::{Shared, run, spawn};
+use super::{Shared, acp, against_far, cancel_line, cancelled_line, request_line, run, spawn};
+use crate::pipe::ENDLESS;
 
 #[test]
-fn b06_run_until_cancelled_never_polls_work_that_is_cancelled_already() {
+fn b06_unless_cancelled_never_polls_work_that_is_cancelled_already() {
     run(async {
         let canceller = Canceller::new();
         canceller.cancel(Cause::Caller);
         let never = poll_fn(|_| -> Poll<()> { panic!("it is polled") });
-        let stopped = canceller.marker().run_until_cancelled(never).await.unwrap_err();
+        let stopped = canceller.marker().unless_cancelled(never).await.unwrap_err();
         assert_eq!(stopped.cause, Cause::Caller);
     });
 }
 
 #[test]
-fn b23_run_until_cancelled_gives_the_result_on_a_tie() {
+fn b23_unless_cancelled_gives_the_result_on_a_tie() {
     run(async {
         let canceller = Canceller::new();
         let marker = canceller.marker();
@@ -30,13 +31,13 @@ fn b23_run_until_cancelled_gives_the_result_on_a_tie() {
             canceller.cancel(Cause::Caller);
             7
         };
-        assert_eq!(marker.run_until_cancelled(work).await, Ok(7));
-        assert_eq!(marker.run_until_cancelled(ready(7)).await.unwrap_err().cause, Cause::Caller);
+        assert_eq!(marker.unless_cancelled(work).await, Ok(7));
+        assert_eq!(marker.unless_cancelled(ready(7)).await.unwrap_err().cause, Cause::Caller);
     });
 }
 
 #[test]
-fn b06_run_until_cancelled_drops_the_work_before_it_returns() {
+fn b06_unless_cancelled_drops_the_work_before_it_returns() {
     run(async {
         let canceller = Canceller::new();
         let (alive, marker) = (Shared::new(()), canceller.marker());
@@ -46,7 +47,7 @@ fn b06_run_until_cancelled_drops_the_work_before_it_returns() {
             let _held = held;
             pending::<()>().await;
         };
-        assert_eq!(marker.run_until_cancelled(work).await.unwrap_err().cause, Cause::Deadline);
+        assert_eq!(marker.unless_cancelled(work).await.unwrap_err().cause, Cause::Deadline);
         assert_eq!(Shared::strong_count(&alive), 1);
     });
 }
@@ -89,6 +90,44 @@ fn g06_a_child_is_set_with_its_parent_and_not_the_other_way() {
         assert_eq!(grandchild.cause(), Some(Cause::Parent));
         assert_eq!(other.marker().cause(), Some(Cause::Deadline));
         assert_eq!(parent.marker().child().marker().cause(), Some(Cause::Parent));
+    });
+}
+
+/// A marker that its only follower keeps, and with it what sets it.
+#[test]
+fn f33_a_follower_owns_its_source() {
+    run(async {
+        let from_outside = || {
+            let (canceller, source) = (Canceller::new(), Arc::new(()));
+            let kept = Arc::downgrade(&source);
+            canceller.keep(source);
+            (canceller.marker(), canceller.downgrade(), kept)
+        };
+        let (peer, _incoming, mut far) = against_far(acp(), ENDLESS);
+        let (marker, canceller, kept) = from_outside();
+        let sent = peer.call::<()>("slow", ()).forward_cancellation_from(&marker);
+        drop(marker);
+        far.expect(&request_line(1, "slow")).await;
+        assert!(kept.upgrade().is_some(), "the call keeps it");
+        canceller.cancel(Cause::Internal);
+        far.expect(&cancel_line(1)).await;
+        far.send(&[&cancelled_line(1)]).await;
+        sent.await.unwrap_err();
+        assert!(kept.upgrade().is_none(), "until it is settled");
+
+        let (told, seen) = smol::channel::unbounded();
+        let (marker, canceller, kept) = from_outside();
+        marker.on_cancel(move |cause| told.try_send(cause).unwrap()).forever();
+        drop(marker);
+        canceller.cancel(Cause::Internal);
+        assert_eq!(seen.recv().await.unwrap(), Cause::Internal);
+        assert!(kept.upgrade().is_none());
+
+        let (marker, canceller, _kept) = from_outside();
+        let child = marker.child();
+        drop(marker);
+        canceller.cancel(Cause::Internal);
+        assert_eq!(child.marker().cause(), Some(Cause::Parent));
     });
 }
 

@@ -7,6 +7,8 @@ mod markers;
 mod operations;
 mod proxies;
 mod requests;
+mod router;
+mod served;
 mod shutdown;
 
 use std::future::{Future, poll_fn};
@@ -17,7 +19,7 @@ use protocol_async::hub::Options;
 use protocol_async::{Arrival, Incoming, Peer, Request, Responder};
 use protocol_core::{Config, Dialect};
 
-use super::{DRIVER, Shared, TICK, open, run, sleep, spawn};
+use super::{DRIVER, Router, Shared, TICK, open, run, sleep, spawn};
 use crate::Driver;
 use crate::far::Far;
 use crate::pipe::{ENDLESS, PipeReader, PipeWriter, pipe};

@@ -112,6 +112,33 @@ fn g03_what_is_cancelled_before_its_turn_is_skipped_where_the_dialect_says_so() 
 }
 
 #[test]
+fn f30_any_number_of_requests_may_be_cancelled_before_their_turn() {
+    const MANY: usize = 20_000;
+    run(async {
+        let (_app, incoming, mut agent) = against_far(side(Dialect::ABP, Role::Server), ENDLESS);
+        let message = |kind: &str, id: usize, payload: &str| {
+            format!(r#"{{"type":"{kind}","id":{id},"timestamp":0,"payload":{payload}}}"#)
+        };
+        agent.send(&[&message("initialize", 0, "{}")]).await;
+        request(&incoming).await.1.respond(to_raw_value(&json!({})).unwrap());
+        agent.line().await;
+        let call = |id| message("capabilities/call", id, r#"{"capability":"print"}"#);
+        let cancel =
+            |id| message("capabilities/cancel", MANY + id, &format!(r#"{{"callId":{id}}}"#));
+        let all: Vec<_> = (1..=MANY).map(call).chain((1..=MANY).map(cancel)).collect();
+        let all: Vec<_> = all.iter().map(String::as_str).collect();
+        agent.send(&all).await;
+        // Each cancel is acknowledged when it is marked.
+        for _ in 0..MANY {
+            assert!(agent.line().await.unwrap().contains("cancel-result"));
+        }
+        agent.send(&[&message("capabilities/call", 3 * MANY, r#"{"capability":"last"}"#)]).await;
+        let (last, _responder) = request(&incoming).await;
+        assert_eq!(last.method, "last");
+    });
+}
+
+#[test]
 fn g05_a_cancel_may_say_why_in_words() {
     run(async {
         let (client, _, mut server) =

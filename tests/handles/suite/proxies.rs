@@ -1,12 +1,11 @@
 //! Hops: what a proxy forwards, and what it keeps to itself.
 
-use protocol_async::CallError;
-use protocol_async::{Failure, Peer, Router, SentRequest};
+use protocol_async::{CallError, Failure, Peer, SentRequest};
 use protocol_core::{Cause, WireId};
 
 use super::{
-    Shared, acp, against_far, cancel_line, cancelled_line, error_line, notification_line, pair,
-    request, request_line, result_line, run, spawn,
+    Router, Shared, acp, against_far, cancel_line, cancelled_line, error_line, notification_line,
+    pair, request, request_line, result_line, run, spawn,
 };
 use crate::pipe::ENDLESS;
 
@@ -89,7 +88,7 @@ fn g06_without_forwarding_the_cancel_is_absorbed() {
         server.send(&[&result_line(1, "4")]).await;
         responder.cast().respond_with_result(sent.await);
         client.expect(&result_line(7, "4")).await;
-        down.notify("end", ()).unwrap();
+        down.try_notify("end", ()).unwrap();
         server.expect(&notification_line("end")).await;
     });
 }
@@ -112,7 +111,7 @@ fn g06_a_cancel_cascades_through_nested_calls() {
         let (told, causes) = smol::channel::unbounded();
         let begun = Shared::new(told.clone());
         spawn(async move {
-            let router = Router::new().request("ask", async |(): (), cx| {
+            let router = Router::new().request("ask", async move |(): (), cx| {
                 begun.try_send(None).unwrap();
                 begun.try_send(Some(cx.cancellation().cancelled().await)).unwrap();
                 Err::<(), _>(Failure::Cancelled)

@@ -2,12 +2,13 @@
 
 use std::error::Error;
 
-use protocol_async::{Claim, Failure, Router};
+use protocol_async::router::Trouble;
+use protocol_async::{Claim, Failure};
 use protocol_core::Cause;
 
 use super::{
-    Shared, acp, against_far, cancel_line, cancelled_line, error_line, is_pending, notification,
-    notification_line, request, request_line, result_line, run, spawn,
+    Router, Shared, acp, against_far, cancel_line, cancelled_line, error_line, is_pending,
+    notification, notification_line, request, request_line, result_line, run, spawn,
 };
 use crate::pipe::ENDLESS;
 
@@ -17,7 +18,7 @@ fn b06_a_handler_awaits_its_own_cancellation_inline() {
         let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
         let served = Shared::new(());
         spawn(async move {
-            let router = Router::new().request("slow", async |(): (), cx| {
+            let router = Router::new().request("slow", async move |(): (), cx| {
                 let _shared = served.clone();
                 assert_eq!(cx.cancellation().cancelled().await, Cause::Peer);
                 Err::<(), _>(Failure::Cancelled)
@@ -38,7 +39,7 @@ fn b07_10_000_requests_and_cancels_in_one_write_with_the_peer_not_reading() {
         let (told, cancelled) = smol::channel::unbounded();
         let shared = Shared::new(told);
         spawn(async move {
-            let router = Router::new().request("slow", async |(): (), cx| {
+            let router = Router::new().request("slow", async move |(): (), cx| {
                 let cause = cx.cancellation().cancelled().await;
                 shared.try_send(cause).unwrap();
                 Err::<(), _>(Failure::Cancelled)
@@ -73,7 +74,7 @@ fn b09_cancel_in_the_same_read() {
             // Another thread was quicker than the driver.
             assert_eq!(responder.cancellation().cancelled().await, Cause::Peer);
         }
-        let stopped = responder.cancellation().run_until_cancelled(async { 1_u8 }).await;
+        let stopped = responder.cancellation().unless_cancelled(async { 1_u8 }).await;
         responder.cast().respond_with_result(stopped);
         far.expect(&cancelled_line(1)).await;
     });
@@ -165,13 +166,14 @@ fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
 
         spawn(async move {
             let router = Router::new()
-                .on_invalid_params(move |invalid| {
+                .on_trouble(move |trouble| {
+                    let Trouble::InvalidParams(invalid) = trouble else { return };
                     let reason = invalid.reason().to_string();
                     told.try_send(format!("{}: {reason}", invalid.method())).unwrap();
                     panic!("on purpose");
                 })
                 .request("add", async |(a, b): (u64, u64), _| Ok(a + b))
-                .notification("log", async |(_,): (u64,), _| {});
+                .notification("log", async |(_,): (u64,), _| Ok(()));
             router.serve(&incoming).await;
         });
         let expected = "add: invalid type: string \"hunter2\", expected u64 at line 1 column 10";
@@ -337,7 +339,7 @@ fn g03_raw_cancels_are_seen_and_claimed_with_the_marker_already_set() {
             let (markers, marker) = smol::channel::unbounded::<protocol_async::Cancellation>();
             let markers = Shared::new(markers);
             let router = Router::new()
-                .request("slow", async |(): (), cx| {
+                .request("slow", async move |(): (), cx| {
                     markers.try_send(cx.cancellation().clone()).unwrap();
                     cx.cancellation().cancelled().await;
                     Err::<(), _>(Failure::Cancelled)

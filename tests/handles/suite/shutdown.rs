@@ -69,7 +69,7 @@ fn g05_abandoning_ends_at_once_though_the_peer_does_not_read() {
 fn g07_dropping_every_handle_ends_the_connection_once_all_is_written() {
     run(async {
         let (peer, incoming, mut far) = against_far(acp(), 8);
-        peer.notify("last", ()).unwrap();
+        peer.try_notify("last", ()).unwrap();
         drop((peer.clone(), incoming));
         drop(peer);
         far.expect(&notification_line("last")).await;
@@ -86,7 +86,7 @@ fn g08_a_peer_that_reads_no_more_does_not_keep_the_connection() {
         let (far_reader, writer) = pipe(8);
         let (reader, _far_writer) = pipe(ENDLESS);
         let (peer, incoming, driver) = open(reader, writer, options);
-        peer.notify("last", ["x".repeat(1_000)]).unwrap();
+        peer.try_notify("last", ["x".repeat(1_000)]).unwrap();
         drop((peer, incoming));
         driver.await.unwrap();
         drop(far_reader);
@@ -122,7 +122,7 @@ fn g07_dropping_the_driver_settles_everything() {
         assert_eq!(responder.cancellation().cancelled().await, Cause::Shutdown);
         responder.cast::<u8>().respond(1);
         peer.flushed().await;
-        assert_eq!(peer.notify("late", ()), Err(Refusal::Closed));
+        assert_eq!(peer.try_notify("late", ()), Err(Refusal::Closed));
         assert_eq!(incoming.receive().await.unwrap_err(), CloseReason::Shutdown);
     });
 }

@@ -7,6 +7,7 @@
 //! - [`mcp`] is the crate `rmcp` in both roles, and ours as a client, [`tap`] what sees that a side is
 //!   silent about what it was told to cancel.
 //! - [`browser`] is a page in Chromium.
+//! - [`servers`] are small servers, with this library and with others, side by side.
 //! - [`judge`] sits on both sides of a relay at once.
 
 pub mod browser;
@@ -17,4 +18,5 @@ pub mod own;
 pub mod peers;
 pub mod probe;
 pub mod sdk;
+pub mod servers;
 pub mod tap;

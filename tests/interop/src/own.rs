@@ -31,7 +31,7 @@ where
     let router = Router::new()
         .request("echo", async |params: Value, _: Context| Ok(params))
         .request("sleep", async |params: Value, cx: Context| {
-            cx.cancellation().run_until_cancelled(rest(&params)).await?;
+            cx.cancellation().unless_cancelled(rest(&params)).await?;
             Ok(json!({ "slept_ms": params["ms"] }))
         })
         .request("stubborn", async |params: Value, _: Context| {
@@ -103,7 +103,7 @@ pub type Sent = SentRequest<Value>;
 async fn until_cancelled(cx: Context, events: UnboundedSender<Nested>) -> Result<Value, Failure> {
     // Nobody listens any more once the checks are over.
     let _ = events.send(Nested::Started);
-    let stopped = cx.cancellation().run_until_cancelled(pending::<Value>()).await;
+    let stopped = cx.cancellation().unless_cancelled(pending::<Value>()).await;
     let _ = events.send(Nested::Cancelled);
     Ok(stopped?)
 }

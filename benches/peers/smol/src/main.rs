@@ -84,7 +84,7 @@ impl Peer for Loop {
             let work = async move {
                 let _hanging = Hanging::new();
                 let work = pending::<Payload>();
-                let done = responder.cancellation().run_until_cancelled(work).await;
+                let done = responder.cancellation().unless_cancelled(work).await;
                 responder.respond_with_result(done);
             };
             EXECUTOR.with(|executor| executor.spawn(work).detach());

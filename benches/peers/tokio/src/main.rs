@@ -68,7 +68,7 @@ impl Peer for Loop {
                 tokio::spawn(async move {
                     let _hanging = Hanging::new();
                     let work = pending::<Payload>();
-                    let done = responder.cancellation().run_until_cancelled(work).await;
+                    let done = responder.cancellation().unless_cancelled(work).await;
                     responder.respond_with_result(done);
                 });
             }
@@ -95,7 +95,7 @@ impl Peer for Routed {
         let router = Router::new()
             .request("bench/echo", async |payload: Payload, _| Ok(payload))
             .request("bench/hang", async |payload: Payload, cx| {
-                cx.cancellation().run_until_cancelled(Hanging::forever()).await?;
+                cx.cancellation().unless_cancelled(Hanging::forever()).await?;
                 Ok(payload)
             });
         router.serve(&connection.incoming).await;

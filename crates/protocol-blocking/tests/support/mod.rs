@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use protocol_blocking::single::{FdTransport, Host};
 use protocol_blocking::{
-    Answer, Handler, InvalidParams, Notification, Request, Responder, threaded,
+    Answer, Handler, Internal, InvalidParams, Notification, Request, Responder, threaded,
 };
 use protocol_core::{CallOptions, CloseReason, Config, Dialect};
 use serde_json::value::{RawValue, to_raw_value};
@@ -202,6 +202,7 @@ impl Handler for Methods {
                 let (bytes,): (usize,) = request.params()?;
                 Ok(raw(&json!("x".repeat(bytes))))
             }
+            "leak" => Ok(raw(&serde_json::from_str::<u8>("\"hunter2\"")?.into())),
             // Works in steps for ever, until it is cancelled.
             "steps" => {
                 self.tell("started");
@@ -263,5 +264,9 @@ impl Handler for Methods {
 
     fn invalid_params(&self, invalid: &InvalidParams) {
         self.tell(format_args!("{}: {}", invalid.method(), invalid.reason()));
+    }
+
+    fn failed(&self, request: &Request, failure: &Internal) {
+        self.tell(format_args!("{} failed: {}", request.method, failure.reason()));
     }
 }

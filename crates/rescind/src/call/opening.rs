@@ -167,7 +167,7 @@ impl Opening {
                 }
                 answer?;
             } else {
-                peer.notify_raw(&step.method, params)?;
+                peer.try_notify_raw(&step.method, params)?;
             }
         }
         let params = match self.session {
@@ -268,7 +268,7 @@ impl Opened {
     pub(super) fn notify(&self, peer: &Peer) -> Result<(), Refusal> {
         self.notifications
             .iter()
-            .try_for_each(|step| peer.notify_raw(&step.method, step.params.as_deref()))
+            .try_for_each(|step| peer.try_notify_raw(&step.method, step.params.as_deref()))
     }
 
     /// The params of the call.
@@ -284,7 +284,7 @@ pub(super) fn close(spoken: &Spoken, peer: &Peer) {
         let options = CallOptions::default().timeout(PATIENCE);
         // A server that does not answer is killed anyway.
         let _: Result<serde_json::Value, _> = peer.call_with("shutdown", (), options).wait();
-        let _ = peer.notify("exit", ());
+        let _ = peer.try_notify("exit", ());
     }
     block_on_for(&mut peer.flushed(), PATIENCE);
 }

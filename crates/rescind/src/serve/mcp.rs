@@ -126,6 +126,7 @@ pub(super) fn tool_answer(revision: &str, answer: Answer) -> Answer {
         Ok(value) => (value.get().to_owned(), false),
         Err(Failure::Error(error)) => (error.to_string(), true),
         Err(Failure::InvalidParams(invalid)) => (invalid.to_string(), true),
+        Err(Failure::Internal(internal)) => (internal.to_string(), true),
         Err(other) => return Err(other),
     };
     let content = json!([{ "type": "text", "text": text }]);

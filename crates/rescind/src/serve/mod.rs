@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use protocol_async::SharedOperations;
 use protocol_async::hub::Options;
-use protocol_blocking::{block_on_for, threaded};
+use protocol_blocking::threaded;
 use protocol_core::{CloseReason, Role};
 use protocol_websocket::Origins;
 
@@ -117,7 +117,9 @@ pub fn main(args: &ServeArgs) -> ExitCode {
 
 fn serve_stdio(args: &ServeArgs, operations: &SharedOperations) -> ExitCode {
     let spoken = args.dialect.spoken();
-    let options = operations::options(spoken.on_stdio(Role::Server), operations);
+    let mut config = spoken.on_stdio(Role::Server);
+    config.abandoned_grace = FLUSH;
+    let options = operations::options(config, operations);
     let ended = match args.runtime {
         Runtime::Blocking => Ok(serve_threaded(spoken, options)),
         Runtime::Single => {
@@ -159,10 +161,9 @@ fn serve_websockets(
 
 fn serve_threaded(spoken: &Spoken, options: Options) -> Ended {
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-    let (peer, incoming) = threaded::connect(stdin, stdout, options);
+    let (_peer, incoming) = threaded::connect(stdin, stdout, options);
     let demo = Demo::new(spoken.clone());
     let reason = threaded::serve(&incoming, WORKERS, &demo);
-    block_on_for(&mut peer.flushed(), FLUSH);
     Ended { reason, was_shut_down: demo.was_shut_down() }
 }
 
@@ -172,8 +173,6 @@ fn serve_on_tokio(spoken: &Spoken, options: Options) -> io::Result<Ended> {
         let demo = AsyncDemo::new(spoken.clone(), protocol_tokio::TokioTimer::start());
         let connection = protocol_tokio::stdio(options);
         let reason = demo.serve(&connection.incoming).await;
-        // Nobody reads them who lets them wait that long.
-        let _ = tokio::time::timeout(FLUSH, connection.driver).await;
         Ended { reason, was_shut_down: demo.was_shut_down() }
     });
     // Its thread may be waiting for standard input for ever.
@@ -186,14 +185,6 @@ fn serve_on_smol(spoken: &Spoken, options: Options) -> Ended {
         let demo = AsyncDemo::new(spoken.clone(), protocol_smol::SmolTimer::start());
         let connection = protocol_smol::stdio(options);
         let reason = demo.serve(&connection.incoming).await;
-        let written = async {
-            // How reading ended is the reason already.
-            let _ = connection.driver.await;
-        };
-        let patience = async {
-            smol::Timer::after(FLUSH).await;
-        };
-        smol::future::or(written, patience).await;
         Ended { reason, was_shut_down: demo.was_shut_down() }
     })
 }

@@ -1,9 +1,10 @@
 //! The demonstration methods as async handlers, for any runtime.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use protocol_async::{
-    Answer, Arrival, Cancelled, Context, Incoming, Notification, Request, Router, Timer,
+    Answer, Arrival, Cancelled, Incoming, LocalContext, LocalRouter, Notification, Request, Timer,
 };
 use protocol_core::{CloseReason, Shutdown};
 use serde_json::value::RawValue;
@@ -12,14 +13,17 @@ use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, 
 use crate::dialect::Spoken;
 
 /// The handlers behind `rescind serve --runtime tokio` and `smol`.
+#[derive(Clone)]
 pub(super) struct AsyncDemo<T> {
-    methods: Methods,
+    methods: Rc<Methods>,
     timer: T,
 }
 
+type Context = LocalContext;
+
 impl<T: Timer> AsyncDemo<T> {
     pub(super) fn new(spoken: Spoken, timer: T) -> Self {
-        Self { methods: Methods::new(spoken), timer }
+        Self { methods: Rc::new(Methods::new(spoken)), timer }
     }
 
     /// Whether LSP's `shutdown` has been asked for.
@@ -27,10 +31,15 @@ impl<T: Timer> AsyncDemo<T> {
         self.methods.was_shut_down()
     }
 
-    /// Serves until the connection is closed.
+    /// Serves until the connection is closed and what was answered is written.
     pub(super) async fn serve(&self, incoming: &Incoming) -> CloseReason {
         // Tools are called by the same names as methods, so that one match serves both.
-        Router::new().otherwise(|arrival, cx| self.arrival(arrival, cx)).serve(incoming).await
+        let demo = self.clone();
+        let router = LocalRouter::new().otherwise(async move |arrival, cx| {
+            demo.arrival(arrival, cx).await;
+            Ok(())
+        });
+        router.serve(incoming).await
     }
 
     async fn arrival(&self, arrival: Arrival, cx: Context) {
@@ -111,11 +120,11 @@ impl<T: Timer> AsyncDemo<T> {
 
     async fn sleep(&self, duration: Duration, cx: &Context) -> Result<(), Cancelled> {
         let sleep = self.timer.sleep_until(self.timer.now() + duration);
-        cx.cancellation().run_until_cancelled(sleep).await
+        cx.cancellation().unless_cancelled(sleep).await
     }
 }
 
 fn notify(cx: &Context, (method, params): Update) {
     // A caller that does not read its progress still gets its result.
-    let _ = cx.notify(&method, params);
+    let _ = cx.try_notify(&method, params);
 }

@@ -93,7 +93,7 @@ impl Service {
     /// One connection, from its first byte to its last.
     async fn converse(&self, stream: TcpStream, from: SocketAddr, stop: Cancellation) {
         let accepted = timeout(HANDSHAKE, self.accept(stream));
-        let socket = match stop.run_until_cancelled(accepted).await {
+        let socket = match stop.unless_cancelled(accepted).await {
             Ok(Ok(Ok(socket))) => socket,
             Ok(Ok(Err(error))) => return note(format_args!("rescind serve: {from}: {error}")),
             Ok(Err(_)) | Err(_) => return,

@@ -1,12 +1,10 @@
 //! Our library on tokio as a client of any MCP server that has the tools `echo`, `sleep`, `count` and
 //! `cancelled_once`, which answers when one of the others has been cancelled.
 
-use std::future::ready;
 use std::process::Command;
 use std::time::Duration;
 
-use protocol_async::CallError;
-use protocol_async::{Context, Peer, Router, SentRequest};
+use protocol_async::{CallError, Peer, Router, SentRequest};
 use protocol_core::{Cause, Config, Dialect};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -31,13 +29,14 @@ pub async fn run(server: &[String]) {
     let child = child.expect("the server starts");
     let (arrived, mut progress) = unbounded_channel();
     tokio::spawn(async move {
-        let router = Router::new().notification("notifications/progress", {
-            move |params: Value, _: Context| {
+        let router = Router::new().on_trouble(|_| ()).notification(
+            "notifications/progress",
+            async move |params: Value, _| {
                 // Nobody listens any more once the checks are over.
                 let _ = arrived.send(params);
-                ready(())
-            }
-        });
+                Ok(())
+            },
+        );
         router.serve(&child.incoming).await
     });
     let checks = async {
@@ -60,7 +59,7 @@ async fn open(peer: &Peer) {
     });
     let opened: Value = peer.call("initialize", opening).await.expect("it can be opened");
     assert_eq!(opened["protocolVersion"], version);
-    peer.notify("notifications/initialized", json!({})).expect("it can be told so");
+    peer.try_notify("notifications/initialized", json!({})).expect("it can be told so");
 }
 
 fn tool(peer: &Peer, name: &str, arguments: Value) -> SentRequest<Value> {

@@ -1,0 +1,272 @@
+//! Serving one connection.
+
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{self, Poll, Waker, ready};
+
+use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use protocol_core::CloseReason;
+
+use super::context::Context;
+use super::form::Form;
+use super::layers::{Contained, Next};
+use super::trouble::Trouble;
+use super::{Claim, Done, Routes};
+use crate::answer::RpcError;
+use crate::contain::contain;
+use crate::failure::{Answer, Failure};
+use crate::incoming::{Arrival, Incoming};
+use crate::message::{Notification, Request};
+use crate::method::MethodName;
+use crate::peer::Peer;
+use crate::responder::Responder;
+use crate::turn::Turn;
+
+/// What the handlers of one connection share.
+pub(super) struct Serving<S: 'static, F: Form> {
+    pub(super) routes: Arc<Routes<S, F>>,
+    pub(super) peer: Peer,
+    beside: Mutex<Beside<S, F>>,
+}
+
+/// Work that handlers have begun beside themselves, and that does not run yet.
+struct Beside<S: 'static, F: Form> {
+    /// Whoever serves. `None` when nobody does any more.
+    server: Option<Waker>,
+    work: Vec<Contained<S, F, Done>>,
+}
+
+/// Work at hand.
+enum Job<S: 'static, F: Form> {
+    /// `None` once it is answered.
+    Request(Option<(Contained<S, F, Answer>, Responder)>),
+    /// A notification, an arrival without a handler, or work beside handlers.
+    Unanswered(Contained<S, F, Done>),
+}
+
+type Jobs<S, F> = FuturesUnordered<Job<S, F>>;
+
+impl<S: 'static, F: Form> Serving<S, F> {
+    pub(super) fn new(routes: &Arc<Routes<S, F>>, incoming: &Incoming) -> Arc<Self> {
+        let beside = Beside { server: Some(Waker::noop().clone()), work: Vec::new() };
+        let (routes, peer) = (routes.clone(), incoming.peer());
+        Arc::new(Self { routes, peer, beside: Mutex::new(beside) })
+    }
+
+    pub(super) async fn run(self: Arc<Self>, incoming: &Incoming) -> CloseReason {
+        let mut jobs = Jobs::new();
+        let open = Open(&self);
+        let reason = loop {
+            let arrival = match self.work_until(&mut jobs, incoming.receive()).await {
+                Ok(arrival) => arrival,
+                Err(reason) => break reason,
+            };
+            if let Arrival::Request(request, responder) = arrival {
+                if let Some(mut job) = self.begin(request, responder, jobs.len()) {
+                    // Most are done at once, and need no place among the others.
+                    let is_done =
+                        poll_fn(|task| Poll::Ready(job.poll_unpin(task).is_ready())).await;
+                    jobs.extend((!is_done).then_some(job));
+                }
+            } else if let Some(work) = self.begin_in_turn(arrival) {
+                let turn = Turn::of(Job::Unanswered(work));
+                let rest = self.work_until(&mut jobs, turn).await;
+                jobs.extend(rest);
+            }
+        };
+        poll_fn(|task| self.poll_jobs(&mut jobs, task)).await;
+        drop(open);
+        self.peer.flushed().await;
+        reason
+    }
+
+    /// Goes on with the jobs until something else is there.
+    async fn work_until<U: Future>(&self, jobs: &mut Jobs<S, F>, until: U) -> U::Output {
+        let mut until = pin!(until);
+        poll_fn(|task| {
+            let _ = self.poll_jobs(jobs, task);
+            until.as_mut().poll(task)
+        })
+        .await
+    }
+
+    /// Goes on with the jobs; ready when there are none.
+    fn poll_jobs(&self, jobs: &mut Jobs<S, F>, task: &mut task::Context<'_>) -> Poll<()> {
+        loop {
+            jobs.extend(self.beside().take(task.waker()));
+            while let Some(()) = ready!(jobs.poll_next_unpin(task)) {}
+            // The last of them may have begun others.
+            if self.beside().work.is_empty() {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// Begins to serve a request, when so many others are at work.
+    fn begin(
+        self: &Arc<Self>,
+        request: Request,
+        responder: Responder,
+        at_work: usize,
+    ) -> Option<Job<S, F>> {
+        if at_work >= self.routes.at_most {
+            self.tell(&Trouble::Overload(&request.method));
+            let code = self.peer.dialect().overload_code;
+            let message = "The request was refused: too many are being served";
+            responder.respond_with_failure(RpcError::new(code, message));
+            return None;
+        }
+        if self.routes.otherwise.is_some()
+            && !self.routes.requests.contains_key(request.method.as_str())
+        {
+            let arrival = Arrival::Request(request, responder);
+            return self.begin_otherwise(arrival).map(Job::Unanswered);
+        }
+        let of = Some((responder.handle(), responder.cancellation()));
+        let cx = Context::new(self, request, of);
+        Some(Job::Request(Some((Next::outermost().begin(cx), responder))))
+    }
+
+    /// Begins to serve everything else, if somebody wants it.
+    fn begin_in_turn(self: &Arc<Self>, arrival: Arrival) -> Option<Contained<S, F, Done>> {
+        match arrival {
+            Arrival::Notification(notification) if self.is_claimed(&notification) => None,
+            Arrival::Notification(Notification { method, params }) => {
+                let Some(handler) = self.routes.notifications.get(method.as_str()) else {
+                    let unwanted = Notification { method, params };
+                    return self.begin_otherwise(Arrival::Notification(unwanted));
+                };
+                let cx = Context::new(self, Request { method, params, options: None }, None);
+                Some(Contained { work: F::call(handler, cx.clone()), cx })
+            }
+            other => self.begin_otherwise(other),
+        }
+    }
+
+    fn begin_otherwise(self: &Arc<Self>, arrival: Arrival) -> Option<Contained<S, F, Done>> {
+        let Some(otherwise) = &self.routes.otherwise else {
+            self.tell_arrival(&arrival);
+            return None;
+        };
+        let (method, of) = match &arrival {
+            Arrival::Request(request, responder) => {
+                (request.method.clone(), Some((responder.handle(), responder.cancellation())))
+            }
+            Arrival::Notification(notification) => (notification.method.clone(), None),
+            _ => (MethodName::default(), None),
+        };
+        let cx = Context::new(self, Request { method, params: None, options: None }, of);
+        Some(Contained { work: F::call(otherwise, (arrival, cx.clone())), cx })
+    }
+
+    /// A panic of an observer harms nobody else (B33): it has claimed what it fell over.
+    fn is_claimed(&self, notification: &Notification) -> bool {
+        self.routes.observers.iter().rev().any(|observer| {
+            let mut claim = Claim::Claimed;
+            contain(|| claim = observer(notification));
+            claim == Claim::Claimed
+        })
+    }
+
+    pub(super) fn tell(&self, trouble: &Trouble<'_>) {
+        contain(|| (self.routes.on_trouble)(trouble));
+    }
+
+    /// What arrived and nobody wants.
+    fn tell_arrival(&self, arrival: &Arrival) {
+        match arrival {
+            Arrival::Notification(Notification { method, .. }) if !method.starts_with("$/") => {
+                self.tell(&Trouble::UnknownNotification(method));
+            }
+            Arrival::Violation { violation, id } => {
+                self.tell(&Trouble::Violation { violation: *violation, id: id.as_ref() });
+            }
+            Arrival::Missed { count } => self.tell(&Trouble::Missed(*count)),
+            Arrival::Request(..) | Arrival::Notification(_) => {}
+        }
+    }
+
+    /// What of a failure its answer doesn't say, or nobody is answered.
+    fn tell_failure(&self, method: &MethodName, failure: &Failure, is_answered: bool) {
+        match failure {
+            Failure::InvalidParams(invalid) => self.tell(&Trouble::InvalidParams(invalid)),
+            Failure::Internal(failure) => self.tell(&Trouble::Failed { method, failure }),
+            Failure::Error(error) if !is_answered => {
+                self.tell(&Trouble::Unanswered { method, error });
+            }
+            Failure::Error(_) | Failure::Cancelled => {}
+        }
+    }
+
+    /// Begins work beside the handlers.
+    pub(super) fn spawn(&self, work: Contained<S, F, Done>) {
+        let mut beside = self.beside();
+        match beside.server.clone() {
+            Some(server) => {
+                beside.work.push(work);
+                drop(beside);
+                server.wake();
+            }
+            // Dropped when the lock is released: it is the host's.
+            None => drop((beside, work)),
+        }
+    }
+
+    fn beside(&self) -> MutexGuard<'_, Beside<S, F>> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: 'static, F: Form> Beside<S, F> {
+    /// Takes what is to be begun, and says whom to wake when there is more.
+    fn take(&mut self, waker: &Waker) -> impl Iterator<Item = Job<S, F>> + use<S, F> {
+        if !self.server.as_ref().is_some_and(|server| server.will_wake(waker)) {
+            self.server = Some(waker.clone());
+        }
+        mem::take(&mut self.work).into_iter().map(Job::Unanswered)
+    }
+}
+
+/// Somebody serves. Once that is over, what waits to be begun is dropped: it holds what holds it.
+struct Open<'a, S: 'static, F: Form>(&'a Serving<S, F>);
+
+impl<S: 'static, F: Form> Drop for Open<'_, S, F> {
+    fn drop(&mut self) {
+        let mut beside = self.0.beside();
+        beside.server = None;
+        let work = mem::take(&mut beside.work);
+        drop(beside);
+        drop(work);
+    }
+}
+
+impl<S: 'static, F: Form> Future for Job<S, F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<()> {
+        match self.get_mut() {
+            Self::Request(job) => {
+                let Some((work, _)) = job else { return Poll::Ready(()) };
+                let answer = ready!(work.poll_unpin(task));
+                if let Err(failure) = &answer {
+                    work.cx.serving().tell_failure(work.cx.method(), failure, true);
+                }
+                if let Some((work, responder)) = job.take() {
+                    // Lets go of the marker, which is then used again.
+                    drop(work);
+                    responder.answer(answer);
+                }
+            }
+            Self::Unanswered(work) => {
+                let done = ready!(work.poll_unpin(task));
+                if let Err(failure) = &done {
+                    work.cx.serving().tell_failure(work.cx.method(), failure, false);
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+}
