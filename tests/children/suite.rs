@@ -4,8 +4,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use protocol_async::CallError;
-use protocol_async::SentRequest;
+use protocol_async::{CallError, SentRequest};
 use protocol_child::{ChildCommand, Pushed, Stderr};
 use protocol_core::Cause;
 use serde_json::Value;

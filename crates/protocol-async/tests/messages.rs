@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::{FutureExt, Sink, StreamExt};
-use protocol_async::CallError;
 use protocol_async::{
-    Arrival, Incoming, MessageDriver, Peer, Responder, SentRequest, Timer, connect_messages,
+    Arrival, CallError, Incoming, MessageDriver, Peer, Responder, SentRequest, Timer,
+    connect_messages,
 };
 use protocol_core::{CallOptions, Cause, Config, Dialect, Timestamp};
 use serde_json::value::to_raw_value;

@@ -5,8 +5,7 @@
 
 use std::process::Command;
 
-use protocol_async::CallError;
-use protocol_async::{Arrival, Incoming, Peer};
+use protocol_async::{Arrival, CallError, Incoming, Peer};
 use protocol_core::{Config, Dialect};
 use serde_json::{Value, json};
 

@@ -11,8 +11,7 @@ mod lsp_server;
 #[path = "../examples/proxy.rs"]
 mod proxy;
 
-use protocol_async::CallError;
-use protocol_async::{Incoming, Peer};
+use protocol_async::{CallError, Incoming, Peer};
 use protocol_core::{Config, Dialect};
 use serde_json::{Value, json};
 use tokio::io::{duplex, split};

@@ -5,9 +5,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use protocol_async::CallError;
-use protocol_async::Router;
 use protocol_async::hub::Options;
+use protocol_async::{CallError, Router};
 use protocol_core::{Cause, Config, Dialect};
 use protocol_tokio::ChildCommand;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};

@@ -6,8 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use protocol_async::CallError;
-use protocol_async::{Arrival, Phase, Request, Responder, Router};
+use protocol_async::{Arrival, CallError, Phase, Request, Responder, Router};
 use protocol_core::{CallOptions, Cause, Config, Dialect, Shutdown};
 use serde_json::Value;
 use smol::block_on;

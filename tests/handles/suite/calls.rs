@@ -2,8 +2,7 @@
 
 use std::sync::mpsc;
 
-use protocol_async::CallError;
-use protocol_async::{Arrival, SentRequest};
+use protocol_async::{Arrival, CallError, SentRequest};
 use protocol_core::{CallOptions, CancelOutcome, Cause, Grace, Refusal, Violation};
 
 use super::{

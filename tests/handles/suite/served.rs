@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_async::CallError;
-use protocol_async::Failure;
+use protocol_async::{CallError, Failure, Options};
 use protocol_core::{CallOptions, CloseReason, Config, Dialect, Framing};
 use serde_json::{Value, json};
 use smol::channel::unbounded;
@@ -267,7 +266,9 @@ fn f42_work_beside_a_handler_outlives_it() {
 #[test]
 fn f43_what_was_answered_is_written_when_serve_returns() {
     run(async {
-        let (_peer, incoming, mut far) = against_far(acp(), 8);
+        let mut options = Options::new(acp());
+        options.patience = TICK;
+        let (_peer, incoming, mut far) = against_far(options, 8);
         let (ended, reason) = unbounded();
         let (told, served) = unbounded();
         spawn(async move {

@@ -4,8 +4,7 @@ use std::future::pending;
 use std::process::Command;
 use std::time::Duration;
 
-use protocol_async::CallError;
-use protocol_async::{Context, Failure, Incoming, Peer, Router, SentRequest};
+use protocol_async::{CallError, Context, Failure, Incoming, Peer, Router, SentRequest};
 use protocol_core::{CallOptions, Config, Dialect};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};

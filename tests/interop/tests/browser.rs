@@ -5,8 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use protocol_async::CallError;
-use protocol_async::{Arrival, Incoming, Peer};
+use protocol_async::{Arrival, CallError, Incoming, Peer};
 use protocol_core::{CallOptions, CancelOutcome, Cause, Config, Dialect, Role};
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Origins, connect, settings};

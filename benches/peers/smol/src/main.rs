@@ -4,8 +4,7 @@
 use std::future::{Future, pending};
 
 use bench_harness::{Cancelling, Client, Hanging, Linked, Payload, Peer, Pipe, Runtime, measure};
-use protocol_async::CallError;
-use protocol_async::{Arrival, Incoming, SentRequest};
+use protocol_async::{Arrival, CallError, Incoming, SentRequest};
 use protocol_core::{Config, Dialect};
 use smol::LocalExecutor;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};

@@ -4,8 +4,7 @@
 use std::future::pending;
 
 use bench_harness::{Cancelling, Client, Hanging, Linked, Payload, Peer, Pipe, Tokio, measure};
-use protocol_async::CallError;
-use protocol_async::{Arrival, Router, SentRequest};
+use protocol_async::{Arrival, CallError, Router, SentRequest};
 use protocol_core::{Config, Dialect};
 
 fn limited(mut config: Config, limit: usize) -> Config {
