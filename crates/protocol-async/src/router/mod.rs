@@ -175,7 +175,7 @@ impl<S: 'static, F: Form> RouterOf<S, F> {
 
     /// Sees every notification before its handler, and may claim it: for traces, and for routing of
     /// its own. Of two observers the one added later is asked first. Raw cancels are among them if
-    /// [`Config::raw_cancels`](protocol_core::Config::raw_cancels) says so; the request's marker is
+    /// [`Config::show_raw_cancels`](protocol_core::Config::show_raw_cancels) says so; the request's marker is
     /// set by then, claimed or not.
     #[must_use]
     pub fn observe(

@@ -117,9 +117,8 @@ pub fn main(args: &ServeArgs) -> ExitCode {
 
 fn serve_stdio(args: &ServeArgs, operations: &SharedOperations) -> ExitCode {
     let spoken = args.dialect.spoken();
-    let mut config = spoken.on_stdio(Role::Server);
-    config.abandoned_grace = FLUSH;
-    let options = operations::options(config, operations);
+    let mut options = operations::options(spoken.on_stdio(Role::Server), operations);
+    options.patience = FLUSH;
     let ended = match args.runtime {
         Runtime::Blocking => Ok(serve_threaded(spoken, options)),
         Runtime::Single => {
