@@ -30,7 +30,17 @@ pub fn usage_error(error: impl Display) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// Runs the examples of the README, so that they stay true.
+/// Runs the examples of the README and of the guides, so that they stay true.
 #[cfg(all(doctest, unix))]
-#[doc = include_str!("../../../README.md")]
-pub struct ReadmeExamples;
+mod documented {
+    #[doc = include_str!("../../../README.md")]
+    pub struct Readme;
+    #[doc = include_str!("../../../docs/guide/async-runtime.md")]
+    pub struct AsyncRuntime;
+    #[doc = include_str!("../../../docs/guide/one-thread.md")]
+    pub struct OneThread;
+    #[doc = include_str!("../../../docs/guide/orderings.md")]
+    pub struct Orderings;
+    #[doc = include_str!("../../../docs/guide/own-driver.md")]
+    pub struct OwnDriver;
+}
