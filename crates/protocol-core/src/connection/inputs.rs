@@ -86,6 +86,7 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
+    #[inline]
     fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
         if self.machine.is_closed() {
             return None;
@@ -95,8 +96,13 @@ impl<O, I: Default> Connection<O, I> {
             self.refuse_too_large();
             return None;
         }
-        let message = decode::incoming(bytes, dialect.envelope, limits);
-        self.take_message(message, None, now)
+        match decode::incoming(bytes, dialect.envelope, limits) {
+            Some(message) => self.take_message(message, None, now),
+            None => {
+                self.refuse_unreadable(bytes);
+                None
+            }
+        }
     }
 
     fn take_batch(&mut self, members: Vec<&RawValue>, now: Timestamp) {
@@ -156,14 +162,10 @@ impl<O, I: Default> Connection<O, I> {
                 self.take_batch(members, now);
                 None
             }
-            Message::Unreadable(violation) => {
-                let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
-                self.refuse(None, None, error, violation, batch);
-                None
-            }
         }
     }
 
+    #[inline]
     fn take_notification<'m>(
         &mut self,
         method: Cow<'m, str>,
@@ -201,6 +203,11 @@ impl<O, I: Default> Connection<O, I> {
             return None;
         }
         WireId::scanned(token)
+    }
+
+    fn refuse_unreadable(&mut self, bytes: &[u8]) {
+        let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
+        self.refuse(None, None, error, decode::unreadable(bytes), None);
     }
 
     fn refuse_too_large(&mut self) {
