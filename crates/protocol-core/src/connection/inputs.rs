@@ -99,7 +99,8 @@ impl<O, I: Default> Connection<O, I> {
         match decode::incoming(bytes, dialect.envelope, limits) {
             Some(message) => self.take_message(message, None, now),
             None => {
-                self.refuse_unreadable(bytes);
+                let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
+                self.refuse(None, None, error, decode::unreadable(bytes), None);
                 None
             }
         }
@@ -203,11 +204,6 @@ impl<O, I: Default> Connection<O, I> {
             return None;
         }
         WireId::scanned(token)
-    }
-
-    fn refuse_unreadable(&mut self, bytes: &[u8]) {
-        let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
-        self.refuse(None, None, error, decode::unreadable(bytes), None);
     }
 
     fn refuse_too_large(&mut self) {
