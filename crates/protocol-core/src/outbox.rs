@@ -143,8 +143,8 @@ impl Outbox {
         number: Option<u32>,
         bytes: Vec<u8>,
     ) -> Ticket {
-        self.last = self.last.wrapping_add(1).max(1);
-        let ticket = Ticket(NonZeroU32::MIN.saturating_add(self.last - 1));
+        let ticket = Ticket(NonZeroU32::new(self.last.wrapping_add(1)).unwrap_or(NonZeroU32::MIN));
+        self.last = ticket.0.get();
         self.bytes += bytes.len();
         let queue = match lane {
             Lane::Ahead => &mut self.ahead,

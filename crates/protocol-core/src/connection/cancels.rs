@@ -145,22 +145,23 @@ impl<O, I: Default> Connection<O, I> {
             self.follow();
             return None;
         }
-        let event = match &id {
-            Some(id) => self.machine.receive_cancel(id, now).1.map(|request| {
-                self.mark_in_batch(request);
-                Event::Cancelled { request, cause: Cause::Peer, reason }
-            }),
+        let marked = match &id {
+            Some(id) => self.machine.receive_cancel(id, now).1,
             None => {
                 self.report(Violation::MalformedCancel, None);
                 None
             }
         };
+        if let Some(request) = marked {
+            self.mark_in_batch(request);
+        }
+        let cancelled = |request| Event::Cancelled { request, cause: Cause::Peer, reason };
         if !self.config().show_raw_cancels {
             self.follow();
-            return event;
+            return marked.map(cancelled);
         }
-        if let Some(event) = event {
-            self.tell(event.into_owned());
+        if let Some(request) = marked {
+            self.tell(cancelled(request).into_owned());
         }
         self.follow();
         self.tell(Event::notification(method, params).into_owned());

@@ -86,6 +86,7 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
+    #[inline]
     fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
         if self.machine.is_closed() {
             return None;
@@ -95,8 +96,14 @@ impl<O, I: Default> Connection<O, I> {
             self.refuse_too_large();
             return None;
         }
-        let message = decode::incoming(bytes, dialect.envelope, limits);
-        self.take_message(message, None, now)
+        match decode::incoming(bytes, dialect.envelope, limits) {
+            Some(message) => self.take_message(message, None, now),
+            None => {
+                let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
+                self.refuse(None, None, error, decode::unreadable(bytes), None);
+                None
+            }
+        }
     }
 
     fn take_batch(&mut self, members: Vec<&RawValue>, now: Timestamp) {
@@ -156,14 +163,10 @@ impl<O, I: Default> Connection<O, I> {
                 self.take_batch(members, now);
                 None
             }
-            Message::Unreadable(violation) => {
-                let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
-                self.refuse(None, None, error, violation, batch);
-                None
-            }
         }
     }
 
+    #[inline]
     fn take_notification<'m>(
         &mut self,
         method: Cow<'m, str>,

@@ -32,51 +32,42 @@ impl<O, I: Default> Connection<O, I> {
             let id = id.and_then(|id| self.readable(id));
             self.report(violation, id);
         }
-        let event = match action {
-            Some(Action::Complete(done)) => Some(self.settle(done, answer)),
+        let done = match action {
+            Some(Action::Complete(done)) => done,
             Some(Action::Withdraw(done)) => {
                 self.withdraw(&done);
-                Some(self.settle(done, answer))
+                done
             }
             // The cancel of an operation follows, now that the answer brings its token.
             Some(Action::SendCancel { call, number }) => {
                 if let Some(token) = self.token_in(&answer) {
                     self.send_cancel_naming(Id::Token(token.get()), call, number, None);
                 }
-                None
+                self.follow();
+                return None;
             }
-            _ => None,
+            _ => {
+                self.follow();
+                return None;
+            }
         };
-        match event {
-            // What was wrong with the answer is told first.
-            Some(event) if violation.is_some() => {
-                self.tell(event.into_owned());
-                self.follow();
-                None
-            }
-            event => {
-                self.follow();
-                event
-            }
+        if answer.is_err() {
+            // What was wrong with it is told first.
+            self.complete(done);
+            self.follow();
+            return None;
         }
-    }
-
-    /// A call is answered.
-    #[inline]
-    fn settle<'m>(
-        &mut self,
-        done: Completion<Outgoing<O>>,
-        answer: Result<Response<'m>, EnvelopeProblem>,
-    ) -> Event<'m, O> {
         let Completion { call, settlement, cause, data: Outgoing { data, opening, .. } } = done;
         if let Ok(Response::Result(result)) = answer {
             let conclusion = self.open(opening, Role::Client, result);
             self.conclude(conclusion);
         }
-        Event::Settled { call, outcome: outcome(settlement, cause, answer.ok()), data }
+        self.follow();
+        Some(Event::Settled { call, outcome: outcome(settlement, cause, answer.ok()), data })
     }
 
     /// The usable token of an operation that an answer brings.
+    #[inline]
     fn token_in<'m>(&self, answer: &Result<Response<'m>, EnvelopeProblem>) -> Option<&'m RawValue> {
         let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return None;
@@ -98,6 +89,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Whether the message of ours with this number asked for what a response says it answers.
+    #[inline]
     fn asked(&self, number: u32, answered: Option<Asked>) -> bool {
         let Some(answered) = answered else { return true };
         let call = self.machine.call_numbered(number);

@@ -149,6 +149,7 @@ impl Unsent {
 
     /// The first batch that keeps answers back, and the length of their array, where a message waits
     /// for room that nothing else takes up: they leave early, else it could wait for ever.
+    #[inline]
     fn early(&self) -> Option<(BatchKey, usize)> {
         self.wanted.filter(|_| self.outbox.is_empty())?;
         let (key, batch) = self.batches.iter().find(|(_, batch)| !batch.answers.is_empty())?;

@@ -221,11 +221,9 @@ impl<C> Calls<C> {
 
     /// Removes a row, its number and its timers.
     #[inline]
-    pub(super) fn remove(&mut self, place: Place) -> Call<C> {
-        let Place(slot) = place;
-        let number = self.rows[slot].id.number();
-        self.by_number.remove(&number, slot as u32, numbers(&self.rows));
+    pub(super) fn remove(&mut self, Place(slot): Place) -> Call<C> {
         let mut row = self.rows.remove(slot);
+        self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
         if let Some(rare) = row.rare.take() {
             self.recycle(row.id, rare);
         }

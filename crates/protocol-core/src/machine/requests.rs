@@ -147,10 +147,9 @@ impl<R, X> Requests<R, X> {
 
     /// The request is answered: its id is free again, and given back.
     pub(super) fn release_id(&mut self, request: RequestHandle) -> Option<WireId> {
-        let row =
-            self.rows.get(request.slot as usize).filter(|row| row.serial == request.serial)?;
-        self.by_id.remove(row.id.as_ref()?, request.slot, ids(&self.rows));
-        self.get_mut(request)?.id.take()
+        let id = self.get_mut(request)?.id.take()?;
+        self.by_id.remove(&id, request.slot, ids(&self.rows));
+        Some(id)
     }
 
     /// Removes an answered request without calls in flight; says whether it ever had any.

@@ -53,8 +53,6 @@ pub(crate) enum Message<'m> {
     },
     /// Many messages: at most one more than the limit allows.
     Batch(Vec<&'m RawValue>),
-    /// Can't be read at all.
-    Unreadable(Violation),
 }
 
 /// A request as it came in.
@@ -86,22 +84,28 @@ impl<'m> Response<'m> {
     }
 }
 
-/// Reads what arrived.
+/// Reads what arrived, if it can be read at all.
 #[inline]
-pub(crate) fn incoming<'m>(bytes: &'m [u8], envelope: Envelope, limits: &Limits) -> Message<'m> {
-    let text = match core::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            return Message::Unreadable(Violation::InvalidUtf8 { offset: error.valid_up_to() });
-        }
-    };
-    let read = match (text.as_bytes().get(Json::of(text).space(0)), envelope) {
+pub(crate) fn incoming<'m>(
+    bytes: &'m [u8],
+    envelope: Envelope,
+    limits: &Limits,
+) -> Option<Message<'m>> {
+    let text = core::str::from_utf8(bytes).ok()?;
+    match (text.as_bytes().get(Json::of(text).space(0)), envelope) {
         (Some(b'{'), Envelope::JsonRpc) => message(text, limits.depth),
         (Some(b'{'), Envelope::Abp) => abp::message(text, limits),
         (Some(b'['), _) => array(text, limits.batch_members).map(Message::Batch),
         _ => scan::value(text).map(|_| NO_OBJECT),
-    };
-    read.unwrap_or_else(|| Message::Unreadable(Violation::Parse { offset: offset(text) }))
+    }
+}
+
+/// Where what can't be read breaks.
+pub(crate) fn unreadable(bytes: &[u8]) -> Violation {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => Violation::Parse { offset: offset(text) },
+        Err(error) => Violation::InvalidUtf8 { offset: error.valid_up_to() },
+    }
 }
 
 /// Reads one member of a batch.

@@ -103,6 +103,7 @@ impl Draft<'_> {
     }
 
     /// About the bytes of the message, if its envelope is JSON-RPC's. This looks at no text.
+    #[inline]
     pub(crate) fn usual_len(&self) -> usize {
         let (method, value) = match self {
             Self::Request { method, params, .. } | Self::Notification { method, params } => {

@@ -59,7 +59,7 @@ fn origins() -> [Box<Origin>; 2] {
             "{{\"type\":\"{kind}\",\"id\":\"m\",\"payload\":{{\"capability\":\"x\",\"callId\":\"c\"}}}}"
         );
         match incoming(message.as_bytes(), Envelope::Abp, &Limits::default()) {
-            Message::Request(Request { origin: Some(origin), .. }) => origin,
+            Some(Message::Request(Request { origin: Some(origin), .. })) => origin,
             other => panic!("{other:?}"),
         }
     })
