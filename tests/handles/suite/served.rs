@@ -267,7 +267,7 @@ fn f42_work_beside_a_handler_outlives_it() {
 fn f43_what_was_answered_is_written_when_serve_returns() {
     run(async {
         let mut options = Options::new(acp());
-        options.patience = TICK;
+        options.patience = TICK * 1_000;
         let (_peer, incoming, mut far) = against_far(options, 8);
         let (ended, reason) = unbounded();
         let (told, served) = unbounded();

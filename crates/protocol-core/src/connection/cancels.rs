@@ -11,7 +11,7 @@ use super::requests::DUPLICATE_ID;
 use super::rows::Outgoing;
 use super::unsent::BatchKey;
 use crate::cause::Cause;
-use crate::dialect::{CancelRule, code};
+use crate::dialect::{CancelRule, Cancellers, code};
 use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
@@ -171,6 +171,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Our call that the peer's cancel ends: the one exception to that it names requests of its own
     /// (B13).
     fn call_that_peer_ends(&self, id: &WireId) -> Option<CallId> {
+        let Cancellers::Client { .. } = self.config().dialect.cancellers else { return None };
         let call = self.machine.call_numbered(super::responses::number_of(id.token())?)?;
         let outgoing = self.machine.call_data(call)?;
         outgoing.server_ends.then_some(call)

@@ -241,12 +241,13 @@ impl<O, I: Default> Connection<O, I> {
 
     /// In a batch, a request that is never answered holds nothing back (B32).
     fn mark_in_batch(&mut self, request: RequestHandle) {
-        if self.machine.withholds_answer(request) {
-            let rare = self.machine.request_rare_mut(request);
-            if let Some(batch) = rare.and_then(|rare| rare.batch.take()) {
-                self.settle_member(batch);
-            }
+        // Few are in a batch, so that is asked first.
+        let batch = self.machine.request_rare_mut(request).and_then(|rare| rare.batch);
+        let Some(batch) = batch.filter(|_| self.machine.withholds_answer(request)) else { return };
+        if let Some(rare) = self.machine.request_rare_mut(request) {
+            rare.batch = None;
         }
+        self.settle_member(batch);
     }
 
     /// Queues an event for the host, unless it was told the end.

@@ -32,6 +32,7 @@ pub(super) struct Negotiation {
 impl<O, I: Default> Connection<O, I> {
     /// A request of `asker`'s is answered with this result: settles what it opens, and gives what it
     /// concludes about cancels, which is known to both sides only once the answer is on its way.
+    #[inline]
     pub(super) fn open(
         &mut self,
         opening: Opening,
