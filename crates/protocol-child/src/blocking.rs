@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::process::ChildStdout;
 
 use crate::output::LAST_BREATH;
-use crate::process::{Life, Process};
+use crate::process::Process;
 
 /// What [`Output`](crate::Output) is, for a thread that blocks.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ impl BlockingOutput {
     /// Waits until there is something to read, or the end; says whether there is.
     #[cfg(unix)]
     fn wait(&self) -> io::Result<bool> {
+        use crate::process::Life;
         use rustix::event::{PollFd, PollFlags, poll};
 
         if self.process.has_come(Life::Gone) {
