@@ -11,7 +11,7 @@ use super::requests::DUPLICATE_ID;
 use super::rows::Outgoing;
 use super::unsent::BatchKey;
 use crate::cause::Cause;
-use crate::dialect::{CancelRule, Cancellers, code};
+use crate::dialect::{CancelRule, code};
 use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
@@ -135,10 +135,11 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
         let (_, member, place) = dialect.cancel.members()?;
-        let id = decode::param(params, member).map(RawValue::get);
-        let id = id.filter(|id| dialect.ids.allows(id)).and_then(|id| self.readable(id));
+        let token = decode::param(params, member).map(RawValue::get);
+        let token = token.filter(|token| dialect.ids.allows(token));
+        let id = token.and_then(|token| self.readable(token));
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
-        if let Some(call) = id.as_ref().and_then(|id| self.call_that_peer_ends(id)) {
+        if let Some(call) = token.and_then(|token| self.call_that_peer_ends(token)) {
             if let Some(action) = self.machine.receive_end(call) {
                 self.carry_out(action);
             }
@@ -170,9 +171,8 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Our call that the peer's cancel ends: the one exception to that it names requests of its own
     /// (B13).
-    fn call_that_peer_ends(&self, id: &WireId) -> Option<CallId> {
-        let Cancellers::Client { .. } = self.config().dialect.cancellers else { return None };
-        let call = self.machine.call_numbered(super::responses::number_of(id.token())?)?;
+    fn call_that_peer_ends(&self, token: &str) -> Option<CallId> {
+        let call = self.machine.call_numbered(super::responses::number_of(token)?)?;
         let outgoing = self.machine.call_data(call)?;
         outgoing.server_ends.then_some(call)
     }
