@@ -103,8 +103,14 @@ impl Outbox {
 
     /// Whether a message of this length fits.
     pub(crate) fn has_room(&self, room: Room, len: usize) -> bool {
-        len <= room.bytes.saturating_sub(self.bytes)
-            && self.ahead.len() + self.bulk.len() < room.messages
+        len <= self.free(room)
+    }
+
+    /// The bytes of the longest message that fits, 0 if none does.
+    #[inline]
+    fn free(&self, room: Room) -> usize {
+        let has_place = self.ahead.len() + self.bulk.len() < room.messages;
+        if has_place { room.bytes.saturating_sub(self.bytes) } else { 0 }
     }
 
     /// Writes a message and queues it, if it fits. `number` is that of the request or cancel of ours
@@ -119,8 +125,7 @@ impl Outbox {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, Full> {
-        let has_place = self.ahead.len() + self.bulk.len() < room.messages;
-        let most = if has_place { room.bytes.saturating_sub(self.bytes) } else { 0 };
+        let most = self.free(room);
         let mut bytes = self.buffer(draft.usual_len().min(most));
         match draft.write(context, most, &mut bytes) {
             Ok(()) => Ok(self.queue(lane, kind, number, bytes)),

@@ -272,6 +272,17 @@ fn b13_a_clients_cancel_never_ends_a_servers_call() {
     assert_eq!(server.in_flight(), (1, 1));
 }
 
+/// What a server may end is settled when the call is made.
+#[test]
+fn b13_a_server_ends_a_call_that_was_made_before_another_revision_was_settled() {
+    let mut client = host(Dialect::MCP, Role::Client);
+    client.sent_call("subscriptions/listen");
+    client.sent_call("initialize");
+    client.receive(&result("2", r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#));
+    assert_eq!(client.conn.config().dialect.name, "mcp-2025-11-25");
+    assert_eq!(client.receive(&cancelled("1")), ["settled subscriptions/listen cancelled peer"]);
+}
+
 // Silence
 
 #[test]

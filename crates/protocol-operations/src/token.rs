@@ -15,6 +15,14 @@ impl OperationToken {
         Self(bytes)
     }
 
+    /// The token that these 32 hexadecimal digits spell, in upper or lower case.
+    #[must_use]
+    pub fn from_digits(digits: &str) -> Option<Self> {
+        let is_plain = digits.len() == 32 && digits.bytes().all(|it| it.is_ascii_hexdigit());
+        let number = u128::from_str_radix(digits, 16).ok().filter(|_| is_plain)?;
+        Some(Self(number.to_be_bytes()))
+    }
+
     /// Its bytes.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {

@@ -24,12 +24,16 @@ fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
         let message = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"tool/call"}}"#);
         let event = conn.receive(message.as_bytes(), NOW);
         let Some(Event::Request { request, method, .. }) = event else { panic!("{event:?}") };
-        let entropy = [number as u8; 16];
+        let entropy = [0xa0 | number as u8; 16];
         let operation = operations.register(&method, entropy, (), NOW).unwrap();
         conn.begin_operation(request, entropy).unwrap();
         let token = operations.token(operation).unwrap();
         assert_eq!(conn.operation(request).map(OperationToken::from_bytes), Some(token));
         assert_eq!(operations.find(token), Some(operation));
+        let written = token.to_string();
+        for digits in [written.to_lowercase(), written] {
+            assert_eq!(OperationToken::from_digits(&digits), Some(token));
+        }
         assert!(sent(&mut conn)[0].contains(&format!("\"{token}\"")));
 
         conn.cancel_request(request, cause, NOW);

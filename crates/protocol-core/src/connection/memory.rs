@@ -16,7 +16,7 @@ const TABLE: usize = 3;
 /// The same for a tree of small entries, with the pointers of its nodes.
 const TREE: usize = 4;
 /// The bytes of a name, a bracket and a number in a message that is sent above the limit.
-const MESSAGE: usize = 192;
+const MESSAGE: usize = 256;
 
 impl<O, I: Default> Connection<O, I> {
     /// The most bytes of heap that a connection with these limits holds at any moment (G8), without
@@ -41,8 +41,8 @@ impl<O, I: Default> Connection<O, I> {
         sum.iter().fold(0, |sum, (times, row)| times.saturating_mul(*row).saturating_add(sum))
     }
 
-    /// What is there once. A batch is copied while its events wait, and its answers are collected in a
-    /// buffer that doubles.
+    /// What is there once. A batch is copied while its events wait. Messages are written, and the answers
+    /// of a batch collected, in buffers that double.
     const fn fixed_bytes(limits: &Limits) -> usize {
         let answers = limits.unsent_bytes.saturating_mul(4);
         let smallest = 16 * (size_of::<Event<'_, O>>() + Self::call_bytes() + TABLE * Outbox::ROW);

@@ -72,9 +72,9 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn conclude(&mut self, conclusion: Option<Conclusion>) {
         let Some(Conclusion { declared, dialect }) = conclusion else { return };
         if let Some((ours, peers)) = declared {
-            let [ours, peers] =
-                [peers, ours].map(|can_cancel| (!can_cancel).then_some(CancelRefusal::Undeclared));
-            self.machine.exchanged(ours, peers);
+            // Each side cancels if the other can be asked to.
+            let undeclared = |is_asked: bool| (!is_asked).then_some(CancelRefusal::Undeclared);
+            self.machine.exchanged(undeclared(peers), undeclared(ours));
         }
         if let Some(dialect) = dialect {
             self.machine.speak(*dialect);

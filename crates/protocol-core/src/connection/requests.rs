@@ -119,6 +119,7 @@ impl<O, I: Default> Connection<O, I> {
             Violation::TooManyRequests => {
                 (overload, "The request was refused: too much is in flight")
             }
+            // The only other reason.
             _ => (overload, "The request was refused: shutting down"),
         };
         let id = self.readable(id);

@@ -89,6 +89,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// Cancels a call (G5); gives what that means for the host, and what is to be done for this call.
     /// Whoever drops a call cancels it with [`Cause::Dropped`], and then its grace is bounded by
     /// [`Config::abandoned_grace`](crate::Config::abandoned_grace).
+    #[must_use = "the action is still to be done"]
     pub fn cancel(
         &mut self,
         call: CallId,

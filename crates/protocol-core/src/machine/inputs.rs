@@ -115,6 +115,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// The peer cancelled the request with this id, or the operation with this token; ignored if none is
     /// in flight (G2), unless the request may still be under way. Gives what the cancel met, and the
     /// request that is marked cancelled now, cause `peer`.
+    #[must_use = "the host is to be told of the mark"]
     pub fn receive_cancel(
         &mut self,
         id: &WireId,
@@ -133,7 +134,8 @@ impl<C, R: Default, X> Machine<C, R, X> {
         (step, Some(request).filter(|_| step == RequestStep::MarkCancelled))
     }
 
-    /// The peer ended one of our calls that the dialect lets it end.
+    /// The peer ended one of our calls that the dialect lets it end. Gives what is to be done.
+    #[must_use = "the action is still to be done"]
     pub fn receive_end(&mut self, call: CallId) -> Option<Action<C>> {
         let place = self.calls.find(call)?;
         if self.calls.row(place).phase != CallPhase::Queued {
@@ -145,6 +147,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// The peer answered the message of ours with this wire number. Gives what is to be done, and what
     /// is wrong with a response that nothing waits for (G12).
     #[inline]
+    #[must_use = "the action is still to be done"]
     pub fn receive_response(
         &mut self,
         number: u32,

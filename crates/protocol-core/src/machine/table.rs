@@ -104,10 +104,10 @@ pub(super) enum CallStep {
     Duplicate,
 }
 
-/// A row for each [`CallPhase`], a column for each [`CallInput`]. A row stands on six lines: transmitted;
+/// A row for each [`CallPhase`], a column for each [`CallInput`]. A row has, in this order: transmitted;
 /// cancelled on the wire; refused, or forgotten; answered; the cancel answered; ended by the peer.
 #[rustfmt::skip]
-pub(super) const CALL_TABLE: [[Transition<CallPhase, CallStep>; 11]; 7] = {
+pub(super) const CALL_TABLE: [[Transition<CallPhase, CallStep>; CallInput::PeerEnds as usize + 1]; CallPhase::AwaitingAcknowledgement as usize + 1] = {
     use CallPhase::*;
     use CallStep::*;
     [
@@ -248,10 +248,10 @@ pub enum RequestStep {
     Refuse,
 }
 
-/// A row for each [`RequestPhase`], a column for each [`RequestInput`]. A row stands on five lines:
+/// A row for each [`RequestPhase`], a column for each [`RequestInput`]. A row has, in this order:
 /// cancelled by us; cancelled by the peer; begun as an operation; answered; ended.
 #[rustfmt::skip]
-pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; 9]; 5] = {
+pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::End as usize + 1]; RequestPhase::Answered as usize + 1] = {
     use RequestPhase::*;
     use RequestStep::*;
     [
@@ -357,10 +357,10 @@ pub(super) enum LifeStep {
     Close,
 }
 
-/// A row for each [`Life`], a column for each [`LifeInput`]. A row stands on four lines: what is new;
+/// A row for each [`Life`], a column for each [`LifeInput`]. A row has, in this order: what is new;
 /// shutdowns; the end of input; nothing in flight.
 #[rustfmt::skip]
-pub(super) const LIFE_TABLE: [[Transition<Life, LifeStep>; 8]; 4] = {
+pub(super) const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::Idle as usize + 1]; Life::Abandoned as usize + 1] = {
     use Life::*;
     use LifeStep::*;
     [

@@ -93,38 +93,40 @@ pub(crate) enum Acknowledged<'a> {
     Operation,
 }
 
-/// The bytes of most envelopes, with an id.
+/// The bytes of most envelopes without their ids.
 const ENVELOPE: usize = 64;
+/// The bytes of most messages that are little more than an envelope.
+const SHORT: usize = 192;
 
 impl Draft<'_> {
     /// The bytes of the message.
     pub(crate) fn len(&self, context: &Context<'_>) -> usize {
-        self.write(context, 0, &mut Vec::new()).err().unwrap_or(0)
+        self.write(context, 0, &mut Vec::with_capacity(SHORT)).err().unwrap_or(0)
     }
 
     /// About the bytes of the message, if its envelope is JSON-RPC's. This looks at no text.
     #[inline]
     pub(crate) fn usual_len(&self) -> usize {
-        let (method, value) = match self {
+        let (name, value) = match self {
             Self::Request { method, params, .. } | Self::Notification { method, params } => {
                 (method.len(), *params)
             }
-            Self::Response { reply: Reply::Result(value) | Reply::ErrorRaw(value), .. } => {
-                (0, Some(*value))
+            Self::Response { to, reply: Reply::Result(value) | Reply::ErrorRaw(value) } => {
+                (to.id.len(), Some(*value))
             }
-            Self::Response { reply: Reply::Error { message, data, .. }, .. } => {
-                (message.len(), *data)
+            Self::Response { to, reply: Reply::Error { message, data, .. } } => {
+                (to.id.len() + message.len(), *data)
             }
-            _ => (0, None),
+            _ => return SHORT,
         };
-        ENVELOPE + method + value.map_or(0, |value| value.get().len())
+        ENVELOPE + name + value.map_or(0, |value| value.get().len())
     }
 
     /// Appends the message, if it is no longer than `most`.
     ///
     /// # Errors
     ///
-    /// Its length. What was appended is then only a part of it, at most the envelope longer than `most`.
+    /// Its length. What was appended is then only a part of it, longer than `most` by the envelope at most.
     #[inline]
     pub(crate) fn write(
         &self,
@@ -178,13 +180,13 @@ impl Writer<'_> {
                 out.text("{");
                 out.string(member);
                 out.text(":");
-                out.text(token);
+                out.token(token);
                 out.text("}");
             }),
             Draft::Told { method, token, reason } => {
                 let params = |out: &mut Self| {
                     out.text(r#"{"requestId":"#);
-                    out.text(token);
+                    out.token(token);
                     out.text(r#","reason":"#);
                     out.string(reason);
                     out.text(r#","timestamp":"#);
@@ -227,7 +229,7 @@ impl Writer<'_> {
             return self.answer(origin, result);
         }
         self.text(r#"{"jsonrpc":"2.0","id":"#);
-        self.text(to.id);
+        self.token(to.id);
         self.text(r#","result":"#);
         result(self);
         self.text("}");
@@ -244,14 +246,14 @@ impl Writer<'_> {
             }
             (Reply::ErrorRaw(object), None) => {
                 self.text(r#"{"jsonrpc":"2.0","id":"#);
-                self.text(to.id);
+                self.token(to.id);
                 self.text(r#","error":"#);
                 self.raw(object);
                 return self.text("}");
             }
         };
         self.text(r#"{"jsonrpc":"2.0","id":"#);
-        self.text(to.id);
+        self.token(to.id);
         self.text(r#","error":{"code":"#);
         if code < 0 {
             self.text("-");
@@ -290,7 +292,7 @@ impl Writer<'_> {
     fn id(&mut self, id: Id<'_>) {
         let quote = if self.is_abp() { "\"" } else { "" };
         match id {
-            Id::Token(token) => self.text(token),
+            Id::Token(token) => self.token(token),
             Id::Ours(number) => {
                 self.text(quote);
                 self.decimal(number.into());
@@ -363,7 +365,7 @@ impl Writer<'_> {
                 out.text("{");
                 if asked == Asked::Capability {
                     out.text(r#""callId":"#);
-                    out.text(id);
+                    out.token(id);
                     out.text(",");
                 }
                 out.outcome(reply);
@@ -413,7 +415,7 @@ impl Writer<'_> {
         self.text("{");
         self.string(member);
         self.text(":");
-        self.text(target);
+        self.token(target);
         self.text(match met {
             RequestStep::MarkCancelled | RequestStep::CancelledBefore => r#","cancelled":true}"#,
             RequestStep::Completed => {

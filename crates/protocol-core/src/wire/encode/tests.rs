@@ -69,7 +69,8 @@ fn origins() -> [Box<Origin>; 2] {
 fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
     let origins = origins();
     let origins = [None, Some(&*origins[0]), Some(&*origins[1])];
-    let token = "\"0A\"";
+    // Of any length: what the host names can be longer than there is room for.
+    let token = &*format!("\"{}\"", "0A".repeat(1_000));
     let error =
         format!("{{\"code\":-32800,\n\"message\":{}}}", serde_json::to_string(text).unwrap());
     let other = format!("{{\"code\":-1,\"message\":{}}}", serde_json::to_string(text).unwrap());
@@ -83,7 +84,7 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
             }
         }
         for origin in origins {
-            let to = To { id: "\"\\u0041\"", origin };
+            let to = To { id: token, origin };
             for data in [None, Some(value)] {
                 take(&Draft::Response { to, reply: Reply::Error { code, message: text, data } });
             }
@@ -104,19 +105,19 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
                 RequestStep::NotFound,
                 RequestStep::Ignore,
             ] {
-                let what = Acknowledged::Request { member: text, target: "1e0", met };
+                let what = Acknowledged::Request { member: text, target: token, met };
                 take(&Draft::Acknowledgement { to, what });
             }
             take(&Draft::Acknowledgement { to, what: Acknowledged::Operation });
         }
-        for id in [Id::Ours(number), Id::Token("\"\"")] {
+        for id in [Id::Ours(number), Id::Token(token)] {
             for reason in [None, Some((text, text))] {
                 let names = Names { member: text, id, reason };
                 take(&Draft::Cancel { number: None, method: text, names });
                 take(&Draft::Cancel { number: Some(number), method: text, names });
             }
         }
-        take(&Draft::Told { method: text, token: "\"AB\"", reason: text });
+        take(&Draft::Told { method: text, token, reason: text });
     }
 }
 

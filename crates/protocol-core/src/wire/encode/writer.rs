@@ -11,8 +11,8 @@ use crate::wire::scan;
 pub(super) struct Writer<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) out: &'a mut Vec<u8>,
-    /// Texts and values are kept as long as `out` is no longer than this. What the envelope itself says is
-    /// short, and always kept.
+    /// A text, token or value is kept if all of it fits into an `out` of this length. What the envelope
+    /// itself says is short, and always kept.
     pub(super) most: usize,
     /// The bytes of those that were not kept.
     pub(super) skipped: usize,
@@ -35,6 +35,12 @@ impl Writer<'_> {
             self.skipped = self.skipped.saturating_add(bytes.len());
         }
         fits
+    }
+
+    /// A JSON token, of any length, that is written as it is.
+    #[inline]
+    pub(super) fn token(&mut self, token: &str) {
+        self.keep(token.as_bytes());
     }
 
     /// A JSON string.
