@@ -81,7 +81,7 @@ where
             }
             // Only what is read gives them more to do, or somebody who wakes us.
             is_idle = timers.is_pending() && write.is_pending();
-            if read.is_pending() && is_idle && !this.reader.is_ending() {
+            if read.is_pending() && is_idle {
                 return Poll::Pending;
             }
         }
@@ -118,11 +118,11 @@ where
         Poll::Ready(())
     }
 
-    /// Writes; an error ends the connection, once what the peer has said before is read (F34).
+    /// Writes; an error ends the connection, once what the peer has said before is read (F34). The hub
+    /// waits for that a while: what ends the input may say why, as a process's exit status does.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Err(error) = ready!(self.writer.poll(cx)) {
             self.hub.fail(&error);
-            self.reader.end_soon();
             self.keep(Some(error));
         }
         Poll::Ready(())
