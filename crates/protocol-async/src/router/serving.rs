@@ -12,7 +12,7 @@ use protocol_core::CloseReason;
 
 use super::context::Context;
 use super::form::Form;
-use super::layers::{Contained, Next};
+use super::layers::{Contained, Next, begin};
 use super::trouble::Trouble;
 use super::{Claim, Done, Routes};
 use crate::answer::RpcError;
@@ -140,7 +140,7 @@ impl<S: 'static, F: Form> Serving<S, F> {
                     return self.begin_otherwise(Arrival::Notification(unwanted));
                 };
                 let cx = Context::new(self, Request { method, params, options: None }, None);
-                Some(Contained { work: F::call(handler, cx.clone()), cx })
+                Some(Contained { work: begin(handler, cx.clone(), &cx), cx })
             }
             other => self.begin_otherwise(other),
         }
@@ -159,7 +159,7 @@ impl<S: 'static, F: Form> Serving<S, F> {
             _ => (MethodName::default(), None),
         };
         let cx = Context::new(self, Request { method, params: None, options: None }, of);
-        Some(Contained { work: F::call(otherwise, (arrival, cx.clone())), cx })
+        Some(Contained { work: begin(otherwise, (arrival, cx.clone()), &cx), cx })
     }
 
     /// A panic of an observer harms nobody else (B33): it has claimed what it fell over.
