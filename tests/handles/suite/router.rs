@@ -65,9 +65,15 @@ fn f36_whatever_a_notification_waits_for_the_peer_with() {
                     }
                     Ok(())
                 })
+                .notification("ends", async |(): (), cx| {
+                    cx.peer().closed().await;
+                    Ok(())
+                })
                 .request("hover", async |(): (), _| Ok(1));
             router.serve(&incoming).await;
         });
+        far.send(&[&notification_line("ends"), &request_line(0, "hover")]).await;
+        far.expect(&result_line(0, "1")).await;
         far.send(&[&notification_line("calls"), &request_line(1, "hover")]).await;
         far.expect(&request_line(1, "slow")).await;
         far.expect(&result_line(1, "1")).await;
@@ -78,6 +84,39 @@ fn f36_whatever_a_notification_waits_for_the_peer_with() {
             floods += 1;
         }
         assert!(floods < 10, "{floods} came first");
+    });
+}
+
+/// A peer that floods us with notifications and answers nothing makes only so many of them wait.
+#[test]
+fn f36_only_so_many_notifications_wait_for_the_peer_beside_the_others() {
+    run(async {
+        let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
+        spawn(async move {
+            let router = Router::with_state((AtomicUsize::new(0), AtomicUsize::new(0)))
+                .notification("calls", async |(): (), cx| {
+                    let (waiting, most) = cx.state();
+                    most.fetch_max(waiting.fetch_add(1, SeqCst) + 1, SeqCst);
+                    cx.call::<()>("slow", ()).await?;
+                    waiting.fetch_sub(1, SeqCst);
+                    Ok(())
+                })
+                .request("most", async |(): (), cx| Ok(cx.state().1.load(SeqCst)));
+            router.serve(&incoming).await;
+        });
+        let calls = notification_line("calls");
+        far.send(&[calls.as_str(); 100]).await;
+        far.send(&[&request_line(1, "most")]).await;
+        // 64 of them, and one that keeps its turn.
+        for id in 1..=65 {
+            far.expect(&request_line(id, "slow")).await;
+        }
+        for id in 66..=100 {
+            far.send(&[&result_line(id - 65, "null")]).await;
+            far.expect(&request_line(id, "slow")).await;
+        }
+        far.send(&[&result_line(36, "null")]).await;
+        far.expect(&result_line(1, "65")).await;
     });
 }
 
@@ -297,6 +336,87 @@ fn f42_more_handlers_than_there_may_be_are_refused_and_told() {
         far.expect(&result_line(1, &format!("{:?}", Cause::Peer.as_str()))).await;
         far.send(&[&request_line(3, "work"), &cancel_line(3)]).await;
         far.expect(&result_line(3, &format!("{:?}", Cause::Peer.as_str()))).await;
+    });
+}
+
+/// Work beside a handler is no request, and neither is a notification that waits.
+#[test]
+fn f42_what_is_no_request_takes_no_place_of_one() {
+    run(async {
+        let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
+        spawn(async move {
+            let router = Router::new()
+                .at_most(1)
+                .notification("calls", async |(): (), cx| {
+                    Ok(cx.call::<()>("slow", ()).await?)
+                })
+                .request("begin", async |(): (), cx| {
+                    let peer = cx.peer().clone();
+                    cx.spawn(async move {
+                        peer.closed().await;
+                        Ok(())
+                    });
+                    Ok("begun")
+                });
+            router.serve(&incoming).await;
+        });
+        far.send(&[&notification_line("calls")]).await;
+        far.expect(&request_line(1, "slow")).await;
+        for id in 1..=3 {
+            far.send(&[&request_line(id, "begin")]).await;
+            far.expect(&result_line(id, "\"begun\"")).await;
+        }
+    });
+}
+
+/// Panics when it is cloned.
+struct Fragile;
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        panic!("on purpose")
+    }
+}
+
+/// Not in a future, but in what makes one, and in what is told of the answer.
+#[test]
+fn b33_what_panics_before_and_after_a_handler_harms_nothing_else() {
+    run(async {
+        let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
+        let (told, troubles) = unbounded();
+        let fragile = Fragile;
+        spawn(async move {
+            let router = Router::new()
+                .on_trouble(move |trouble| {
+                    if let Trouble::Failed { method, .. } = trouble {
+                        told.try_send(method.to_string()).unwrap();
+                    }
+                })
+                .after(|served| assert_ne!(served.cx.method().as_str(), "good", "on purpose"))
+                .around(|cx, next| {
+                    assert_ne!(cx.method().as_str(), "layer", "on purpose");
+                    next.run(cx)
+                })
+                .request("fragile", async move |(): (), _| {
+                    let _captured = &fragile;
+                    Ok(1)
+                })
+                .request("layer", async |(): (), _| Ok(1))
+                .request("good", async |(): (), _| Ok(1))
+                .otherwise(|_, _| -> std::future::Ready<Result<(), Failure>> {
+                    panic!("on purpose")
+                });
+            router.serve(&incoming).await;
+        });
+        for (id, method) in [(1, "layer"), (2, "fragile"), (3, "unknown")] {
+            far.send(&[&request_line(id, method)]).await;
+            let answer = far.line().await.unwrap();
+            assert!(answer.contains("-32603"), "{answer}");
+            assert_eq!(troubles.recv().await.unwrap(), method);
+        }
+        far.send(&[&notification_line("nobody's"), &request_line(4, "good")]).await;
+        assert_eq!(troubles.recv().await.unwrap(), "nobody's");
+        far.expect(&result_line(4, "1")).await;
     });
 }
 
