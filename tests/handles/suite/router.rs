@@ -273,10 +273,10 @@ fn f42_layers_see_what_is_asked_and_answered_from_the_outside_in() {
         assert!(next().await.ends_with(": error -5"));
 
         far.send(&[&request_line(3, "panics")]).await;
-        far.expect(&error_line(3, -32603, "the handler of panics panicked")).await;
+        far.expect(&error_line(3, -32603, r#"the handler of \"panics\" panicked"#)).await;
         assert_eq!((next().await, next().await), ("begins panics".into(), "ends false".into()));
         next().await;
-        assert!(next().await.ends_with(": the handler of panics panicked"));
+        assert!(next().await.ends_with(": the handler of \"panics\" panicked"));
 
         far.send(&[&request_line(4, "unknown")]).await;
         far.expect(&error_line(4, -32601, "method not found")).await;
@@ -347,9 +347,7 @@ fn f42_what_is_no_request_takes_no_place_of_one() {
         spawn(async move {
             let router = Router::new()
                 .at_most(1)
-                .notification("calls", async |(): (), cx| {
-                    Ok(cx.call::<()>("slow", ()).await?)
-                })
+                .notification("calls", async |(): (), cx| Ok(cx.call::<()>("slow", ()).await?))
                 .request("begin", async |(): (), cx| {
                     let peer = cx.peer().clone();
                     cx.spawn(async move {
@@ -452,7 +450,7 @@ fn f42_nothing_vanishes() {
         let next = async || troubles.recv().await.unwrap();
         assert_eq!(next().await, "nobody serves the notification \"unknown\"");
         assert_eq!(next().await, "the handler of \"fails\" failed: why");
-        assert_eq!(next().await, "invalid params of fails, at line 1 column 0");
+        assert_eq!(next().await, "invalid params of \"fails\", at line 1 column 0");
         assert!(!next().await.is_empty(), "the violation");
         assert_eq!(next().await, "nobody serves the request \"unknown\"");
         far.line().await;
