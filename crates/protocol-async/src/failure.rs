@@ -75,7 +75,10 @@ impl Failure {
         Self::untold("internal error", reason)
     }
 
-    pub(crate) fn panicked(method: &str, panic: &(dyn Any + Send)) -> Self {
+    /// The handler of this method panicked with what `catch_unwind` gives. The peer is told which method;
+    /// the [`reason`](Internal::reason) is [`Panicked`].
+    #[must_use]
+    pub fn panicked(method: &str, panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
         Self::untold(format!("the handler of {:?} panicked", clip(method)), Panicked { text })

@@ -223,6 +223,8 @@ fn b33_a_panic_answers_its_own_request_and_harms_no_other() {
             json!({ "code": -32603, "message": message }),
             "{runtime:?}"
         );
+        // The host is told with what.
+        assert!(server.told().starts_with("panic failed: panicked"), "{runtime:?}");
         server.wire.send([notification("panic", &json!([])), request(2, "echo", &json!([2]))]);
         assert_eq!(server.wire.receive()["result"], json!([2]), "{runtime:?}");
         assert_eq!(server.end(), (CloseReason::PeerGone, vec![]));

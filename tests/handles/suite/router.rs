@@ -94,6 +94,7 @@ fn f36_only_so_many_notifications_wait_for_the_peer_beside_the_others() {
         let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
         spawn(async move {
             let router = Router::with_state((AtomicUsize::new(0), AtomicUsize::new(0)))
+                .on_trouble(|_| ())
                 .notification("calls", async |(): (), cx| {
                     let (waiting, most) = cx.state();
                     most.fetch_max(waiting.fetch_add(1, SeqCst) + 1, SeqCst);
@@ -347,6 +348,7 @@ fn f42_what_is_no_request_takes_no_place_of_one() {
         spawn(async move {
             let router = Router::new()
                 .at_most(1)
+                .on_trouble(|_| ())
                 .notification("calls", async |(): (), cx| Ok(cx.call::<()>("slow", ()).await?))
                 .request("begin", async |(): (), cx| {
                     let peer = cx.peer().clone();

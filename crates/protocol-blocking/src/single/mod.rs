@@ -372,7 +372,10 @@ impl<T: Transport> Host<T> {
                 }
             }
             Event::Settled { outcome, data, .. } => {
-                let outcome = CallError::check(outcome);
+                let mut outcome = CallError::check(outcome);
+                if let Err(CallError::ConnectionLost { how, .. }) = &mut outcome {
+                    *how = self.error.as_ref().map(|error| error.to_string().into());
+                }
                 *data.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             }
             Event::Ready => self.room = Room::There,
