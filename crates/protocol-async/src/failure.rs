@@ -9,7 +9,7 @@ use protocol_core::{Refusal, Reply, code};
 use serde_json::value::RawValue;
 
 use crate::answer::{CallError, RpcError};
-use crate::cancellation::Cancelled;
+use crate::cancelled::Cancelled;
 use crate::method::{MethodName, clip};
 
 /// The answer to a request: a result, or why there is none.
