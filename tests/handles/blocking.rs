@@ -6,8 +6,7 @@ use std::pin::Pin;
 use std::thread;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_async::hub::Options;
-use protocol_async::{Incoming, Peer};
+use protocol_async::{Incoming, Options, Peer};
 use protocol_blocking::block_on;
 use protocol_blocking::threaded::connect;
 

@@ -11,8 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use protocol_async::hub::Options;
-use protocol_async::{Incoming, Peer, Timer};
+use protocol_async::{Incoming, Options, Peer, Timer};
 use protocol_core::Timestamp;
 
 use crate::pipe::{PipeReader, PipeWriter};

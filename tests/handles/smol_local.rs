@@ -4,8 +4,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use protocol_async::hub::Options;
-use protocol_async::{Incoming, Peer};
+use protocol_async::{Incoming, Options, Peer};
 use smol::{LocalExecutor, Timer};
 
 use crate::pipe::{PipeReader, PipeWriter};

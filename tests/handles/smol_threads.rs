@@ -3,8 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use protocol_async::hub::Options;
-use protocol_async::{Incoming, Peer};
+use protocol_async::{Incoming, Options, Peer};
 use smol::Timer;
 
 use crate::pipe::{PipeReader, PipeWriter};

@@ -3,8 +3,7 @@
 use std::future::Future;
 use std::thread;
 
-use protocol_async::hub::Options;
-use protocol_async::{Incoming, Peer};
+use protocol_async::{Incoming, Options, Peer};
 
 use crate::hand_made::{self, ThreadTimer};
 use crate::pipe::{PipeReader, PipeWriter};

@@ -17,8 +17,9 @@ use std::task::{Context, Wake};
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::FutureExt;
 use pipe::{ENDLESS, PipeReader, PipeWriter, pipe};
-use protocol_async::hub::Options;
-use protocol_async::{Arrival, Cancellation, Driver, Incoming, Peer, Responder, Timer, connect};
+use protocol_async::{
+    Arrival, Cancellation, Driver, Incoming, Options, Peer, Responder, Timer, connect,
+};
 use protocol_core::{Cause, Config, Dialect, Timestamp};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};

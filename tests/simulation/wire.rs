@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol_async::hub::Way;
+use protocol_async::Way;
 use protocol_core::{AnswerRule, CancelRule, Dialect};
 use serde_json::Value;
 

@@ -4,8 +4,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use protocol_async::hub::Options;
-use protocol_async::{Canceller, Peer, connect, connect_messages, relay};
+use protocol_async::{Canceller, Options, Peer, connect, connect_messages, relay};
 use protocol_core::{
     CancelRule, Cancellers, Cause, Config, Dialect, Framing, RelayEvent, Role, Shutdown, Violation,
 };

@@ -3,7 +3,6 @@
 mod listeners;
 
 use std::any::Any;
-use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -12,6 +11,7 @@ use std::task::{Context, Poll};
 
 use protocol_core::Cause;
 
+use crate::cancelled::Cancelled;
 use crate::failure::Failure;
 use crate::sync::{Arc, AtomicU8, Mutex, Ordering, Weak, get_mut, lock};
 use listeners::{Listener, Listeners};
@@ -49,13 +49,6 @@ struct Source {
     /// The marker itself, once somebody follows it [for ever](Following::forever): else it would go,
     /// and the source with it, before it is set. Whatever sets it breaks the circle.
     marker: Option<Cancellation>,
-}
-
-/// The work was cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cancelled {
-    /// Why.
-    pub cause: Cause,
 }
 
 impl Cancellation {
@@ -355,11 +348,3 @@ impl fmt::Debug for WeakCanceller {
         f.debug_struct("WeakCanceller").finish_non_exhaustive()
     }
 }
-
-impl fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cancelled ({})", self.cause)
-    }
-}
-
-impl Error for Cancelled {}

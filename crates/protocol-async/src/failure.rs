@@ -9,7 +9,7 @@ use protocol_core::{Refusal, Reply, code};
 use serde_json::value::RawValue;
 
 use crate::answer::{CallError, RpcError};
-use crate::cancellation::Cancelled;
+use crate::cancelled::Cancelled;
 use crate::method::{MethodName, clip};
 
 /// The answer to a request: a result, or why there is none.
@@ -75,10 +75,13 @@ impl Failure {
         Self::untold("internal error", reason)
     }
 
-    pub(crate) fn panicked(method: &str, panic: &(dyn Any + Send)) -> Self {
+    /// The handler of this method panicked with what `catch_unwind` gives. The peer is told which method;
+    /// the [`reason`](Internal::reason) is [`Panicked`].
+    #[must_use]
+    pub fn panicked(method: &str, panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Self::untold(format!("the handler of {} panicked", clip(method)), Panicked { text })
+        Self::untold(format!("the handler of {:?} panicked", clip(method)), Panicked { text })
     }
 
     fn untold(message: impl Into<String>, reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -145,7 +148,8 @@ impl Error for Panicked {}
 impl InvalidParams {
     pub(crate) fn new(method: &MethodName, reason: serde_json::Error) -> Self {
         let (line, column) = (reason.line(), reason.column());
-        let message = format!("invalid params of {}, at line {line} column {column}", clip(method));
+        let message =
+            format!("invalid params of {:?}, at line {line} column {column}", clip(method));
         Self(Arc::new(Misfit { method: method.clone(), message, reason }))
     }
 
@@ -212,10 +216,9 @@ impl From<CallError> for Failure {
                 Self::untold("the result of a call made for this request does not fit", other)
             }
             // How it was lost is for us alone.
-            CallError::ConnectionLost { cause, .. } => Self::Error(RpcError::new(
-                code::INTERNAL_ERROR,
-                format!("connection lost ({cause})"),
-            )),
+            other @ CallError::ConnectionLost { cause, .. } => {
+                Self::untold(format!("connection lost ({cause})"), other)
+            }
             other => Self::Error(RpcError::new(code::INTERNAL_ERROR, other.to_string())),
         }
     }

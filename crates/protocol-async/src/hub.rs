@@ -23,7 +23,7 @@ use crate::closed;
 pub use crate::inbox::{Arrived, Inbox};
 use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
-pub use crate::options::{Options, Trace, Way};
+use crate::options::{Options, Way};
 pub use crate::outgoing::Messages;
 use crate::outside;
 use crate::peer::Peer;

@@ -36,7 +36,7 @@ pub enum Arrival {
         id: Option<WireId>,
     },
     /// So many notifications were not kept, because nobody took them:
-    /// [`Options::inbox_bytes`](crate::hub::Options::inbox_bytes).
+    /// [`Options::inbox_bytes`](crate::Options::inbox_bytes).
     Missed {
         /// How many.
         count: usize,

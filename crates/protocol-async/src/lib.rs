@@ -31,6 +31,7 @@
 mod afterwards;
 mod answer;
 mod cancellation;
+mod cancelled;
 mod closed;
 mod contain;
 mod driver;
@@ -68,7 +69,8 @@ mod wait;
 mod waiters;
 
 pub use answer::{CallError, RpcError};
-pub use cancellation::{Cancellation, Cancelled, Canceller, Following, WeakCanceller};
+pub use cancellation::{Cancellation, Canceller, Following, WeakCanceller};
+pub use cancelled::Cancelled;
 pub use closed::Closed;
 pub use driver::{Driver, connect};
 pub use failure::{Answer, Failure, Internal, InvalidParams, Panicked};

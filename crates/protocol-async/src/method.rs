@@ -117,10 +117,14 @@ impl fmt::Debug for MethodName {
 
 /// A method's name for a message: the peer chose how long it is.
 pub(crate) fn clip(method: &str) -> &str {
-    const LONGEST: usize = 128;
-    let mut end = method.len().min(LONGEST);
-    while !method.is_char_boundary(end) {
+    clip_to(method, 128)
+}
+
+/// As many whole characters of a text as so many bytes hold.
+pub(crate) fn clip_to(text: &str, bytes: usize) -> &str {
+    let mut end = text.len().min(bytes);
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    &method[..end]
+    &text[..end]
 }

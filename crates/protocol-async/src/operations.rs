@@ -1,7 +1,7 @@
 //! The operations that requests start, in a dialect that answers those with a token at once.
 //!
 //! A host that wants to know them gives a [`SharedOperations`] to each of its connections in
-//! [`Options::operations`](crate::hub::Options::operations). From then on it is told of each
+//! [`Options::operations`](crate::Options::operations). From then on it is told of each
 //! operation by the connection: when it begins, when it is cancelled and why, when its request is
 //! answered, when its responder is dropped without an answer. The functions of this module are how
 //! a connection tells it; a host that drives the core by itself calls them in its place.
@@ -26,7 +26,7 @@ use crate::sync::{Arc, Mutex, lock};
 ///
 /// ```
 /// use protocol_async::SharedOperations;
-/// use protocol_async::hub::Options;
+/// use protocol_async::Options;
 /// use protocol_core::{Config, Dialect, Timestamp};
 /// use std::time::Instant;
 ///

@@ -139,7 +139,10 @@ impl Peer {
     /// settled. Like every handle of the connection, it keeps that going as long as it waits.
     pub fn closed(&self) -> impl Future<Output = Closed> + Send + Unpin + '_ {
         fn check(state: MutexGuard<'_, State>) -> Result<Closed, MutexGuard<'_, State>> {
-            state.how_closed().ok_or(state)
+            state.how_closed().ok_or_else(|| {
+                waits_for_peer();
+                state
+            })
         }
         WaitFor::new(self.lease.shared(), |state| &mut state.ended, check)
     }

@@ -26,7 +26,7 @@ impl<W> Turn<W> {
     }
 }
 
-impl<W: Future<Output = ()> + Unpin> Future for Turn<W> {
+impl<W: Future + Unpin> Future for Turn<W> {
     type Output = Option<W>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<W>> {
@@ -36,7 +36,7 @@ impl<W: Future<Output = ()> + Unpin> Future for Turn<W> {
         let polled = Pin::new(work).poll(cx);
         let waits = WAITS.replace(around);
         match polled {
-            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Ready(_) => Poll::Ready(None),
             Poll::Pending if waits => Poll::Ready(self.0.take()),
             Poll::Pending => Poll::Pending,
         }

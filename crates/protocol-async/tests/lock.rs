@@ -5,8 +5,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_async::Peer;
-use protocol_async::hub::{Hub, Options, Way};
+use protocol_async::hub::Hub;
+use protocol_async::{Options, Peer, Way};
 use protocol_core::{Config, Dialect, InputBuffer, StreamConnection, Timestamp};
 
 /// A message that is slow to check: many small values.

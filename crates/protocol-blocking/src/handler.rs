@@ -46,8 +46,8 @@ pub trait Handler {
         let _ = invalid;
     }
 
-    /// Sees why a request was answered -32603, by an error of the host's own of which the peer is told
-    /// nothing. For logs.
+    /// Sees why a request was answered -32603, by a panic or an error of the host's own of which the
+    /// peer is told nothing. For logs.
     fn failed(&self, request: &Request, failure: &Internal) {
         let _ = (request, failure);
     }
@@ -124,10 +124,8 @@ pub(crate) fn answer<H: Handler + ?Sized>(
         }
         handler.request(request, responder)
     };
-    let answer = unless_it_panics(answer).unwrap_or_else(|| {
-        let message = format!("the handler of {} panicked", request.method);
-        Err(Failure::Error(RpcError::new(code::INTERNAL_ERROR, message)))
-    });
+    let answer = catch_unwind(AssertUnwindSafe(answer))
+        .unwrap_or_else(|panic| Err(Failure::panicked(&request.method, &*panic)));
     match &answer {
         Err(Failure::InvalidParams(invalid)) => {
             let _ = unless_it_panics(|| handler.invalid_params(invalid));

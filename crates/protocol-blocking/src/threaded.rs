@@ -40,8 +40,8 @@ use std::time::Duration;
 
 use protocol_async::CallError;
 use protocol_async::hub::{Hub, Output};
-pub use protocol_async::hub::{Options, Trace, Way};
 pub use protocol_async::{Arrival, CancellationHandle, Cork, Incoming, Peer, SentRequest};
+pub use protocol_async::{Options, Trace, Way};
 use protocol_core::{CallOptions, CloseReason, InputBuffer, Refusal, Shutdown};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;

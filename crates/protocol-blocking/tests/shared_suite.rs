@@ -26,7 +26,7 @@ fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
         let mut server = Server::start(runtime);
         server.wire.request(7, "big", &json!(["hunter2"]));
         let error = server.wire.receive()["error"].take();
-        let message = "invalid params of big, at line 1 column 10";
+        let message = "invalid params of \"big\", at line 1 column 10";
         assert_eq!(error, json!({ "code": -32602, "message": message }), "{runtime:?}");
         let reason = "invalid type: string \"hunter2\", expected usize at line 1 column 10";
         assert_eq!(server.told(), format!("big: {reason}"), "{runtime:?}");
@@ -217,12 +217,14 @@ fn b33_a_panic_answers_its_own_request_and_harms_no_other() {
     for runtime in RUNTIMES {
         let mut server = Server::start(runtime);
         server.wire.request(1, "panic", &json!([]));
-        let message = "the handler of panic panicked";
+        let message = "the handler of \"panic\" panicked";
         assert_eq!(
             server.wire.receive()["error"],
             json!({ "code": -32603, "message": message }),
             "{runtime:?}"
         );
+        // The host is told with what.
+        assert!(server.told().starts_with("panic failed: panicked"), "{runtime:?}");
         server.wire.send([notification("panic", &json!([])), request(2, "echo", &json!([2]))]);
         assert_eq!(server.wire.receive()["result"], json!([2]), "{runtime:?}");
         assert_eq!(server.end(), (CloseReason::PeerGone, vec![]));

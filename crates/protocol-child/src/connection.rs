@@ -3,8 +3,7 @@
 use std::future::Future;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_async::hub::Options;
-use protocol_async::{Incoming, Peer, Timer};
+use protocol_async::{Incoming, Options, Peer, Timer};
 
 use crate::output::Output;
 use crate::process::{Owner, Process};

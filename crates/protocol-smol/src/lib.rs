@@ -37,8 +37,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_async::hub::Options;
-use protocol_async::{Driver, Incoming, Peer, RelayDriver, Timer};
+use protocol_async::{Driver, Incoming, Options, Peer, RelayDriver, Timer};
 use protocol_core::Timestamp;
 use smol::{Task, Unblock};
 

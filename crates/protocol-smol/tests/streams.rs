@@ -5,8 +5,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use protocol_async::CallError;
-use protocol_async::hub::Options;
+use protocol_async::{CallError, Options};
 use protocol_core::{Config, Dialect};
 use protocol_smol::ChildCommand;
 use smol::io::AsyncReadExt;

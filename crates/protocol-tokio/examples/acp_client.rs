@@ -49,6 +49,8 @@ pub(crate) async fn prompt(peer: &Peer, incoming: &Incoming) -> Result<Value, Ca
     };
     // The agent answers also what is cancelled.
     tokio::select! {
+        // An agent that dies settles the call and ends the updates at once.
+        biased;
         answer = sent => answer,
         () = updates => unreachable!("the call settles before the last arrival is taken"),
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use protocol_async::hub::Options;
+use protocol_async::Options;
 use protocol_child::{ChildCommand, ChildConnection, Spawned};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};

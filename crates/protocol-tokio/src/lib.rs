@@ -33,8 +33,7 @@ mod token;
 
 use std::io;
 
-use protocol_async::hub::Options;
-use protocol_async::{Driver, Incoming, Peer, RelayDriver, Timer};
+use protocol_async::{Driver, Incoming, Options, Peer, RelayDriver, Timer};
 use protocol_core::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;

@@ -5,8 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use protocol_async::hub::Options;
-use protocol_async::{CallError, Router};
+use protocol_async::{CallError, Options, Router};
 use protocol_core::{Cause, Config, Dialect};
 use protocol_tokio::ChildCommand;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};

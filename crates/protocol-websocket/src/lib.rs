@@ -61,8 +61,7 @@ mod socket;
 
 use futures_core::Stream;
 use futures_util::Sink;
-use protocol_async::hub::Options;
-use protocol_async::{Incoming, MessageDriver, Peer, Timer, connect_messages};
+use protocol_async::{Incoming, MessageDriver, Options, Peer, Timer, connect_messages};
 use protocol_core::Limits;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message};

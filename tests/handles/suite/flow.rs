@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Wake};
 use std::time::Duration;
 
-use protocol_async::hub::Options;
-use protocol_async::{Arrival, Direction, Phase};
+use protocol_async::{Arrival, Direction, Options, Phase};
 use protocol_core::{CancelOutcome, Cause, CloseReason, Refusal, Shutdown};
 use serde_json::value::RawValue;
 

@@ -15,8 +15,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-use protocol_async::hub::Options;
-use protocol_async::{Arrival, Incoming, Peer, Request, Responder};
+use protocol_async::{Arrival, Incoming, Options, Peer, Request, Responder};
 use protocol_core::{Config, Dialect};
 
 use super::{DRIVER, Router, Shared, TICK, open, run, sleep, spawn};

@@ -3,8 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use protocol_async::hub::Options;
-use protocol_async::{Arrival, CallError, Incoming, Peer, RpcError, SharedOperations};
+use protocol_async::{Arrival, CallError, Incoming, Options, Peer, RpcError, SharedOperations};
 use protocol_core::{
     CancelOutcome, Cause, Config, Dialect, Framing, Refusal, Role, Shutdown, Timestamp,
 };

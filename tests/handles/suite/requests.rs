@@ -129,7 +129,7 @@ fn b33_panicking_handler() {
         ])
         .await;
         for (id, method) in [(2, "panics"), (3, "hostile"), (4, "panics")] {
-            let message = format!("the handler of {method} panicked");
+            let message = format!(r#"the handler of \"{method}\" panicked"#);
             far.expect(&error_line(id, -32603, &message)).await;
         }
         far.send(&[&cancel_line(1)]).await;
@@ -162,7 +162,8 @@ fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
         assert!(invalid.source().unwrap().to_string().contains("hunter2"));
         assert!(!format!("{invalid} {invalid:?}").contains("hunter2"), "it may be logged");
         responder.respond_with_failure(invalid);
-        far.expect(&error_line(1, -32602, "invalid params of taken, at line 1 column 10")).await;
+        far.expect(&error_line(1, -32602, r#"invalid params of \"taken\", at line 1 column 10"#))
+            .await;
 
         spawn(async move {
             let router = Router::new()
@@ -178,7 +179,8 @@ fn f21_the_host_is_told_why_params_do_not_fit_and_the_peer_only_where() {
         });
         let expected = "add: invalid type: string \"hunter2\", expected u64 at line 1 column 10";
         far.send(&[&request_with(2, "add", r#"["hunter2"]"#), &log("log"), &log("add")]).await;
-        far.expect(&error_line(2, -32602, "invalid params of add, at line 1 column 10")).await;
+        far.expect(&error_line(2, -32602, r#"invalid params of \"add\", at line 1 column 10"#))
+            .await;
         far.send(&[&request_with(3, "add", "[1,2]")]).await;
         far.expect(&result_line(3, "3")).await;
         // Neither of params that fit, nor of a notification that nobody serves.

@@ -65,9 +65,15 @@ fn f36_whatever_a_notification_waits_for_the_peer_with() {
                     }
                     Ok(())
                 })
+                .notification("ends", async |(): (), cx| {
+                    cx.peer().closed().await;
+                    Ok(())
+                })
                 .request("hover", async |(): (), _| Ok(1));
             router.serve(&incoming).await;
         });
+        far.send(&[&notification_line("ends"), &request_line(0, "hover")]).await;
+        far.expect(&result_line(0, "1")).await;
         far.send(&[&notification_line("calls"), &request_line(1, "hover")]).await;
         far.expect(&request_line(1, "slow")).await;
         far.expect(&result_line(1, "1")).await;
@@ -78,6 +84,40 @@ fn f36_whatever_a_notification_waits_for_the_peer_with() {
             floods += 1;
         }
         assert!(floods < 10, "{floods} came first");
+    });
+}
+
+/// A peer that floods us with notifications and answers nothing makes only so many of them wait.
+#[test]
+fn f36_only_so_many_notifications_wait_for_the_peer_beside_the_others() {
+    run(async {
+        let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
+        spawn(async move {
+            let router = Router::with_state((AtomicUsize::new(0), AtomicUsize::new(0)))
+                .on_trouble(|_| ())
+                .notification("calls", async |(): (), cx| {
+                    let (waiting, most) = cx.state();
+                    most.fetch_max(waiting.fetch_add(1, SeqCst) + 1, SeqCst);
+                    cx.call::<()>("slow", ()).await?;
+                    waiting.fetch_sub(1, SeqCst);
+                    Ok(())
+                })
+                .request("most", async |(): (), cx| Ok(cx.state().1.load(SeqCst)));
+            router.serve(&incoming).await;
+        });
+        let calls = notification_line("calls");
+        far.send(&[calls.as_str(); 100]).await;
+        far.send(&[&request_line(1, "most")]).await;
+        // 64 of them, and one that keeps its turn.
+        for id in 1..=65 {
+            far.expect(&request_line(id, "slow")).await;
+        }
+        for id in 66..=100 {
+            far.send(&[&result_line(id - 65, "null")]).await;
+            far.expect(&request_line(id, "slow")).await;
+        }
+        far.send(&[&result_line(36, "null")]).await;
+        far.expect(&result_line(1, "65")).await;
     });
 }
 
@@ -234,10 +274,10 @@ fn f42_layers_see_what_is_asked_and_answered_from_the_outside_in() {
         assert!(next().await.ends_with(": error -5"));
 
         far.send(&[&request_line(3, "panics")]).await;
-        far.expect(&error_line(3, -32603, "the handler of panics panicked")).await;
+        far.expect(&error_line(3, -32603, r#"the handler of \"panics\" panicked"#)).await;
         assert_eq!((next().await, next().await), ("begins panics".into(), "ends false".into()));
         next().await;
-        assert!(next().await.ends_with(": the handler of panics panicked"));
+        assert!(next().await.ends_with(": the handler of \"panics\" panicked"));
 
         far.send(&[&request_line(4, "unknown")]).await;
         far.expect(&error_line(4, -32601, "method not found")).await;
@@ -300,6 +340,86 @@ fn f42_more_handlers_than_there_may_be_are_refused_and_told() {
     });
 }
 
+/// Work beside a handler is no request, and neither is a notification that waits.
+#[test]
+fn f42_what_is_no_request_takes_no_place_of_one() {
+    run(async {
+        let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
+        spawn(async move {
+            let router = Router::new()
+                .at_most(1)
+                .on_trouble(|_| ())
+                .notification("calls", async |(): (), cx| Ok(cx.call::<()>("slow", ()).await?))
+                .request("begin", async |(): (), cx| {
+                    let peer = cx.peer().clone();
+                    cx.spawn(async move {
+                        peer.closed().await;
+                        Ok(())
+                    });
+                    Ok("begun")
+                });
+            router.serve(&incoming).await;
+        });
+        far.send(&[&notification_line("calls")]).await;
+        far.expect(&request_line(1, "slow")).await;
+        for id in 1..=3 {
+            far.send(&[&request_line(id, "begin")]).await;
+            far.expect(&result_line(id, "\"begun\"")).await;
+        }
+    });
+}
+
+/// Panics when it is cloned.
+struct Fragile;
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        panic!("on purpose")
+    }
+}
+
+/// Not in a future, but in what makes one, and in what is told of the answer.
+#[test]
+fn b33_what_panics_before_and_after_a_handler_harms_nothing_else() {
+    run(async {
+        let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
+        let (told, troubles) = unbounded();
+        let fragile = Fragile;
+        spawn(async move {
+            let router = Router::new()
+                .on_trouble(move |trouble| {
+                    if let Trouble::Failed { method, .. } = trouble {
+                        told.try_send(method.to_string()).unwrap();
+                    }
+                })
+                .after(|served| assert_ne!(served.cx.method().as_str(), "good", "on purpose"))
+                .around(|cx, next| {
+                    assert_ne!(cx.method().as_str(), "layer", "on purpose");
+                    next.run(cx)
+                })
+                .request("fragile", async move |(): (), _| {
+                    let _captured = &fragile;
+                    Ok(1)
+                })
+                .request("layer", async |(): (), _| Ok(1))
+                .request("good", async |(): (), _| Ok(1))
+                .otherwise(|_, _| -> std::future::Ready<Result<(), Failure>> {
+                    panic!("on purpose")
+                });
+            router.serve(&incoming).await;
+        });
+        for (id, method) in [(1, "layer"), (2, "fragile"), (3, "unknown")] {
+            far.send(&[&request_line(id, method)]).await;
+            let answer = far.line().await.unwrap();
+            assert!(answer.contains("-32603"), "{answer}");
+            assert_eq!(troubles.recv().await.unwrap(), method);
+        }
+        far.send(&[&notification_line("nobody's"), &request_line(4, "good")]).await;
+        assert_eq!(troubles.recv().await.unwrap(), "nobody's");
+        far.expect(&result_line(4, "1")).await;
+    });
+}
+
 #[test]
 fn f42_nothing_vanishes() {
     run(async {
@@ -332,7 +452,7 @@ fn f42_nothing_vanishes() {
         let next = async || troubles.recv().await.unwrap();
         assert_eq!(next().await, "nobody serves the notification \"unknown\"");
         assert_eq!(next().await, "the handler of \"fails\" failed: why");
-        assert_eq!(next().await, "invalid params of fails, at line 1 column 0");
+        assert_eq!(next().await, "invalid params of \"fails\", at line 1 column 0");
         assert!(!next().await.is_empty(), "the violation");
         assert_eq!(next().await, "nobody serves the request \"unknown\"");
         far.line().await;

@@ -48,6 +48,48 @@ fn f37_an_error_of_serde_tells_the_peer_nothing_and_the_host_everything() {
     });
 }
 
+/// Neither an answer that does not fit nor an error around one of serde's.
+#[test]
+fn f37_the_text_of_trouble_quotes_nobody() {
+    run(async {
+        let (_peer, incoming, mut far) = against_far(acp(), ENDLESS);
+        let (told, troubles) = unbounded();
+        spawn(async move {
+            let router = Router::new()
+                .on_trouble(move |trouble| told.try_send(trouble.to_string()).unwrap())
+                .request("answer", async |(): (), cx| Ok(cx.call::<u8>("ask", ()).await?))
+                .request("error", async |(): (), cx| {
+                    cx.call::<u8>("ask", ()).await.map_err(Failure::internal)
+                })
+                .request("around", async |(): (), cx| {
+                    let answer: Value = cx.call("ask", ()).await?;
+                    let error = serde_json::from_value::<u8>(answer).unwrap_err();
+                    Err::<(), _>(std::io::Error::other(error).into())
+                })
+                .request("unwrapped", async |(): (), cx| {
+                    let answer: Value = cx.call("ask", ()).await?;
+                    Ok(serde_json::from_value::<u8>(answer).unwrap())
+                });
+            router.serve(&incoming).await;
+        });
+        let refused = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-5,"message":"hunter2"}}"#;
+        let secret = |id| result_line(id, "\"hunter2\"");
+        for (id, method, answer, text) in [
+            (1, "answer", secret(1), "the result of a call does not fit"),
+            (2, "error", refused.to_owned(), "error -5"),
+            (3, "around", secret(3), "JSON at line 0 column 0"),
+            (4, "unwrapped", secret(4), "panicked"),
+        ] {
+            far.send(&[&request_line(id, method)]).await;
+            far.expect(&request_line(id, "ask")).await;
+            far.send(&[&answer]).await;
+            let expected = format!("the handler of {method:?} failed: {text}");
+            assert_eq!(troubles.recv().await.unwrap(), expected);
+            assert!(!far.line().await.unwrap().contains("hunter2"));
+        }
+    });
+}
+
 #[test]
 fn f38_run_until_cancelled_gives_what_a_handler_gives() {
     run(async {
@@ -213,7 +255,7 @@ fn f42_notify_waits_for_room() {
             Err(protocol_core::Refusal::TooLarge)
         );
         far.close();
-        sleep(TICK).await;
+        peer.closed().await;
         assert!(peer.notify("n", ()).await.is_err());
     });
 }

@@ -1,7 +1,6 @@
 //! The end of a connection, from our side.
 
-use protocol_async::CallError;
-use protocol_async::hub::Options;
+use protocol_async::{CallError, Options};
 use protocol_core::{CallOptions, Cause, CloseReason, Refusal, Shutdown};
 
 use super::{

@@ -39,9 +39,9 @@ impl<S: 'static, F: Form> Next<S, F> {
         let routes = &cx.serving().routes;
         let work = if let Some(layer) = routes.layers.get(self.index) {
             let next = Self { index: self.index + 1, ..self };
-            F::call(layer, (cx.clone(), next))
+            begin(layer, (cx.clone(), next), &cx)
         } else if let Some(handler) = routes.requests.get(cx.method().as_str()) {
-            F::call(handler, cx.clone())
+            begin(handler, cx.clone(), &cx)
         } else {
             cx.serving().tell(&Trouble::UnknownRequest(cx.method()));
             let error = RpcError::new(code::METHOD_NOT_FOUND, "method not found");
@@ -55,6 +55,17 @@ impl<S, F: Form> fmt::Debug for Next<S, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Next").field("index", &self.index).finish_non_exhaustive()
     }
+}
+
+/// Begins some work. What makes its future is the host's own, too: the clone of what a handler
+/// captured, and the body of a closure that is not async.
+pub(super) fn begin<S: 'static, F: Form, A: 'static, T: Send + 'static>(
+    handler: &F::Handler<A, Result<T, Failure>>,
+    asked: A,
+    cx: &Context<S, F>,
+) -> F::Work<Result<T, Failure>> {
+    catch_unwind(AssertUnwindSafe(|| F::call(handler, asked)))
+        .unwrap_or_else(|panic| F::done(Err(Failure::panicked(cx.method(), &*panic))))
 }
 
 /// Work whose panic is a failure like others (B33): the hook has reported it.

@@ -49,7 +49,7 @@
 //! - **Notifications run one after another** in the peer's order, and what came later waits until one
 //!   is done, so that a request finds done what the notifications before it said. But a notification
 //!   that waits for the peer, for an answer or for room, ends its turn there: the peer may be waiting
-//!   for us (F36).
+//!   for us (F36). So do at most 64 at the same time; one more keeps its turn until there is room.
 //! - **Layers** are around all requests: [`around`](RouterOf::around), and on top of it
 //!   [`before`](RouterOf::before), [`after`](RouterOf::after) and [`limit`](RouterOf::limit). The one
 //!   added first is outermost.

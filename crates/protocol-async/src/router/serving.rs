@@ -12,7 +12,7 @@ use protocol_core::CloseReason;
 
 use super::context::Context;
 use super::form::Form;
-use super::layers::{Contained, Next};
+use super::layers::{Contained, Next, begin};
 use super::trouble::Trouble;
 use super::{Claim, Done, Routes};
 use crate::answer::RpcError;
@@ -39,15 +39,35 @@ struct Beside<S: 'static, F: Form> {
     work: Vec<Contained<S, F, Done>>,
 }
 
-/// Work at hand.
+/// Work at hand. Gives what it is counted as.
 enum Job<S: 'static, F: Form> {
     /// `None` once it is answered.
     Request(Option<(Contained<S, F, Answer>, Responder)>),
-    /// A notification, an arrival without a handler, or work beside handlers.
-    Unanswered(Contained<S, F, Done>),
+    /// What is not answered by its outcome.
+    Unanswered(Kind, Contained<S, F, Done>),
 }
 
-type Jobs<S, F> = FuturesUnordered<Job<S, F>>;
+/// What work is counted as.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A request, with or without a handler of its own.
+    Request,
+    /// A notification, or whatever else comes in turn.
+    InTurn,
+    /// Work beside the handlers.
+    Beside,
+}
+
+/// All work at hand, and how much there is of each kind.
+struct Jobs<S: 'static, F: Form> {
+    all: FuturesUnordered<Job<S, F>>,
+    count: [usize; 3],
+}
+
+/// So many notifications that wait for the peer go on beside the others. One more keeps its turn, so
+/// that what comes after it stays in the inbox, which has bounds: else a peer that floods us and
+/// answers nothing would have no end of them wait here.
+const WAITING_NOTIFICATIONS: usize = 64;
 
 impl<S: 'static, F: Form> Serving<S, F> {
     pub(super) fn new(routes: &Arc<Routes<S, F>>, incoming: &Incoming) -> Arc<Self> {
@@ -65,16 +85,19 @@ impl<S: 'static, F: Form> Serving<S, F> {
                 Err(reason) => break reason,
             };
             if let Arrival::Request(request, responder) = arrival {
-                if let Some(mut job) = self.begin(request, responder, jobs.len()) {
+                if let Some(mut job) = self.begin(request, responder, jobs.count(Kind::Request)) {
                     // Most are done at once, and need no place among the others.
                     let is_done =
                         poll_fn(|task| Poll::Ready(job.poll_unpin(task).is_ready())).await;
-                    jobs.extend((!is_done).then_some(job));
+                    if !is_done {
+                        jobs.push(job);
+                    }
                 }
             } else if let Some(work) = self.begin_in_turn(arrival) {
-                let turn = Turn::of(Job::Unanswered(work));
-                let rest = self.work_until(&mut jobs, turn).await;
-                jobs.extend(rest);
+                let turn = Turn::of(Job::Unanswered(Kind::InTurn, work));
+                if let Some(rest) = self.work_until(&mut jobs, turn).await {
+                    self.go_on_beside(&mut jobs, rest).await;
+                }
             }
         };
         poll_fn(|task| self.poll_jobs(&mut jobs, task)).await;
@@ -93,11 +116,27 @@ impl<S: 'static, F: Form> Serving<S, F> {
         .await
     }
 
+    /// Has a notification that waits for the peer go on beside the others, as soon as there is room
+    /// for it among those that do.
+    async fn go_on_beside(&self, jobs: &mut Jobs<S, F>, mut rest: Job<S, F>) {
+        let is_done = poll_fn(|task| {
+            let _ = self.poll_jobs(jobs, task);
+            if jobs.count(Kind::InTurn) < WAITING_NOTIFICATIONS {
+                return Poll::Ready(false);
+            }
+            rest.poll_unpin(task).map(|_| true)
+        });
+        if !is_done.await {
+            jobs.push(rest);
+        }
+    }
+
     /// Goes on with the jobs; ready when there are none.
     fn poll_jobs(&self, jobs: &mut Jobs<S, F>, task: &mut task::Context<'_>) -> Poll<()> {
         loop {
-            jobs.extend(self.beside().take(task.waker()));
-            while let Some(()) = ready!(jobs.poll_next_unpin(task)) {}
+            let begun = self.beside().take(task.waker());
+            begun.into_iter().for_each(|work| jobs.push(Job::Unanswered(Kind::Beside, work)));
+            ready!(jobs.poll(task));
             // The last of them may have begun others.
             if self.beside().work.is_empty() {
                 return Poll::Ready(());
@@ -105,7 +144,7 @@ impl<S: 'static, F: Form> Serving<S, F> {
         }
     }
 
-    /// Begins to serve a request, when so many others are at work.
+    /// Begins to serve a request, when so many other requests are at work.
     fn begin(
         self: &Arc<Self>,
         request: Request,
@@ -123,7 +162,8 @@ impl<S: 'static, F: Form> Serving<S, F> {
             && !self.routes.requests.contains_key(request.method.as_str())
         {
             let arrival = Arrival::Request(request, responder);
-            return self.begin_otherwise(arrival).map(Job::Unanswered);
+            let work = self.begin_otherwise(arrival);
+            return work.map(|work| Job::Unanswered(Kind::Request, work));
         }
         let of = Some((responder.handle(), responder.cancellation()));
         let cx = Context::new(self, request, of);
@@ -140,7 +180,7 @@ impl<S: 'static, F: Form> Serving<S, F> {
                     return self.begin_otherwise(Arrival::Notification(unwanted));
                 };
                 let cx = Context::new(self, Request { method, params, options: None }, None);
-                Some(Contained { work: F::call(handler, cx.clone()), cx })
+                Some(Contained { work: begin(handler, cx.clone(), &cx), cx })
             }
             other => self.begin_otherwise(other),
         }
@@ -159,7 +199,7 @@ impl<S: 'static, F: Form> Serving<S, F> {
             _ => (MethodName::default(), None),
         };
         let cx = Context::new(self, Request { method, params: None, options: None }, of);
-        Some(Contained { work: F::call(otherwise, (arrival, cx.clone())), cx })
+        Some(Contained { work: begin(otherwise, (arrival, cx.clone()), &cx), cx })
     }
 
     /// A panic of an observer harms nobody else (B33): it has claimed what it fell over.
@@ -222,11 +262,43 @@ impl<S: 'static, F: Form> Serving<S, F> {
 
 impl<S: 'static, F: Form> Beside<S, F> {
     /// Takes what is to be begun, and says whom to wake when there is more.
-    fn take(&mut self, waker: &Waker) -> impl Iterator<Item = Job<S, F>> + use<S, F> {
+    fn take(&mut self, waker: &Waker) -> Vec<Contained<S, F, Done>> {
         if !self.server.as_ref().is_some_and(|server| server.will_wake(waker)) {
             self.server = Some(waker.clone());
         }
-        mem::take(&mut self.work).into_iter().map(Job::Unanswered)
+        mem::take(&mut self.work)
+    }
+}
+
+impl<S: 'static, F: Form> Jobs<S, F> {
+    fn new() -> Self {
+        Self { all: FuturesUnordered::new(), count: [0; 3] }
+    }
+
+    fn count(&self, kind: Kind) -> usize {
+        self.count[kind as usize]
+    }
+
+    fn push(&mut self, job: Job<S, F>) {
+        self.count[job.kind() as usize] += 1;
+        self.all.push(job);
+    }
+
+    /// Goes on with all of them; ready when there are none.
+    fn poll(&mut self, task: &mut task::Context<'_>) -> Poll<()> {
+        while let Some(done) = ready!(self.all.poll_next_unpin(task)) {
+            self.count[done as usize] -= 1;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<S: 'static, F: Form> Job<S, F> {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Request(_) => Kind::Request,
+            Self::Unanswered(kind, _) => *kind,
+        }
     }
 }
 
@@ -244,12 +316,13 @@ impl<S: 'static, F: Form> Drop for Open<'_, S, F> {
 }
 
 impl<S: 'static, F: Form> Future for Job<S, F> {
-    type Output = ();
+    type Output = Kind;
 
-    fn poll(self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<()> {
-        match self.get_mut() {
+    fn poll(mut self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Kind> {
+        let kind = self.kind();
+        match &mut *self {
             Self::Request(job) => {
-                let Some((work, _)) = job else { return Poll::Ready(()) };
+                let Some((work, _)) = job else { return Poll::Ready(kind) };
                 let answer = ready!(work.poll_unpin(task));
                 if let Err(failure) = &answer {
                     work.cx.serving().tell_failure(work.cx.method(), failure, true);
@@ -260,13 +333,13 @@ impl<S: 'static, F: Form> Future for Job<S, F> {
                     responder.answer(answer);
                 }
             }
-            Self::Unanswered(work) => {
+            Self::Unanswered(_, work) => {
                 let done = ready!(work.poll_unpin(task));
                 if let Err(failure) = &done {
                     work.cx.serving().tell_failure(work.cx.method(), failure, false);
                 }
             }
         }
-        Poll::Ready(())
+        Poll::Ready(kind)
     }
 }

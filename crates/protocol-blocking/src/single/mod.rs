@@ -35,10 +35,10 @@ use std::mem;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use protocol_async::CallError;
-use protocol_async::hub::{Arrived, Inbox, Options};
+use protocol_async::hub::{Arrived, Inbox};
 use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
+use protocol_async::{CallError, Options};
 use protocol_core::{
     CallOptions, CancelOutcome, Cause, CloseReason, Connection, Event, InputBuffer, Refusal, Reply,
     RequestHandle, Shutdown, StreamConnection, Timestamp,
@@ -148,7 +148,7 @@ impl<T: Transport> Host<T> {
 
     /// Serves until the connection closes and everything is answered and written. A peer that has closed
     /// and does not read is waited for as long as
-    /// [`Options::patience`](protocol_async::hub::Options::patience) says.
+    /// [`Options::patience`](protocol_async::Options::patience) says.
     ///
     /// # Errors
     ///
@@ -372,7 +372,10 @@ impl<T: Transport> Host<T> {
                 }
             }
             Event::Settled { outcome, data, .. } => {
-                let outcome = CallError::check(outcome);
+                let mut outcome = CallError::check(outcome);
+                if let Err(CallError::ConnectionLost { how, .. }) = &mut outcome {
+                    *how = self.error.as_ref().map(|error| error.to_string().into());
+                }
                 *data.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             }
             Event::Ready => self.room = Room::There,

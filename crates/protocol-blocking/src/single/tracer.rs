@@ -1,6 +1,6 @@
 //! Who sees every message.
 
-use protocol_async::hub::{Trace, Way};
+use protocol_async::{Trace, Way};
 
 /// Shows every message to whoever asked for that.
 pub(super) struct Tracer(pub(super) Option<Trace>);

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use clap::{Args, ValueEnum};
-use protocol_async::Timer;
-use protocol_async::hub::Way;
 use protocol_async::relay::{Observer, Options, Trace};
+use protocol_async::{Timer, Way};
 use protocol_child::Pushed;
 use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
 use smol::channel::{Receiver, Sender, bounded};

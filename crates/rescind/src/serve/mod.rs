@@ -13,8 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use protocol_async::SharedOperations;
-use protocol_async::hub::Options;
+use protocol_async::{Options, SharedOperations};
 use protocol_blocking::threaded;
 use protocol_core::{CloseReason, Role};
 use protocol_websocket::Origins;

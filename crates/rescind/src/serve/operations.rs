@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use protocol_async::SharedOperations;
-use protocol_async::hub::Options;
+use protocol_async::{Options, SharedOperations};
 use protocol_core::{CancelRule, Config, Dialect, Timestamp};
 use serde_json::value::RawValue;
 
