@@ -235,6 +235,11 @@ impl Process {
         io::Error::new(io::ErrorKind::UnexpectedEof, how)
     }
 
+    /// How much there is to read of its output.
+    pub(crate) fn rest_len(&self) -> usize {
+        self.shared.lock().rest.len()
+    }
+
     /// Reads what is left of its output. It waits for nothing; `None` if there is no more.
     pub(crate) fn read_rest(&self, buffer: &mut [u8]) -> Option<usize> {
         self.shared.lock().rest.read(buffer)
@@ -315,10 +320,7 @@ impl Shared {
         self.is_deserted_within_grace();
         self.wait_until(Instant::now() + self.grace, |state| !state.is_talking);
         self.group.let_go();
-        self.change(|state| {
-            state.rest = Rest::default();
-            state.life = Life::Gone;
-        });
+        self.change(|state| state.life = Life::Gone);
     }
 
     fn push(&self, push: Pushed) {
