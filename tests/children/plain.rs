@@ -5,14 +5,14 @@ use std::pin::Pin;
 use std::process::Command;
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use protocol_child::{BlockingOutput, ChildCommand, Output, Pushed, Spawned, spawn};
 use protocol_smol::SmolTimer;
 use smol::io::{AsyncRead, AsyncReadExt};
 
 use crate::suite::{hasty, patient, unhurried};
-use crate::support::{Mark, PATIENCE, eventually, is_there, on_tokio, run_on_tokio};
+use crate::support::{Mark, PATIENCE, eventually, is_there, on_tokio, run_on_tokio, soon};
 
 /// Behind a wrapper, and not interested in the end of its input.
 const SERVER: &str = "sh -c 'sleep 1000; true'; true";
@@ -61,6 +61,15 @@ fn f60_outside_a_runtime_nothing_is_left_running() {
     let command = stubborn(&mark);
     assert!(thread::spawn(move || on_tokio(command)).join().is_err(), "tokio panics");
     eventually("it is ended all the same", || mark.alive().is_empty());
+}
+
+#[test]
+fn f60_a_grace_without_end_is_one() {
+    let spawned = spawn(ChildCommand::new(Command::new("cat")).grace(Duration::MAX)).unwrap();
+    let process = spawned.owner.process().clone();
+    drop(spawned);
+    assert!(smol::block_on(soon("its end", process.exit())).unwrap().success());
+    assert_eq!(process.pushed(), Pushed::No);
 }
 
 #[test]
