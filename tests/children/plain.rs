@@ -1,5 +1,6 @@
 //! What holds without any runtime.
 
+use std::fs;
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::process::Command;
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use protocol_child::{BlockingOutput, ChildCommand, Output, Pushed, Spawned, spawn};
 use protocol_smol::SmolTimer;
+use rustix::process::{Pid, Signal, getpgid};
 use smol::io::{AsyncRead, AsyncReadExt};
 
 use crate::suite::{hasty, patient, unhurried};
-use crate::support::{Mark, PATIENCE, eventually, is_there, on_tokio, run_on_tokio, soon};
+use crate::support::{Mark, PATIENCE, eventually, is_there, on_tokio, run_on_tokio, send, soon};
 
 /// Behind a wrapper, and not interested in the end of its input.
 const SERVER: &str = "sh -c 'sleep 1000; true'; true";
@@ -70,6 +72,29 @@ fn f60_a_grace_without_end_is_one() {
     drop(spawned);
     assert!(smol::block_on(soon("its end", process.exit())).unwrap().success());
     assert_eq!(process.pushed(), Pushed::No);
+}
+
+/// The signals that a process ignores.
+fn ignored(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap()
+}
+
+#[test]
+fn f60_a_watchdog_that_was_stopped_keeps_nobody_waiting() {
+    let Spawned { owner, stdin, stdout, .. } = spawn(hasty(Command::new("cat"))).unwrap();
+    let process = owner.process().clone();
+    let id = Pid::from_raw(i32::try_from(process.id()).unwrap());
+    let watchdog = getpgid(id).unwrap().as_raw_pid().cast_unsigned();
+    eventually("a terminal does not stop it", || {
+        [Signal::TSTP, Signal::TTIN, Signal::TTOU]
+            .iter()
+            .all(|signal| ignored(watchdog) >> (signal.as_raw() - 1) & 1 == 1)
+    });
+    send(watchdog, Signal::STOP);
+    drop((stdin, stdout, owner));
+    assert!(smol::block_on(soon("its end", process.exit())).unwrap().success());
 }
 
 #[test]
