@@ -1,18 +1,20 @@
 //! What holds without any runtime.
 
+use std::fs;
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::process::Command;
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use protocol_child::{BlockingOutput, ChildCommand, Output, Pushed, Spawned, spawn};
 use protocol_smol::SmolTimer;
+use rustix::process::{Pid, Signal, getpgid};
 use smol::io::{AsyncRead, AsyncReadExt};
 
 use crate::suite::{hasty, patient, unhurried};
-use crate::support::{Mark, PATIENCE, eventually, on_tokio, run_on_tokio};
+use crate::support::{Mark, PATIENCE, eventually, is_there, on_tokio, run_on_tokio, send, soon};
 
 /// Behind a wrapper, and not interested in the end of its input.
 const SERVER: &str = "sh -c 'sleep 1000; true'; true";
@@ -64,6 +66,38 @@ fn f60_outside_a_runtime_nothing_is_left_running() {
 }
 
 #[test]
+fn f60_a_grace_without_end_is_one() {
+    let spawned = spawn(ChildCommand::new(Command::new("cat")).grace(Duration::MAX)).unwrap();
+    let process = spawned.owner.process().clone();
+    drop(spawned);
+    assert!(smol::block_on(soon("its end", process.exit())).unwrap().success());
+    assert_eq!(process.pushed(), Pushed::No);
+}
+
+/// The signals that a process ignores.
+fn ignored(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap()
+}
+
+#[test]
+fn f60_a_watchdog_that_was_stopped_keeps_nobody_waiting() {
+    let Spawned { owner, stdin, stdout, .. } = spawn(hasty(Command::new("cat"))).unwrap();
+    let process = owner.process().clone();
+    let id = Pid::from_raw(i32::try_from(process.id()).unwrap());
+    let watchdog = getpgid(id).unwrap().as_raw_pid().cast_unsigned();
+    eventually("a terminal does not stop it", || {
+        [Signal::TSTP, Signal::TTIN, Signal::TTOU]
+            .iter()
+            .all(|signal| ignored(watchdog) >> (signal.as_raw() - 1) & 1 == 1)
+    });
+    send(watchdog, Signal::STOP);
+    drop((stdin, stdout, owner));
+    assert!(smol::block_on(soon("its end", process.exit())).unwrap().success());
+}
+
+#[test]
 fn a_command_that_can_not_be_started_is_an_error() {
     let error = spawn(Command::new("/no/such/program")).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
@@ -99,6 +133,31 @@ fn f32_what_was_written_before_the_death_is_read_whatever_the_runtime_knows() {
 }
 
 #[test]
+fn f32_what_a_process_wrote_is_read_when_nothing_of_it_is_left() {
+    let mark = Mark::new();
+    let command = || hasty(mark.shell("echo hello; exit 3"));
+    let assert_all = |read: io::Result<usize>, said: &[u8]| {
+        assert_eq!(
+            (said, &*read.unwrap_err().to_string()),
+            (&b"hello\n"[..], "the process ended: exit status: 3")
+        );
+    };
+
+    let Spawned { owner, stdout, .. } = spawn(command()).unwrap();
+    let mut output = BlockingOutput::new(stdout, owner.process()).unwrap();
+    owner.process().wait().unwrap();
+    let mut said = Vec::new();
+    assert_all(output.read_to_end(&mut said), &said);
+
+    let Spawned { owner, stdout, .. } = spawn(command()).unwrap();
+    let mut output = Output::new(Untold, owner.process(), SmolTimer::start());
+    owner.process().wait().unwrap();
+    let mut said = Vec::new();
+    assert_all(smol::block_on(output.read_to_end(&mut said)), &said);
+    drop(stdout);
+}
+
+#[test]
 fn f32_a_blocking_reader_ends_with_the_process() {
     let mark = Mark::new();
     let Spawned { owner, stdout, .. } =
@@ -112,6 +171,29 @@ fn f32_a_blocking_reader_ends_with_the_process() {
         (&*said, &*error.to_string()),
         (&b"hello\n"[..], "the process ended: exit status: 3")
     );
+    mark.kill_the_rest();
+}
+
+#[test]
+fn f32_one_that_floods_an_output_it_was_left_keeps_nobody_reading() {
+    let mark = Mark::new();
+    let spawned = || {
+        let spawned = spawn(patient(mark.shell("yes & exit 3"))).unwrap();
+        eventually("it is dead", || !is_there(spawned.owner.process().id()));
+        spawned
+    };
+    let more_than_a_pipe_holds = 10 << 20;
+
+    let Spawned { owner: first, stdout, .. } = spawned();
+    let output = BlockingOutput::new(stdout, first.process()).unwrap();
+    let read = Read::take(output, more_than_a_pipe_holds).read_to_end(&mut Vec::new());
+    assert_eq!(read.unwrap_err().to_string(), "the process ended: exit status: 3");
+
+    let Spawned { owner: second, stdout: _kept, .. } = spawned();
+    let output = Output::new(Untold, second.process(), SmolTimer::start());
+    let mut output = AsyncReadExt::take(output, more_than_a_pipe_holds);
+    let read = smol::block_on(output.read_to_end(&mut Vec::new()));
+    assert_eq!(read.unwrap_err().to_string(), "the process ended: exit status: 3");
     mark.kill_the_rest();
 }
 

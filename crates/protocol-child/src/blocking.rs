@@ -15,6 +15,8 @@ pub struct BlockingOutput {
     #[cfg(unix)]
     ended: std::os::unix::net::UnixStream,
     is_open: bool,
+    /// How much is left to read, once the process has ended.
+    left: Option<usize>,
 }
 
 impl BlockingOutput {
@@ -33,34 +35,40 @@ impl BlockingOutput {
             #[cfg(unix)]
             ended,
             is_open: true,
+            left: None,
         })
     }
 
-    /// Waits until there is something to read, or the end; says whether there is.
+    /// Waits until there is something to read, or the end; says how much of it may be read.
     #[cfg(unix)]
-    fn wait(&self) -> io::Result<bool> {
-        use crate::process::Life;
+    fn wait(&mut self) -> io::Result<usize> {
         use rustix::event::{PollFd, PollFlags, poll};
 
-        if self.process.has_come(Life::Gone) {
-            return Ok(false);
+        if let Some(left) = self.left {
+            return Ok(left);
         }
         let mut either =
             [PollFd::new(&self.stdout, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut either, None))?;
-        Ok(!either[0].revents().is_empty())
+        if either[1].revents().is_empty() {
+            return Ok(usize::MAX);
+        }
+        Ok(*self.left.insert(self.process.rest_len()))
     }
 
     #[cfg(not(unix))]
-    fn wait(&self) -> io::Result<bool> {
-        Ok(true)
+    fn wait(&mut self) -> io::Result<usize> {
+        Ok(self.left.unwrap_or(usize::MAX))
     }
 }
 
 impl Read for BlockingOutput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.wait()? {
-            let read = self.stdout.read(buffer)?;
+        let left = self.wait()?;
+        if left > 0 {
+            let most = buffer.len().min(left);
+            let read = self.stdout.read(&mut buffer[..most])?;
+            self.left = self.left.map(|left| left - read);
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }

@@ -9,6 +9,9 @@ use crate::group;
 use crate::process::{Owner, Process};
 use crate::stderr::Stderr;
 
+/// A longer grace is this one: a moment after it can still be told.
+const LONGEST_GRACE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// A command to spawn, and how its process is kept. A [`Command`] alone is one with every default.
 ///
 /// ```
@@ -46,9 +49,10 @@ impl ChildCommand {
         Self { command, grace: Duration::from_secs(2), stderr: Stderr::Inherit }
     }
 
-    /// How long the process may take to end once its input is closed; and once more after `SIGTERM`.
+    /// How long the process may take to end once its input is closed; and once more after `SIGTERM`. At
+    /// most a year.
     pub fn grace(self, grace: Duration) -> Self {
-        Self { grace, ..self }
+        Self { grace: grace.min(LONGEST_GRACE), ..self }
     }
 
     /// Where its standard error goes.

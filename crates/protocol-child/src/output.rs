@@ -40,8 +40,8 @@ enum State<S> {
     Open,
     /// It has ended, and the process is given so long to end, too.
     AtEnd(Pin<Box<S>>),
-    /// The process has ended.
-    Rest,
+    /// The process has ended, and so much was left. What is written after that is no more of it.
+    Rest(usize),
 }
 
 impl<R, T: Timer> Output<R, T> {
@@ -68,7 +68,7 @@ impl<R: AsyncRead + Unpin, T: Timer + Unpin> AsyncRead for Output<R, T> {
                     Poll::Ready(read) => return Poll::Ready(read),
                     Poll::Pending => {
                         ready!(this.process.poll_life(OVER, &mut this.listener, cx));
-                        this.state = State::Rest;
+                        this.state = State::Rest(this.process.rest_len());
                     }
                 },
                 State::AtEnd(sleep) => {
@@ -79,9 +79,13 @@ impl<R: AsyncRead + Unpin, T: Timer + Unpin> AsyncRead for Output<R, T> {
                     return Poll::Ready(Ok(0));
                 }
                 // Past the runtime, which may not have been told yet that there is something to read.
-                State::Rest => {
-                    return Poll::Ready(match this.process.read_rest(buffer) {
-                        Some(read) if read > 0 => Ok(read),
+                State::Rest(left) => {
+                    let most = buffer.len().min(*left);
+                    return Poll::Ready(match this.process.read_rest(&mut buffer[..most]) {
+                        Some(read) if read > 0 => {
+                            *left -= read;
+                            Ok(read)
+                        }
                         _ => Err(this.process.death()),
                     });
                 }
@@ -119,6 +123,12 @@ impl Rest {
         Ok(Self { pipe: Some(stdout.as_fd().try_clone_to_owned()?) })
     }
 
+    /// How much is there.
+    pub(crate) fn len(&self) -> usize {
+        let len = self.pipe.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok());
+        len.and_then(|len| len.try_into().ok()).unwrap_or(0)
+    }
+
     /// Reads what is there, and nothing if there is nothing yet.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Option<usize> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -135,6 +145,10 @@ impl Rest {
 impl Rest {
     pub(crate) fn of(_: &ChildStdout) -> io::Result<Self> {
         Ok(Self::default())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        0
     }
 
     pub(crate) fn read(&self, _: &mut [u8]) -> Option<usize> {

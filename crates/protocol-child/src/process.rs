@@ -203,15 +203,7 @@ impl Process {
         listener: &mut Option<EventListener>,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        loop {
-            if self.has_come(far) {
-                return Poll::Ready(());
-            }
-            // It may have changed before there was one, so the state is looked at once more.
-            let listening = listener.get_or_insert_with(|| self.shared.changed.listen());
-            ready!(Pin::new(listening).poll(cx));
-            *listener = None;
-        }
+        poll_until(|| self.has_come(far), &self.shared.changed, listener, cx)
     }
 
     pub(crate) fn has_come(&self, far: Life) -> bool {
@@ -241,6 +233,11 @@ impl Process {
             _ => "the process ended".into(),
         };
         io::Error::new(io::ErrorKind::UnexpectedEof, how)
+    }
+
+    /// How much there is to read of its output.
+    pub(crate) fn rest_len(&self) -> usize {
+        self.shared.lock().rest.len()
     }
 
     /// Reads what is left of its output. It waits for nothing; `None` if there is no more.
@@ -323,10 +320,7 @@ impl Shared {
         self.is_deserted_within_grace();
         self.wait_until(Instant::now() + self.grace, |state| !state.is_talking);
         self.group.let_go();
-        self.change(|state| {
-            state.rest = Rest::default();
-            state.life = Life::Gone;
-        });
+        self.change(|state| state.life = Life::Gone);
     }
 
     fn push(&self, push: Pushed) {
@@ -400,6 +394,27 @@ impl Shared {
     }
 }
 
+/// Ready once it is so, which is looked at whenever it may have changed.
+fn poll_until(
+    mut is_so: impl FnMut() -> bool,
+    changed: &Event,
+    listener: &mut Option<EventListener>,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    loop {
+        if is_so() {
+            return Poll::Ready(());
+        }
+        // It hears only of what changes from then on, so it is looked at once more.
+        let Some(listening) = listener else {
+            *listener = Some(changed.listen());
+            continue;
+        };
+        ready!(Pin::new(listening).poll(cx));
+        *listener = None;
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -414,5 +429,23 @@ impl fmt::Debug for Process {
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Owner").field(&self.process).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    #[test]
+    fn f32_a_change_between_the_look_and_the_wait_is_not_missed() {
+        let (changed, mut is_so) = (Event::new(), false);
+        let look = || {
+            let was_so = std::mem::replace(&mut is_so, true);
+            changed.notify(usize::MAX);
+            was_so
+        };
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(poll_until(look, &changed, &mut None, &mut cx).is_ready());
     }
 }

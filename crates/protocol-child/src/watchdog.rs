@@ -1,18 +1,19 @@
 //! Ends a group when we can't: because we were killed.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// It waits to hear that the rest of its group is gone. If its input ends before that, we are gone, and
-/// so is the input of the process that we spawned: what follows are the other two steps.
+/// When its input ends, we are gone, and so is the input of the process that we spawned: what follows are
+/// the other two steps.
 ///
-/// It leads the group, so it needs nobody's id, and what is meant for the group must not end it.
+/// It leads the group, so it needs nobody's id, and what is meant for the group, by a terminal too, must
+/// neither end nor stop it.
 const SCRIPT: &str = r#"
-trap "" HUP INT QUIT TERM
-read -r gone && exit
+trap "" HUP INT QUIT TERM TSTP TTIN TTOU
+read -r nothing
 sleep "$1"
 kill -s TERM 0
 sleep "$1"
@@ -53,8 +54,8 @@ impl Watchdog {
     pub(crate) fn dismiss(&self) {
         let shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut shell) = shell {
-            // It may have been killed, with its group or by somebody.
-            let _ = shell.stdin.as_mut().map(|input| input.write_all(b"gone\n"));
+            // Whatever state it is in, this ends it. It may be dead already; unreaped, its id is no other's.
+            let _ = shell.kill();
             let _ = shell.wait();
         }
     }
