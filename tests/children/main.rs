@@ -37,6 +37,7 @@ on_every_runtime! {
     f32_what_was_written_before_the_death_arrives
     f32_one_that_left_the_group_keeps_nobody_waiting
     f32_an_output_that_ends_before_the_process_settles_calls
+    f34_a_call_that_could_not_be_written_is_told_the_status_too
     f32_stderr_never_stops_the_process
     f32_the_tail_of_stderr_and_the_id_are_told
     f60_the_end_of_input_ends_what_is_behind_a_wrapper

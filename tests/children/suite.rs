@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use protocol_async::{CallError, SentRequest};
 use protocol_child::{ChildCommand, Pushed, Stderr};
 use protocol_core::Cause;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use smol::channel::{Receiver, bounded};
 
@@ -100,6 +101,17 @@ pub(crate) async fn f32_one_that_left_the_group_keeps_nobody_waiting(connect: Co
     // A daemon is its own.
     mark.kill_the_rest();
     mark.assert_gone();
+}
+
+pub(crate) async fn f34_a_call_that_could_not_be_written_is_told_the_status_too(connect: Connect) {
+    let (stderr, told) = first_words();
+    let script = "exec <&-; echo deaf >&2; exec sleep 1000";
+    let child = connect(hasty(Mark::new().shell(script)).stderr(stderr)).unwrap();
+    soon("its word", told.recv()).await.unwrap();
+    let sent = child.peer.call("work", ());
+    soon("a failed write", child.peer.flushed()).await;
+    kill_process(Pid::from_raw(child.process.id() as i32).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(lost(sent).await, "the process ended: signal: 9 (SIGKILL)");
 }
 
 pub(crate) async fn f32_an_output_that_ends_before_the_process_settles_calls(connect: Connect) {
