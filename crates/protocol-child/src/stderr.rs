@@ -7,8 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 
-/// Where a process's standard error goes. Whatever is chosen, it is never waited for: a process that
-/// floods it goes on.
+/// Where a process's standard error goes. A process that floods it goes on, except that with
+/// [`Inherit`](Self::Inherit) it waits for whoever reads ours, and with [`Lines`](Self::Lines) for what
+/// each line is shown to.
 #[derive(Default)]
 #[non_exhaustive]
 pub enum Stderr {
@@ -23,7 +24,7 @@ pub enum Stderr {
         bytes: usize,
     },
     /// Each line is shown to this, without its end, on a thread for nothing else; a line over 16 KiB
-    /// in pieces. While it runs no more is read, so it should not wait for the process. After a panic
+    /// in pieces. While it runs no more is read, so it should not wait for anything. After a panic
     /// it is not called again.
     Lines(ShowLine),
 }
