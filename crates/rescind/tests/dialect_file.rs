@@ -5,9 +5,9 @@
 mod support;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use support::{RESCIND, rescind};
 
@@ -47,14 +47,18 @@ fn example() -> String {
 }
 
 /// What the program writes to its standard output for this input.
-fn filtered(arguments: &[&str], input: &str) -> String {
-    let mut filter = Command::new(RESCIND)
+fn started(arguments: &[&str]) -> Child {
+    Command::new(RESCIND)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+fn filtered(arguments: &[&str], input: &str) -> String {
+    let mut filter = started(arguments);
     filter.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     String::from_utf8(filter.wait_with_output().unwrap().stdout).unwrap()
 }
@@ -168,12 +172,16 @@ fn a_name_and_a_file_exclude_each_other() {
 fn a_file_that_is_made_from_a_family_holds_in_each_of_its_revisions() {
     let text = r#"{"base": "mcp", "name": "ours", "cancelled_message": "x", "batches": {"accepted": {"except": []}}}"#;
     let file = File::new("family.json", text);
-    let lines = [
-        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#,
-        r#"[{"jsonrpc":"2.0","id":2,"method":"ping"}]"#,
-    ];
-    let said =
-        filtered(&["serve", "--dialect-file", file.path()], &format!("{}\n", lines.join("\n")));
+    let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+    let mut server = started(&["serve", "--dialect-file", file.path()]);
+    let (mut to, from) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());
+    let mut answers = BufReader::new(from).lines().map(Result::unwrap);
+    writeln!(to, "{initialize}").unwrap();
+    // Only then is the revision settled.
+    let said = answers.next().unwrap();
     assert!(said.contains(r#""protocolVersion":"2025-06-18""#), "{said}");
-    assert!(said.contains(r#"[{"jsonrpc":"2.0","id":2,"result":{}}]"#), "{said}");
+    writeln!(to, r#"[{{"jsonrpc":"2.0","id":2,"method":"ping"}}]"#).unwrap();
+    assert_eq!(answers.next().unwrap(), r#"[{"jsonrpc":"2.0","id":2,"result":{}}]"#);
+    drop(to);
+    server.wait().unwrap();
 }

@@ -219,9 +219,9 @@ fn call(args: &CallArgs, opened: &Opened, peer: &Peer, report: &Report) -> Calle
     let prepared = peer.prepare(method, params, options);
     // Before the call is sent: whoever sees it leave may press Ctrl-C.
     on_interrupt(peer, prepared.cancellation_handle(), &cancels);
+    let begun = Instant::now();
     let mut sent: SentRequest = prepared.publish();
     report.sent(&args.method);
-    let begun = Instant::now();
     if together {
         cancel(&sent, &cancels);
     }
