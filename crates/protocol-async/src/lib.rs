@@ -65,6 +65,7 @@ mod state;
 mod sync;
 mod timer;
 mod turn;
+mod verdict;
 mod wait;
 mod waiters;
 
@@ -88,3 +89,4 @@ pub use responder::Responder;
 pub use router::{Claim, Context, LocalContext, LocalRouter, Router};
 pub use sent::{CancellationHandle, SentRequest};
 pub use timer::Timer;
+pub use verdict::{Observer, Verdict};

@@ -7,6 +7,7 @@ use protocol_core::Config;
 
 use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
+use crate::verdict::Observer;
 
 /// What a connection is made from.
 #[non_exhaustive]
@@ -27,6 +28,8 @@ pub struct Options {
     pub patience: Duration,
     /// Sees every message.
     pub trace: Option<Trace>,
+    /// Sees what the core decides.
+    pub observer: Option<Observer>,
     /// What unforgeable tokens are made of; the operating system's.
     pub entropy: Entropy,
     /// Where the operations that requests start are kept, for a dialect that has any.
@@ -56,6 +59,7 @@ impl Options {
             answer_bytes: 64 << 20,
             patience: Duration::from_secs(5),
             trace: None,
+            observer: None,
             entropy: outside::entropy,
             operations: None,
         }

@@ -24,6 +24,7 @@ use crate::inbox::Inbox;
 use crate::method::MethodName;
 use crate::operations::{self, SharedOperations};
 use crate::options::{Options, Trace, Way};
+use crate::verdict::{Observer, Verdict};
 use crate::outcome::OutcomeCell;
 use crate::outgoing::Messages;
 use crate::outside::Entropy;
@@ -95,6 +96,7 @@ pub(crate) struct State {
     pub(crate) driver: Option<Waker>,
     pub(crate) timers: Timers,
     trace: Option<Trace>,
+    observer: Option<Observer>,
     entropy: Entropy,
     operations: Option<SharedOperations>,
     /// The latest time that was read.
@@ -120,7 +122,7 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options { config, inbox_bytes, answer_bytes, patience, trace, entropy, operations } =
+        let Options { config, inbox_bytes, answer_bytes, patience, trace, observer, entropy, operations } =
             options;
         Self {
             stream: StreamConnection::new(config),
@@ -143,6 +145,7 @@ impl State {
             driver: None,
             timers: Timers::default(),
             trace,
+            observer,
             entropy,
             operations,
             now: Timestamp::ZERO,
@@ -163,6 +166,7 @@ impl State {
 
     /// Passes on what has happened.
     pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
+        self.observe(&event);
         match event {
             Event::Settled { outcome: Outcome::Result(result), data, .. } => {
                 after.settle(data.cell.settle(Ok(result.into_owned())));
@@ -402,6 +406,13 @@ impl State {
     pub(crate) fn trace(&mut self, way: Way, message: &[u8]) {
         if let Some(trace) = &mut self.trace {
             contain(|| trace(way, message));
+        }
+    }
+
+    fn observe(&mut self, event: &Event<'_, CallEntry>) {
+        let Some(observer) = &mut self.observer else { return };
+        if let Some(verdict) = Verdict::of(event, self.stream.connection()) {
+            contain(|| observer(verdict));
         }
     }
 

@@ -38,7 +38,7 @@ use std::time::Duration;
 use protocol_async::hub::{Arrived, Inbox};
 use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
-use protocol_async::{CallError, Options};
+use protocol_async::{CallError, Observer, Options, Verdict};
 use protocol_core::{
     CallOptions, CancelOutcome, Cause, CloseReason, Connection, Event, InputBuffer, Refusal, Reply,
     RequestHandle, Shutdown, StreamConnection, Timestamp,
@@ -80,6 +80,7 @@ pub struct Host<T> {
     dropped: Dropped,
     clock: Clock,
     trace: Tracer,
+    observer: Option<Observer>,
     entropy: Entropy,
     operations: Option<SharedOperations>,
 }
@@ -117,7 +118,7 @@ const READS_A_CHECKPOINT: usize = 64;
 impl<T: Transport> Host<T> {
     /// A host that has read nothing yet.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
-        let Options { mut config, inbox_bytes, patience, trace, entropy, operations, .. } =
+        let Options { mut config, inbox_bytes, patience, trace, observer, entropy, operations, .. } =
             options.into();
         let clock = Clock::start();
         if config.unix_time_at_zero.is_zero() {
@@ -141,6 +142,7 @@ impl<T: Transport> Host<T> {
             dropped: Dropped::default(),
             clock,
             trace: Tracer(trace),
+            observer,
             entropy,
             operations,
         }
@@ -348,6 +350,9 @@ impl<T: Transport> Host<T> {
     }
 
     fn dispatch(&mut self, event: Event<'_, Place>) {
+        if let Some(observer) = &mut self.observer {
+            Verdict::of(&event, self.stream.connection()).into_iter().for_each(observer);
+        }
         if let Event::Request { request, method, params, .. } = &event {
             if !self.inbox.has_room_for(method, params.as_deref()) && self.refuse(*request) {
                 return;

@@ -1,0 +1,258 @@
+//! The lines of a recording: its schema. docs/recording.md describes every member.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+/// The version of the schema. It grows when a line that is there already changes its meaning; a member
+/// or a line that is new does not change it.
+pub const VERSION: u32 = 1;
+
+/// One line: an object with one member, whose name says what the line tells of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Line<'a> {
+    /// The first line of every file.
+    Recording(#[serde(borrow)] Header<'a>),
+    /// A connection was opened after the first line was written.
+    Opened(#[serde(borrow)] Hop<'a>),
+    /// A message went over a connection.
+    Message(#[serde(borrow)] Message<'a>),
+    /// What was decided here about messages.
+    Verdict(#[serde(borrow)] Verdict<'a>),
+    /// A gap: there was no room for what happened here.
+    Dropped(Dropped),
+    /// The recording ended in good order.
+    End(End),
+}
+
+/// What is recorded, and how.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Header<'a> {
+    /// The version of the schema.
+    pub version: u32,
+    /// The program that records, and its version.
+    #[serde(borrow)]
+    pub by: Cow<'a, str>,
+    /// The program that is recorded, without its arguments: they may hold secrets.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Cow<'a, str>>,
+    /// The wall-clock time at microsecond 0, as RFC 3339 writes it.
+    #[serde(borrow)]
+    pub start: Cow<'a, str>,
+    /// Which file of the recording this is, from 1.
+    pub part: u64,
+    /// Whether messages are kept whole.
+    pub payloads: Payloads,
+    /// The connections that are open where the file begins.
+    #[serde(borrow)]
+    pub hops: Vec<Hop<'a>>,
+}
+
+/// Whether messages are kept whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payloads {
+    /// Only the length of params, results and errors is kept.
+    #[default]
+    Redacted,
+    /// They are kept, but for messages that may hold the token of an operation.
+    Kept,
+}
+
+/// One connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hop<'a> {
+    /// When it was opened, in microseconds.
+    pub t: u64,
+    /// Its name in the other lines.
+    #[serde(borrow)]
+    pub hop: Cow<'a, str>,
+    /// Which side of it records.
+    pub role: Role,
+    /// The dialect that it began with.
+    #[serde(borrow)]
+    pub dialect: Cow<'a, str>,
+}
+
+/// Which side of a connection records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The one that opened it.
+    Client,
+    /// The one that was connected to.
+    Server,
+}
+
+/// One message, or a batch of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Message<'a> {
+    /// When it was taken from the bytes that were read, or put among those to be written, in
+    /// microseconds.
+    pub t: u64,
+    /// Over which connection.
+    #[serde(borrow)]
+    pub hop: Cow<'a, str>,
+    /// Which way.
+    pub dir: Direction,
+    /// Its length without framing.
+    pub bytes: u64,
+    /// What it says: one part, or one for each member of a batch.
+    #[serde(borrow)]
+    pub parts: Vec<Part<'a>>,
+    /// The whole message, if messages are kept and it is UTF-8.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Cow<'a, str>>,
+    /// The whole message in base64, if messages are kept and it is not UTF-8.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<Cow<'a, str>>,
+    /// Why the message is not there, though messages are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<Withheld>,
+}
+
+/// Which way a message went, as the side that records sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// To the peer.
+    Sent,
+    /// From the peer.
+    Received,
+}
+
+/// Why a message is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Withheld {
+    /// It may hold the token of an operation: whoever has one can cancel that operation.
+    OperationToken,
+}
+
+/// What one message says, without its payload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Its id, as its sender wrote it.
+    #[serde(borrow, default, deserialize_with = "token", skip_serializing_if = "Option::is_none")]
+    pub id: Option<Id<'a>>,
+    /// Its method.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<Cow<'a, str>>,
+    /// The id of the request that it cancels.
+    #[serde(borrow, default, deserialize_with = "token", skip_serializing_if = "Option::is_none")]
+    pub cancels: Option<Id<'a>>,
+    /// The code of its error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i64>,
+    /// The length of its params, result or error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<u64>,
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// A request.
+    Request,
+    /// A notification that is no cancel.
+    Notification,
+    /// A cancel of the connection's dialect, whether that is a notification or a request.
+    Cancel,
+    /// An answer with a result.
+    Result,
+    /// An answer with an error.
+    Error,
+    /// None of these.
+    Unreadable,
+}
+
+/// What was decided about messages.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Verdict<'a> {
+    /// When, in microseconds.
+    pub t: u64,
+    /// On which connection.
+    #[serde(borrow)]
+    pub hop: Cow<'a, str>,
+    /// What was decided.
+    #[serde(borrow)]
+    pub verdict: Cow<'a, str>,
+    /// The id of the request that it is about.
+    #[serde(borrow, default, deserialize_with = "token", skip_serializing_if = "Option::is_none")]
+    pub id: Option<Id<'a>>,
+    /// How a request of ours settled.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Cow<'a, str>>,
+    /// Why it was cancelled, timed out or lost.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cow<'a, str>>,
+    /// Which rule was broken, or why a message was not passed on or a connection closed.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Cow<'a, str>>,
+}
+
+/// A gap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// When it began, in microseconds.
+    pub t: u64,
+    /// When it ended.
+    pub until: u64,
+    /// How many lines are missing.
+    pub lines: u64,
+    /// The bytes of their messages.
+    pub bytes: u64,
+}
+
+/// The end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// When, in microseconds.
+    pub t: u64,
+    /// How many messages and verdicts the recording holds, in all of its files.
+    pub lines: u64,
+    /// How many are missing.
+    pub dropped: u64,
+}
+
+/// An id of the wire, as the exact token that its sender wrote: `1` and `"1"` are two.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Id<'a>(Cow<'a, RawValue>);
+
+impl<'a> Id<'a> {
+    /// This token; `None` if it is no JSON.
+    #[must_use]
+    pub fn from_token(token: String) -> Option<Id<'static>> {
+        RawValue::from_string(token).ok().map(|raw| Id(Cow::Owned(raw)))
+    }
+
+    pub(crate) const fn of(raw: &'a RawValue) -> Self {
+        Self(Cow::Borrowed(raw))
+    }
+
+    /// The token.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for Id<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.token() == other.token()
+    }
+}
+
+/// A member that is there, be it null.
+fn token<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Id<'a>>, D::Error> {
+    <&'a RawValue>::deserialize(deserializer).map(|raw| Some(Id::of(raw)))
+}

@@ -1,0 +1,187 @@
+//! What waits to be written: bounded, and never waited for by whoever is recorded.
+
+use std::mem;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::line::{Direction, Dropped};
+use crate::shape::Shape;
+
+/// A queue between those who are recorded and the thread that writes.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// The most bytes that wait and are being written, by what each entry costs.
+    limit: usize,
+    state: Mutex<State>,
+    filled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Batch,
+    /// What the batch that is being written costs.
+    writing: usize,
+    end: Ending,
+    /// Nothing can be written any more.
+    is_broken: bool,
+    /// How many messages and verdicts there were, dropped or not.
+    seen: u64,
+}
+
+/// Whether more is to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ending {
+    #[default]
+    Open,
+    /// At this microsecond.
+    Ended(u64),
+}
+
+/// Entries in the order in which they happened, and the gap behind them.
+///
+/// Once an entry is dropped all are, until the writer has taken the batch: then the gap has its place
+/// at the batch's end, and is one line.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) entries: Vec<Entry>,
+    /// The messages and lines of the entries, one after the other.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) gap: Option<Dropped>,
+    cost: usize,
+}
+
+/// One thing that happened.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) t: u64,
+    /// The number of the connection.
+    pub(crate) hop: u64,
+    pub(crate) what: What,
+    /// Bytes of it in the batch.
+    pub(crate) len: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    Message(Direction),
+    /// Its bytes are a whole line.
+    Verdict,
+    Opened(Box<Opened>),
+    Gone,
+}
+
+/// A connection that was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) name: String,
+    pub(crate) role: crate::line::Role,
+    pub(crate) dialect: String,
+    pub(crate) shape: Shape,
+}
+
+impl Entry {
+    const fn cost(&self) -> usize {
+        self.len + size_of::<Self>()
+    }
+
+    /// Connections are never dropped: without them nothing else can be read, and their number is
+    /// bounded by whoever accepts them.
+    const fn is_droppable(&self) -> bool {
+        matches!(self.what, What::Message(_) | What::Verdict)
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, state: Mutex::default(), filled: Condvar::new() }
+    }
+
+    /// Adds an entry with these bytes, or counts it as dropped. Never waits for the writer.
+    pub(crate) fn push(&self, entry: Entry, bytes: &[u8]) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        if state.end != Ending::Open {
+            return;
+        }
+        state.seen += u64::from(entry.is_droppable());
+        if state.is_broken {
+            return;
+        }
+        let fits = state.writing + state.waiting.cost + entry.cost() <= self.limit;
+        if entry.is_droppable() && (!fits || state.waiting.gap.is_some()) {
+            state.waiting.drop_entry(&entry);
+        } else {
+            state.waiting.cost += entry.cost();
+            state.waiting.bytes.extend_from_slice(bytes);
+            state.waiting.entries.push(entry);
+        }
+        self.filled.notify_one();
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&self, t: u64) {
+        self.lock().end = Ending::Ended(t);
+        self.filled.notify_one();
+    }
+
+    /// Whatever comes from now on is only counted, and what waits is forgotten.
+    pub(crate) fn give_up(&self) {
+        let mut state = self.lock();
+        state.is_broken = true;
+        state.waiting = Batch::default();
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.lock().end != Ending::Open
+    }
+
+    /// How many messages and verdicts there were.
+    pub(crate) fn seen(&self) -> u64 {
+        self.lock().seen
+    }
+
+    /// Waits for something to write, and takes it; the batch that was written is given back, for the
+    /// room that it has. With an ending, it is the last.
+    pub(crate) fn take(&self, written: &mut Batch) -> Ending {
+        written.clear();
+        let mut state = self.lock();
+        state.writing = 0;
+        while state.waiting.is_empty() && state.end == Ending::Open {
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        mem::swap(written, &mut state.waiting);
+        state.writing = written.cost;
+        state.end
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Batch {
+    /// Room that one batch may keep for the next.
+    const KEPT: usize = 1 << 20;
+
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.gap.is_none()
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.bytes.clear();
+        self.entries.shrink_to(Self::KEPT / size_of::<Entry>());
+        self.bytes.shrink_to(Self::KEPT);
+        self.gap = None;
+        self.cost = 0;
+    }
+
+    fn drop_entry(&mut self, entry: &Entry) {
+        let gap = self.gap.get_or_insert(Dropped { t: entry.t, ..Dropped::default() });
+        gap.until = entry.t;
+        gap.lines += 1;
+        gap.bytes += entry.len as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Reading a recording, line by line: no more of it than one line is in memory.
+
+use std::fmt;
+use std::io::{self, BufRead};
+
+use crate::line::{Line, VERSION};
+
+/// Reads the lines of one file.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+}
+
+/// What stands in place of a line.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Unread {
+    /// Reading failed.
+    Io(io::Error),
+    /// The file's first line is not the header of a recording.
+    NoRecording,
+    /// It is one of a version that this program does not know.
+    Version(u32),
+    /// The last line is not whole: whoever wrote it was stopped. Nothing before it is lost.
+    Cut {
+        /// Which line that is, from 1.
+        line: u64,
+    },
+    /// A line is none of a recording. What follows can still be read.
+    Line {
+        /// Which, from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::NoRecording => f.write_str("this is no recording: it does not begin with one"),
+            Self::Version(version) => {
+                write!(f, "a recording of version {version}; this program reads {VERSION}")
+            }
+            Self::Cut { line } => {
+                write!(f, "line {line} is cut: the recording was stopped while it was written")
+            }
+            Self::Line { line, problem } => write!(f, "line {line}: {problem}"),
+        }
+    }
+}
+
+impl std::error::Error for Unread {}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads from there.
+    pub const fn new(input: R) -> Self {
+        Self { input, line: Vec::new(), number: 0 }
+    }
+
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// What stands in its place. After [`Unread::Line`] reading can go on.
+    pub fn next(&mut self) -> Result<Option<Line<'_>>, Unread> {
+        self.line.clear();
+        if self.input.read_until(b'\n', &mut self.line).map_err(Unread::Io)? == 0 {
+            return if self.number == 0 { Err(Unread::NoRecording) } else { Ok(None) };
+        }
+        self.number += 1;
+        let number = self.number;
+        let is_whole = self.line.ends_with(b"\n");
+        match serde_json::from_slice(&self.line) {
+            Ok(Line::Recording(header)) if header.version != VERSION => {
+                Err(Unread::Version(header.version))
+            }
+            Ok(Line::Recording(header)) => Ok(Some(Line::Recording(header))),
+            Ok(_) | Err(_) if number == 1 => Err(Unread::NoRecording),
+            Ok(line) => Ok(Some(line)),
+            Err(_) if !is_whole => Err(Unread::Cut { line: number }),
+            Err(error) => Err(Unread::Line { line: number, problem: error.to_string() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

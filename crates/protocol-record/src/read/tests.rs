@@ -1,0 +1,65 @@
+use super::*;
+
+const HEADER: &str = r#"{"recording":{"version":1,"by":"x","start":"s","part":1,"payloads":"redacted","hops":[]}}
+"#;
+const MESSAGE: &str = r#"{"message":{"t":1,"hop":"up","dir":"sent","bytes":9,"parts":[{"kind":"error","id":null,"code":1}]}}
+"#;
+
+fn read(text: &str) -> (usize, Vec<String>) {
+    let mut reader = Reader::new(text.as_bytes());
+    let (mut lines, mut unread) = (0, Vec::new());
+    loop {
+        match reader.next() {
+            Ok(None) => return (lines, unread),
+            Ok(Some(_)) => lines += 1,
+            Err(error) => {
+                unread.push(error.to_string());
+                if !matches!(error, Unread::Line { .. } | Unread::Cut { .. }) {
+                    return (lines, unread);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_recording_is_read_at_every_length_it_may_be_cut_at() {
+    let whole = [HEADER, MESSAGE, MESSAGE].concat();
+    for cut in HEADER.len()..whole.len() {
+        let (lines, unread) = read(&whole[..cut]);
+        let after = cut - HEADER.len();
+        // A last line of which only its end is missing can be read.
+        let is_whole = after % MESSAGE.len() == 0 || (after + 1) % MESSAGE.len() == 0;
+        assert_eq!(lines, 1 + (after + 1) / MESSAGE.len(), "{cut}");
+        assert_eq!(unread.is_empty(), is_whole, "{cut}: {unread:?}");
+        assert!(unread.iter().all(|it| it.contains("is cut")), "{unread:?}");
+    }
+}
+
+#[test]
+fn a_line_that_is_none_is_said_with_its_number_and_the_rest_is_read() {
+    let (lines, unread) = read(&[HEADER, "{\"what\":1}\n", MESSAGE].concat());
+    assert_eq!(lines, 2);
+    assert_eq!(unread.len(), 1);
+    assert!(unread[0].starts_with("line 2: unknown variant `what`"), "{unread:?}");
+}
+
+#[test]
+fn what_is_no_recording_is_refused() {
+    let no = "this is no recording: it does not begin with one";
+    for text in ["", "hello\n", MESSAGE, "\u{0}"] {
+        assert_eq!(read(text), (0, vec![no.to_owned()]), "{text:?}");
+    }
+    let newer = HEADER.replace("\"version\":1", "\"version\":2");
+    assert_eq!(read(&newer).1, ["a recording of version 2; this program reads 1"]);
+}
+
+#[test]
+fn an_id_that_is_null_is_told_from_none() {
+    let text = [HEADER, MESSAGE].concat();
+    let mut reader = Reader::new(text.as_bytes());
+    assert!(matches!(reader.next(), Ok(Some(Line::Recording(_)))));
+    let Ok(Some(Line::Message(message))) = reader.next() else { panic!("a message") };
+    assert_eq!(message.parts[0].id.as_ref().map(crate::line::Id::token), Some("null"));
+    assert_eq!(message.parts[0].cancels, None);
+}

@@ -1,0 +1,200 @@
+//! What a message says, without its payload: the form of it that may be kept.
+
+use std::borrow::Cow;
+
+use protocol_core::{CancelRule, Dialect, Envelope, code};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::line::{Id, Kind, Part};
+
+/// What of a dialect it takes to tell what a message is.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    envelope: Envelope,
+    /// The methods of cancels, each with the member that holds the id; of every revision.
+    cancels: Vec<Cancel>,
+    /// The member that holds an operation's token, in quotes, as it stands in a message.
+    token: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cancel {
+    method: String,
+    /// `None`: it names an operation by its token, which is never kept.
+    member: Option<String>,
+}
+
+impl Shape {
+    pub(crate) fn of(dialect: &Dialect) -> Self {
+        let mut shape = Self { envelope: dialect.envelope, cancels: Vec::new(), token: None };
+        shape.learn(dialect);
+        dialect.revisions.iter().for_each(|(_, revision)| shape.learn(revision));
+        shape
+    }
+
+    fn learn(&mut self, dialect: &Dialect) {
+        let (method, member) = match &dialect.cancel {
+            CancelRule::Notification { method, id, .. }
+            | CancelRule::Request { method, id, .. } => (method, Some(id.to_string())),
+            CancelRule::Operation { method, token, .. } => {
+                self.token = Some(format!("\"{token}\""));
+                (method, None)
+            }
+            _ => return,
+        };
+        let cancel = Cancel { method: method.to_string(), member };
+        if !self.cancels.contains(&cancel) {
+            self.cancels.push(cancel);
+        }
+    }
+
+    /// Whether a message may hold the token of an operation. A name can be written with escapes, so any
+    /// escape of a letter counts.
+    pub(crate) fn may_hold_token(&self, text: &str) -> bool {
+        self.token.as_deref().is_some_and(|token| text.contains(token) || text.contains("\\u"))
+    }
+
+    /// What a message says: one part, or one for each member of a batch.
+    pub(crate) fn parts<'m>(&self, text: &'m str) -> Vec<Part<'m>> {
+        if text.trim_start().starts_with('[') {
+            let members: Option<Vec<&RawValue>> = serde_json::from_str(text).ok();
+            let members = members.filter(|members| !members.is_empty());
+            return members.map_or_else(
+                || vec![UNREADABLE],
+                |members| members.into_iter().map(|member| self.part(member.get())).collect(),
+            );
+        }
+        vec![self.part(text)]
+    }
+
+    fn part<'m>(&self, text: &'m str) -> Part<'m> {
+        match self.envelope {
+            Envelope::JsonRpc => serde_json::from_str(text).ok().and_then(|it| self.json_rpc(it)),
+            Envelope::Abp => serde_json::from_str(text).ok().and_then(|it| self.abp(it)),
+        }
+        .unwrap_or(UNREADABLE)
+    }
+
+    fn json_rpc<'m>(&self, message: JsonRpc<'m>) -> Option<Part<'m>> {
+        let JsonRpc { id, method, params, result, error } = message;
+        if let Some(method) = method {
+            return Some(self.asked(id, method, params));
+        }
+        let part = Part { id: id.map(Id::of), ..UNREADABLE };
+        if let Some(error) = error {
+            let Code { code } = serde_json::from_str(error.get()).ok()?;
+            return Some(Part { kind: Kind::Error, code: Some(code), payload: len(error), ..part });
+        }
+        Some(Part { kind: Kind::Result, payload: len(result?), ..part })
+    }
+
+    fn asked<'m>(
+        &self,
+        id: Option<&'m RawValue>,
+        method: Cow<'m, str>,
+        params: Option<&'m RawValue>,
+    ) -> Part<'m> {
+        let payload = params.and_then(len);
+        let part = Part { id: id.map(Id::of), payload, ..UNREADABLE };
+        let kind = if id.is_some() { Kind::Request } else { Kind::Notification };
+        let Some(cancel) = self.cancels.iter().find(|cancel| cancel.method == method) else {
+            return Part { kind, method: Some(method), ..part };
+        };
+        let member = cancel.member.as_deref();
+        let cancels = member.and_then(|name| member_of(params?, name)).map(Id::of);
+        Part { kind: Kind::Cancel, method: Some(method), cancels, ..part }
+    }
+
+    /// The App-Browser Protocol: docs/dialects.md, "The envelope".
+    fn abp<'m>(&self, message: Abp<'m>) -> Option<Part<'m>> {
+        let Abp { kind, id, payload } = message;
+        let inside: Payload<'m> =
+            payload.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
+        let call = inside.call_id.or_else(|| member_of(inside.options?, "callId"));
+        if kind.ends_with("-result") {
+            let is = |member: Option<&RawValue>, word| member.is_some_and(|it| it.get() == word);
+            let part = Part { id: call.or(id).map(Id::of), payload: payload.and_then(len), ..UNREADABLE };
+            let is_cancelled = is(inside.cancelled, "true") && !is(inside.success, "true");
+            return Some(match is_cancelled {
+                true => Part { kind: Kind::Error, code: Some(code::REQUEST_CANCELLED), ..part },
+                false if is(inside.success, "false") => Part { kind: Kind::Error, ..part },
+                false => Part { kind: Kind::Result, ..part },
+            });
+        }
+        let id = id.filter(|_| kind != "capabilities/progress");
+        Some(match inside.capability {
+            Some(capability) if kind == "capabilities/call" => {
+                self.asked(call.or(id), capability, inside.params)
+            }
+            _ => self.asked(id, kind, payload),
+        })
+    }
+}
+
+pub(crate) const UNREADABLE: Part<'static> =
+    Part { kind: Kind::Unreadable, id: None, method: None, cancels: None, code: None, payload: None };
+
+fn len(value: &RawValue) -> Option<u64> {
+    u64::try_from(value.get().len()).ok()
+}
+
+fn member_of<'m>(params: &'m RawValue, name: &str) -> Option<&'m RawValue> {
+    let members: std::collections::BTreeMap<Cow<'m, str>, &'m RawValue> =
+        serde_json::from_str(params.get()).ok()?;
+    members.get(name).copied()
+}
+
+#[derive(Deserialize)]
+struct JsonRpc<'m> {
+    #[serde(borrow, default, deserialize_with = "there")]
+    id: Option<&'m RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'m, str>>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    params: Option<&'m RawValue>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    result: Option<&'m RawValue>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    error: Option<&'m RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Abp<'m> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'m, str>,
+    #[serde(borrow)]
+    id: Option<&'m RawValue>,
+    #[serde(borrow)]
+    payload: Option<&'m RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Payload<'m> {
+    #[serde(borrow)]
+    capability: Option<Cow<'m, str>>,
+    #[serde(borrow)]
+    call_id: Option<&'m RawValue>,
+    #[serde(borrow)]
+    params: Option<&'m RawValue>,
+    #[serde(borrow)]
+    options: Option<&'m RawValue>,
+    #[serde(borrow)]
+    success: Option<&'m RawValue>,
+    #[serde(borrow)]
+    cancelled: Option<&'m RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Code {
+    code: i64,
+}
+
+/// A member that is there, be it null.
+fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests;

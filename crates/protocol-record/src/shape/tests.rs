@@ -1,0 +1,103 @@
+use protocol_core::Dialect;
+
+use super::*;
+
+/// What a message says, as a recording writes it.
+fn shape(dialect: &Dialect, message: &str) -> String {
+    serde_json::to_string(&Shape::of(dialect).parts(message)).unwrap()
+}
+
+#[test]
+fn b03_only_the_length_of_a_payload_is_kept() {
+    let cases = [
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"key":"secret"}}"#,
+            r#"[{"kind":"request","id":1,"method":"m","payload":16}]"#,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","method":"n","params":["secret"]}"#,
+            r#"[{"kind":"notification","method":"n","payload":10}]"#,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":"a","result":"secret"}"#,
+            r#"[{"kind":"result","id":"a","payload":8}]"#,
+        ),
+        (r#"{"jsonrpc":"2.0","id":7,"result":null}"#, r#"[{"kind":"result","id":7,"payload":4}]"#),
+        (
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"secret","data":1}}"#,
+            r#"[{"kind":"error","id":null,"code":-32700,"payload":43}]"#,
+        ),
+        (r#"{"jsonrpc":"2.0","id":1}"#, r#"[{"kind":"unreadable"}]"#),
+        ("secret", r#"[{"kind":"unreadable"}]"#),
+        ("[]", r#"[{"kind":"unreadable"}]"#),
+        (
+            r#"[{"id":1,"method":"a"},{"id":2,"result":0},3]"#,
+            r#"[{"kind":"request","id":1,"method":"a"},{"kind":"result","id":2,"payload":1},{"kind":"unreadable"}]"#,
+        ),
+    ];
+    for (message, said) in cases {
+        assert_eq!(shape(&Dialect::ACP_V1, message), said, "{message}");
+    }
+}
+
+#[test]
+fn b14_an_id_is_kept_as_its_sender_wrote_it() {
+    for id in ["1", "\"1\"", "1.0", "9007199254740993", "null", "\"\\u0061\""] {
+        let message = format!(r#"{{"id":{id},"method":"m"}}"#);
+        let said = format!(r#"[{{"kind":"request","id":{id},"method":"m"}}]"#);
+        assert_eq!(shape(&Dialect::ACP_V1, &message), said);
+    }
+}
+
+#[test]
+fn a_cancel_says_which_request_it_names_in_every_dialect() {
+    for (dialect, method, member) in [
+        (Dialect::ACP_V1, "$/cancel_request", "requestId"),
+        (Dialect::LSP_3_17, "$/cancelRequest", "id"),
+        (Dialect::named("mcp-2025-11-25").unwrap(), "notifications/cancelled", "requestId"),
+        (Dialect::named("mcp").unwrap(), "notifications/cancelled", "requestId"),
+    ] {
+        let message = format!(r#"{{"method":"{method}","params":{{"{member}":3,"reason":"x"}}}}"#);
+        let said = shape(&dialect, &message);
+        assert!(said.contains(r#""kind":"cancel""#), "{said}");
+        assert!(said.contains(r#""cancels":3"#), "{said}");
+    }
+}
+
+#[test]
+fn the_token_of_an_operation_is_never_kept() {
+    let shape = Shape::of(&Dialect::named("erlmcp").unwrap());
+    let cancel = r#"{"id":2,"method":"cancel","params":{"cancellationToken":"00"}}"#;
+    let parts = serde_json::to_string(&shape.parts(cancel)).unwrap();
+    assert_eq!(parts, r#"[{"kind":"cancel","id":2,"method":"cancel","payload":26}]"#);
+    for message in [cancel, r#"{"id":1,"result":{"cancellationT\u006fken":"00"}}"#] {
+        assert!(shape.may_hold_token(message), "{message}");
+    }
+    assert!(!shape.may_hold_token(r#"{"id":2,"method":"echo"}"#));
+    assert!(!Shape::of(&Dialect::ACP_V1).may_hold_token(cancel));
+}
+
+#[test]
+fn capabilities_are_called_by_their_names() {
+    let cases = [
+        (
+            r#"{"type":"capabilities/call","id":"m","payload":{"capability":"x","params":{},"options":{"callId":"7"}}}"#,
+            r#"[{"kind":"request","id":"7","method":"x","payload":2}]"#,
+        ),
+        (
+            r#"{"type":"capabilities/call-result","id":"m","payload":{"callId":"7","success":true,"data":1}}"#,
+            r#"[{"kind":"result","id":"7","payload":38}]"#,
+        ),
+        (
+            r#"{"type":"capabilities/call-result","id":"m","payload":{"callId":"7","success":false,"cancelled":true}}"#,
+            r#"[{"kind":"error","id":"7","code":-32800,"payload":47}]"#,
+        ),
+        (
+            r#"{"type":"capabilities/cancel","id":"n","payload":{"callId":"7"}}"#,
+            r#"[{"kind":"cancel","id":"n","method":"capabilities/cancel","cancels":"7","payload":14}]"#,
+        ),
+    ];
+    for (message, said) in cases {
+        assert_eq!(shape(&Dialect::ABP, message), said, "{message}");
+    }
+}

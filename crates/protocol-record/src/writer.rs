@@ -1,0 +1,178 @@
+//! The thread that writes.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Error;
+
+use crate::file::Rotating;
+use crate::line::{End, Header, Hop, Line, Message, Payloads, VERSION, Withheld};
+use crate::queue::{Batch, Ending, Entry, Opened, Queue, What};
+use crate::shape::UNREADABLE;
+
+/// Lines are written out when there are so many bytes of them.
+const CHUNK: usize = 64 << 10;
+
+/// Turns what happened into lines of a file.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) file: Rotating,
+    pub(crate) by: String,
+    pub(crate) program: Option<String>,
+    pub(crate) start: String,
+    pub(crate) payloads: Payloads,
+    /// How many files there were, this one counted.
+    pub(crate) part: u64,
+    /// The connections that are open.
+    pub(crate) hops: BTreeMap<u64, (u64, Opened)>,
+    /// Whole lines that are to be written, and how many messages and verdicts are among them.
+    pub(crate) out: Vec<u8>,
+    pub(crate) unwritten: u64,
+    /// Those that are written.
+    pub(crate) lines: u64,
+    pub(crate) dropped: u64,
+}
+
+impl Writer {
+    /// Writes until the end; says how many messages and verdicts were written, and what ended it
+    /// early.
+    pub(crate) fn run(mut self, queue: &Queue) -> (u64, Option<io::Error>) {
+        let error = self.write_all(queue).err();
+        if error.is_some() {
+            queue.give_up();
+        }
+        (self.lines, error)
+    }
+
+    fn write_all(&mut self, queue: &Queue) -> io::Result<()> {
+        let mut batch = Batch::default();
+        loop {
+            let ending = queue.take(&mut batch);
+            self.batch(&mut batch)?;
+            if let Ending::Ended(t) = ending {
+                let end = End { t, lines: self.lines + self.unwritten, dropped: self.dropped };
+                append(&mut self.out, &Line::End(end))?;
+            }
+            self.flush()?;
+            if ending != Ending::Open {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The first line of a file.
+    pub(crate) fn header(&mut self) -> io::Result<()> {
+        let hops = self.hops.values().map(|(t, hop)| hop.at(*t)).collect();
+        let header = Line::Recording(Header {
+            version: VERSION,
+            by: Cow::Borrowed(&self.by),
+            program: self.program.as_deref().map(Cow::Borrowed),
+            start: Cow::Borrowed(&self.start),
+            part: self.part,
+            payloads: self.payloads,
+            hops,
+        });
+        let mut line = Vec::new();
+        append(&mut line, &header)?;
+        self.file.write(&line)
+    }
+
+    fn batch(&mut self, batch: &mut Batch) -> io::Result<()> {
+        let mut at = 0;
+        for entry in batch.entries.drain(..) {
+            let bytes = &batch.bytes[at..at + entry.len];
+            at += entry.len;
+            self.entry(entry, bytes)?;
+            if self.out.len() >= CHUNK {
+                self.flush()?;
+            }
+        }
+        if let Some(gap) = batch.gap {
+            self.dropped += gap.lines;
+            append(&mut self.out, &Line::Dropped(gap))?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, Entry { t, hop, what, .. }: Entry, bytes: &[u8]) -> io::Result<()> {
+        match what {
+            What::Opened(opened) => {
+                let line = Line::Opened(opened.at(t));
+                append(&mut self.out, &line)?;
+                self.hops.insert(hop, (t, *opened));
+                return Ok(());
+            }
+            What::Gone => {
+                self.hops.remove(&hop);
+                return Ok(());
+            }
+            What::Verdict => {
+                self.out.extend_from_slice(bytes);
+                self.out.push(b'\n');
+            }
+            What::Message(dir) => {
+                let Some((_, opened)) = self.hops.get(&hop) else { return Ok(()) };
+                let hop = Cow::Borrowed(&*opened.name);
+                let mut message = Message {
+                    t,
+                    hop,
+                    dir,
+                    bytes: bytes.len() as u64,
+                    parts: Vec::new(),
+                    text: None,
+                    base64: None,
+                    withheld: None,
+                };
+                fill(&mut message, opened, self.payloads, bytes);
+                append(&mut self.out, &Line::Message(message))?;
+            }
+        }
+        self.unwritten += 1;
+        Ok(())
+    }
+
+    /// Writes whole lines, and begins the next file when that one is full.
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write(&self.out)?;
+        self.out.clear();
+        self.lines += std::mem::take(&mut self.unwritten);
+        if self.file.is_full() {
+            self.file.next()?;
+            self.part += 1;
+            self.header()?;
+        }
+        Ok(())
+    }
+}
+
+/// What a message says, and itself if that is asked for.
+fn fill<'m>(message: &mut Message<'m>, hop: &Opened, payloads: Payloads, bytes: &'m [u8]) {
+    let text = std::str::from_utf8(bytes).ok();
+    message.parts = text.map_or_else(|| vec![UNREADABLE], |text| hop.shape.parts(text));
+    match (payloads, text) {
+        (Payloads::Redacted, _) => {}
+        (Payloads::Kept, _) if hop.shape.may_hold_token(&String::from_utf8_lossy(bytes)) => {
+            message.withheld = Some(Withheld::OperationToken);
+        }
+        (Payloads::Kept, Some(text)) => message.text = Some(Cow::Borrowed(text)),
+        (Payloads::Kept, None) => {
+            message.base64 = Some(Cow::Owned(BASE64_STANDARD.encode(bytes)));
+        }
+    }
+}
+
+fn append(out: &mut Vec<u8>, line: &Line<'_>) -> Result<(), Error> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.push(b'\n');
+    Ok(())
+}
+
+impl Opened {
+    fn at(&self, t: u64) -> Hop<'_> {
+        let (hop, dialect) = (Cow::Borrowed(&*self.name), Cow::Borrowed(&*self.dialect));
+        Hop { t, hop, role: self.role, dialect }
+    }
+}

@@ -1,0 +1,265 @@
+//! What a recording holds, and what it costs those who are recorded.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use protocol_async::Way;
+use protocol_core::{Config, Dialect, Violation, WireId};
+use protocol_record::line::{Direction, Header, Payloads};
+use protocol_record::{HopRecorder, Line, Reader, Recorded, Recording, Settings, part};
+
+/// An empty directory of this test's own.
+fn directory(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+fn open(recording: &Recording, dialect: &str) -> HopRecorder {
+    recording.recorder().hop("peer", &Config::client(Dialect::named(dialect).unwrap()))
+}
+
+/// Records what `record` does to one connection.
+fn record(settings: Settings, dialect: &str, record: impl FnOnce(&HopRecorder)) -> Recorded {
+    let recording = Recording::start(settings).unwrap();
+    let hop = open(&recording, dialect);
+    record(&hop);
+    recording.finish()
+}
+
+/// The lines of a file, without the times and without the first.
+fn lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let mut reader = Reader::new(text.as_bytes());
+    assert!(matches!(reader.next(), Ok(Some(Line::Recording(_)))));
+    let mut lines = Vec::new();
+    while let Some(mut line) = reader.next().unwrap() {
+        match &mut line {
+            Line::Opened(opened) => opened.t = 0,
+            Line::Message(message) => message.t = 0,
+            Line::Verdict(verdict) => verdict.t = 0,
+            Line::Dropped(dropped) => (dropped.t, dropped.until) = (0, 0),
+            Line::End(end) => end.t = 0,
+            _ => {}
+        }
+        lines.push(serde_json::to_string(&line).unwrap());
+    }
+    lines
+}
+
+fn header(path: &Path) -> Header<'static> {
+    let text = fs::read_to_string(path).unwrap().leak();
+    let Ok(Line::Recording(header)) = serde_json::from_str(text.lines().next().unwrap()) else {
+        panic!("{text}")
+    };
+    header
+}
+
+const REQUEST: &[u8] = br#"{"jsonrpc":"2.0","id":1,"method":"m","params":["secret"]}"#;
+
+#[test]
+fn b03_a_recording_holds_no_payload_unless_it_is_asked_for() {
+    let directory = directory("payloads");
+    for payloads in [Payloads::Redacted, Payloads::Kept] {
+        let path = directory.join("session.jsonl");
+        let mut settings = Settings::new(&path);
+        settings.payloads = payloads;
+        settings.program = Some("server".into());
+        let recorded = record(settings, "acp", |hop| {
+            hop.message(Way::Sent, REQUEST);
+            hop.message(Way::Received, b"\xffsecret");
+        });
+        assert_eq!((recorded.lines, recorded.dropped), (2, 0));
+        let request = r#"{"message":{"t":0,"hop":"peer","dir":"sent","bytes":57,"parts":[{"kind":"request","id":1,"method":"m","payload":10}]"#;
+        let bad = r#"{"message":{"t":0,"hop":"peer","dir":"received","bytes":7,"parts":[{"kind":"unreadable"}]"#;
+        let (text, base64) = match payloads {
+            Payloads::Redacted => (String::new(), ""),
+            Payloads::Kept => {
+                let text = serde_json::to_string(std::str::from_utf8(REQUEST).unwrap()).unwrap();
+                (format!(r#","text":{text}"#), r#","base64":"/3NlY3JldA==""#)
+            }
+        };
+        assert_eq!(
+            lines(&path),
+            [
+                r#"{"opened":{"t":0,"hop":"peer","role":"client","dialect":"acp"}}"#.to_owned(),
+                format!("{request}{text}}}}}"),
+                format!("{bad}{base64}}}}}"),
+                r#"{"end":{"t":0,"lines":2,"dropped":0}}"#.to_owned(),
+            ]
+        );
+        let header = header(&path);
+        assert_eq!((header.version, header.part, header.payloads), (1, 1, payloads));
+        assert_eq!(header.program.as_deref(), Some("server"));
+        assert!(humantime::parse_rfc3339(&header.start).is_ok(), "{}", header.start);
+        assert_eq!(
+            fs::read_to_string(&path).unwrap().contains("secret"),
+            payloads == Payloads::Kept
+        );
+    }
+}
+
+#[test]
+fn the_token_of_an_operation_is_never_kept() {
+    let path = directory("tokens").join("session.jsonl");
+    let mut settings = Settings::new(&path);
+    settings.payloads = Payloads::Kept;
+    let _ = record(settings, "erlmcp", |hop| {
+        hop.message(Way::Sent, br#"{"jsonrpc":"2.0","id":1,"method":"tool/call"}"#);
+        hop.message(Way::Received, br#"{"id":1,"result":{"cancellationToken":"C0FFEE"}}"#);
+    });
+    let lines = lines(&path);
+    assert!(lines[1].contains(r#""text":"#), "{}", lines[1]);
+    assert!(lines[2].ends_with(r#""withheld":"operation_token"}}"#), "{}", lines[2]);
+    assert!(!lines.concat().contains("C0FFEE"));
+}
+
+#[test]
+fn b31_a_verdict_names_the_rule_and_the_id() {
+    let path = directory("verdicts").join("session.jsonl");
+    let _ = record(Settings::new(&path), "acp", |hop| {
+        let id = WireId::from_token("\"a\"").unwrap();
+        let violation = Violation::LateResponse;
+        hop.verdict(&protocol_async::Verdict::Violation { violation, id: Some(&id) });
+    });
+    let verdict = r#"{"verdict":{"t":0,"hop":"peer","verdict":"violation","id":"a","why":"late_response"}}"#;
+    assert_eq!(lines(&path)[1], verdict);
+}
+
+#[test]
+fn g08_files_are_rotated_by_size_and_only_so_many_are_kept() {
+    let path = directory("rotation").join("session.jsonl");
+    let mut settings = Settings::new(&path);
+    settings.file_bytes = 10_000;
+    settings.files = 3;
+    let recording = Recording::start(settings).unwrap();
+    let hop = open(&recording, "acp");
+    let oldest = part(&path, 2);
+    // Whether the writer writes one line at a time or many is its own affair.
+    while !oldest.exists() || header(&oldest).part < 2 {
+        for _ in 0..100 {
+            hop.message(Way::Sent, REQUEST);
+        }
+        // It gets its turn.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let recorded = recording.finish();
+    assert_eq!((recorded.dropped, recorded.error.is_none()), (0, true));
+    assert!(!part(&path, 3).exists());
+    let parts = [2, 1, 0].map(|age| header(&part(&path, age)).part);
+    assert_eq!([parts[0] + 1, parts[0] + 2], parts[1..]);
+    for age in [2, 1, 0] {
+        let header = header(&part(&path, age));
+        let hops: Vec<_> = header.hops.iter().map(|hop| &*hop.hop).collect();
+        assert_eq!(hops, if header.part == 1 { vec![] } else { vec!["peer"] });
+    }
+    // Chunks are whole lines: what a file holds is at most one chunk and one line too much.
+    let longest = [1, 2].map(|age| fs::metadata(part(&path, age)).unwrap().len()).into_iter().max();
+    assert!(longest.unwrap() < 10_000 + (64 << 10) + 1_000, "{longest:?}");
+}
+
+#[test]
+fn a_recording_that_is_there_already_is_kept() {
+    let path = directory("again").join("session.jsonl");
+    for _ in 0..2 {
+        let _ = record(Settings::new(&path), "acp", |hop| hop.message(Way::Sent, REQUEST));
+    }
+    assert_eq!(lines(&path), lines(&part(&path, 1)));
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_may_read_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let path = directory("private").join("session.jsonl");
+    let _ = record(Settings::new(&path), "acp", |_| {});
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+}
+
+/// A pipe that nobody reads yet: the writer stops when it is full.
+#[cfg(unix)]
+fn pipe(name: &str) -> (PathBuf, fs::File) {
+    let path = directory(name).join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    // For reading and writing: that waits for nobody.
+    let reader = fs::File::options().read(true).write(true).open(&path).unwrap();
+    (path, reader)
+}
+
+#[cfg(unix)]
+#[test]
+fn f67_whoever_is_recorded_never_waits_and_the_gap_is_said() {
+    let (path, mut reader) = pipe("slow");
+    let mut settings = Settings::new(&path);
+    settings.buffer_bytes = 1 << 20;
+    let recording = Recording::start(settings).unwrap();
+    let hop = open(&recording, "acp");
+    const MESSAGES: u64 = 50_000;
+    // If one of them waited, this would never end.
+    for _ in 0..MESSAGES {
+        hop.message(Way::Sent, REQUEST);
+    }
+    let read = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        while !text.ends_with(b"}}\n") || !text.windows(7).any(|it| it == b"{\"end\":") {
+            let mut chunk = [0; 1 << 16];
+            let read = reader.read(&mut chunk).unwrap();
+            text.extend_from_slice(&chunk[..read]);
+        }
+        text
+    });
+    let recorded = recording.finish();
+    assert!(recorded.error.is_none(), "{:?}", recorded.error);
+    assert!(recorded.dropped > 0);
+    assert_eq!(recorded.lines + recorded.dropped, MESSAGES);
+    let text = read.join().unwrap();
+    let mut reader = Reader::new(&*text);
+    let (mut sent, mut dropped) = (0, 0);
+    while let Some(line) = reader.next().unwrap() {
+        match line {
+            Line::Message(message) => sent += u64::from(message.dir == Direction::Sent),
+            Line::Dropped(gap) => {
+                assert!(gap.until >= gap.t);
+                assert_eq!(gap.bytes, gap.lines * REQUEST.len() as u64);
+                dropped += gap.lines;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((sent, dropped), (recorded.lines, recorded.dropped));
+}
+
+#[cfg(unix)]
+#[test]
+fn f67_the_end_waits_no_longer_than_its_patience() {
+    let (path, _reader) = pipe("stuck");
+    let mut settings = Settings::new(&path);
+    settings.patience = std::time::Duration::from_millis(50);
+    let recorded = record(settings, "acp", |hop| {
+        (0..5_000).for_each(|_| hop.message(Way::Sent, REQUEST));
+    });
+    assert_eq!(recorded.error.unwrap().kind(), std::io::ErrorKind::TimedOut);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn f69_a_full_disk_is_said_and_everything_is_counted() {
+    let error = Recording::start(Settings::new("/dev/full")).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+}
+
+#[cfg(unix)]
+#[test]
+fn f69_what_could_not_be_written_is_counted() {
+    let (path, reader) = pipe("closed");
+    let recorded = record(Settings::new(path), "acp", |hop| {
+        drop(reader);
+        (0..100).for_each(|_| hop.message(Way::Sent, REQUEST));
+    });
+    assert_eq!((recorded.lines, recorded.dropped), (0, 100));
+    assert_eq!(recorded.error.unwrap().kind(), std::io::ErrorKind::BrokenPipe);
+}
