@@ -24,11 +24,11 @@ use crate::inbox::Inbox;
 use crate::method::MethodName;
 use crate::operations::{self, SharedOperations};
 use crate::options::{Options, Trace, Way};
-use crate::verdict::{Observer, Verdict};
 use crate::outcome::OutcomeCell;
 use crate::outgoing::Messages;
 use crate::outside::Entropy;
 use crate::sync::Arc;
+use crate::verdict::{Observer, Verdict};
 use crate::waiters::Waiters;
 use answers::{Refused, WaitingAnswers};
 
@@ -122,8 +122,16 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options { config, inbox_bytes, answer_bytes, patience, trace, observer, entropy, operations } =
-            options;
+        let Options {
+            config,
+            inbox_bytes,
+            answer_bytes,
+            patience,
+            trace,
+            observer,
+            entropy,
+            operations,
+        } = options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),

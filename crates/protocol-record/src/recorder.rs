@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -84,7 +84,8 @@ impl Recording {
     ///
     /// If the file can't be made, or the thread.
     pub fn start(settings: Settings) -> io::Result<Self> {
-        let Settings { path, payloads, program, buffer_bytes, file_bytes, files, patience } = settings;
+        let Settings { path, payloads, program, buffer_bytes, file_bytes, files, patience } =
+            settings;
         let mut writer = Writer {
             file: Rotating::create(path, file_bytes, files)?,
             by: format!("rescind {}", env!("CARGO_PKG_VERSION")),

@@ -14,8 +14,9 @@ pub(crate) struct Shape {
     envelope: Envelope,
     /// The methods of cancels, each with the member that holds the id; of every revision.
     cancels: Vec<Cancel>,
-    /// The member that holds an operation's token, in quotes, as it stands in a message.
-    token: Option<String>,
+    /// What stands in messages that hold the token of an operation: the member for it, and the method
+    /// that tells of a cancelled one, in quotes.
+    tokens: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +28,8 @@ struct Cancel {
 
 impl Shape {
     pub(crate) fn of(dialect: &Dialect) -> Self {
-        let mut shape = Self { envelope: dialect.envelope, cancels: Vec::new(), token: None };
+        let mut shape =
+            Self { envelope: dialect.envelope, cancels: Vec::new(), tokens: Vec::new() };
         shape.learn(dialect);
         dialect.revisions.iter().for_each(|(_, revision)| shape.learn(revision));
         shape
@@ -37,8 +39,8 @@ impl Shape {
         let (method, member) = match &dialect.cancel {
             CancelRule::Notification { method, id, .. }
             | CancelRule::Request { method, id, .. } => (method, Some(id.to_string())),
-            CancelRule::Operation { method, token, .. } => {
-                self.token = Some(format!("\"{token}\""));
+            CancelRule::Operation { method, token, told, .. } => {
+                self.tokens.extend([token, told].map(|word| format!("\"{word}\"")));
                 (method, None)
             }
             _ => return,
@@ -50,9 +52,11 @@ impl Shape {
     }
 
     /// Whether a message may hold the token of an operation. A name can be written with escapes, so any
-    /// escape of a letter counts.
+    /// escape of a letter counts; and so does whatever looks like a token of ours, wherever it stands.
     pub(crate) fn may_hold_token(&self, text: &str) -> bool {
-        self.token.as_deref().is_some_and(|token| text.contains(token) || text.contains("\\u"))
+        let holds = |word: &String| text.contains(word.as_str());
+        !self.tokens.is_empty()
+            && (self.tokens.iter().any(holds) || text.contains("\\u") || has_digits(text))
     }
 
     /// What a message says: one part, or one for each member of a batch.
@@ -112,10 +116,17 @@ impl Shape {
         let inside: Payload<'m> =
             payload.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
         let call = inside.call_id.or_else(|| member_of(inside.options?, "callId"));
+        // An acknowledgement names the call, and is none of its answers.
+        let is_call = kind.starts_with(CAPABILITY);
         if kind.ends_with("-result") {
             let is = |member: Option<&RawValue>, word| member.is_some_and(|it| it.get() == word);
-            let part = Part { id: call.or(id).map(Id::of), payload: payload.and_then(len), ..UNREADABLE };
-            let is_cancelled = is(inside.cancelled, "true") && !is(inside.success, "true");
+            let part = Part {
+                id: call.filter(|_| is_call).or(id).map(Id::of),
+                payload: payload.and_then(len),
+                ..UNREADABLE
+            };
+            let is_cancelled =
+                is_call && is(inside.cancelled, "true") && !is(inside.success, "true");
             return Some(match is_cancelled {
                 true => Part { kind: Kind::Error, code: Some(code::REQUEST_CANCELLED), ..part },
                 false if is(inside.success, "false") => Part { kind: Kind::Error, ..part },
@@ -124,7 +135,7 @@ impl Shape {
         }
         let id = id.filter(|_| kind != "capabilities/progress");
         Some(match inside.capability {
-            Some(capability) if kind == "capabilities/call" => {
+            Some(capability) if kind == CAPABILITY => {
                 self.asked(call.or(id), capability, inside.params)
             }
             _ => self.asked(id, kind, payload),
@@ -132,8 +143,26 @@ impl Shape {
     }
 }
 
-pub(crate) const UNREADABLE: Part<'static> =
-    Part { kind: Kind::Unreadable, id: None, method: None, cancels: None, code: None, payload: None };
+/// What a message of the App-Browser Protocol that calls a capability is called.
+const CAPABILITY: &str = "capabilities/call";
+
+pub(crate) const UNREADABLE: Part<'static> = Part {
+    kind: Kind::Unreadable,
+    id: None,
+    method: None,
+    cancels: None,
+    code: None,
+    payload: None,
+};
+
+/// Whether there are 32 hexadecimal digits in a row, as in a token.
+fn has_digits(text: &str) -> bool {
+    let mut run = 0;
+    text.bytes().any(|byte| {
+        run = if byte.is_ascii_hexdigit() { run + 1 } else { 0 };
+        run == 32
+    })
+}
 
 fn len(value: &RawValue) -> Option<u64> {
     u64::try_from(value.get().len()).ok()

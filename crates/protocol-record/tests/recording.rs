@@ -125,7 +125,8 @@ fn b31_a_verdict_names_the_rule_and_the_id() {
         let violation = Violation::LateResponse;
         hop.verdict(&protocol_async::Verdict::Violation { violation, id: Some(&id) });
     });
-    let verdict = r#"{"verdict":{"t":0,"hop":"peer","verdict":"violation","id":"a","why":"late_response"}}"#;
+    let verdict =
+        r#"{"verdict":{"t":0,"hop":"peer","verdict":"violation","id":"a","why":"late_response"}}"#;
     assert_eq!(lines(&path)[1], verdict);
 }
 

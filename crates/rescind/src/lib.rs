@@ -4,6 +4,7 @@
 mod address;
 pub mod call;
 pub mod dialect;
+mod record;
 pub mod relay;
 pub mod serve;
 pub mod step;

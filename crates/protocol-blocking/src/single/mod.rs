@@ -118,8 +118,9 @@ const READS_A_CHECKPOINT: usize = 64;
 impl<T: Transport> Host<T> {
     /// A host that has read nothing yet.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
-        let Options { mut config, inbox_bytes, patience, trace, observer, entropy, operations, .. } =
-            options.into();
+        let Options {
+            mut config, inbox_bytes, patience, trace, observer, entropy, operations, ..
+        } = options.into();
         let clock = Clock::start();
         if config.unix_time_at_zero.is_zero() {
             config.unix_time_at_zero = outside::unix_time_at_zero(clock.now());

@@ -70,7 +70,12 @@ fn the_token_of_an_operation_is_never_kept() {
     let cancel = r#"{"id":2,"method":"cancel","params":{"cancellationToken":"00"}}"#;
     let parts = serde_json::to_string(&shape.parts(cancel)).unwrap();
     assert_eq!(parts, r#"[{"kind":"cancel","id":2,"method":"cancel","payload":26}]"#);
-    for message in [cancel, r#"{"id":1,"result":{"cancellationT\u006fken":"00"}}"#] {
+    for message in [
+        cancel,
+        r#"{"id":1,"result":{"cancellationT\u006fken":"00"}}"#,
+        r#"{"method":"notifications/cancelled","params":{"requestId":"00"}}"#,
+        r#"{"id":1,"result":["09DB347E248E4236CDB2D5A836CDF9E0"]}"#,
+    ] {
         assert!(shape.may_hold_token(message), "{message}");
     }
     assert!(!shape.may_hold_token(r#"{"id":2,"method":"echo"}"#));
@@ -91,6 +96,10 @@ fn capabilities_are_called_by_their_names() {
         (
             r#"{"type":"capabilities/call-result","id":"m","payload":{"callId":"7","success":false,"cancelled":true}}"#,
             r#"[{"kind":"error","id":"7","code":-32800,"payload":47}]"#,
+        ),
+        (
+            r#"{"type":"capabilities/cancel-result","id":"n","payload":{"callId":"7","cancelled":true}}"#,
+            r#"[{"kind":"result","id":"n","payload":31}]"#,
         ),
         (
             r#"{"type":"capabilities/cancel","id":"n","payload":{"callId":"7"}}"#,

@@ -23,6 +23,7 @@ use serde_json::value::RawValue;
 
 use crate::address::Address;
 use crate::dialect::DialectArgs;
+use crate::record::{RecordArgs, Session};
 use crate::{note, usage_error};
 use opening::{Opened, Opening, Performed};
 use report::Report;
@@ -83,6 +84,9 @@ pub struct CallArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime"])]
     connect: Option<Address>,
 
+    #[command(flatten)]
+    record: RecordArgs,
+
     /// The server to spawn, and its arguments [default: the built-in peer]
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -132,7 +136,12 @@ impl Cancels {
 #[must_use]
 pub fn main(args: CallArgs) -> ExitCode {
     let report = Report::start(args.trace);
-    let (server, opened) = match open(&args, &report) {
+    let program = args.command.first().map(|program| program.to_string_lossy());
+    let recording = match args.record.start(program.as_deref()) {
+        Ok(recording) => recording,
+        Err(error) => return usage_error(error),
+    };
+    let (server, opened) = match open(&args, &report, &recording) {
         Ok(reached) => reached,
         Err(error) => return usage_error(error),
     };
@@ -141,12 +150,17 @@ pub fn main(args: CallArgs) -> ExitCode {
         Err(error) => Called::not_sent(error),
     };
     server.end();
+    recording.finish();
     report.outcome(&args.method, &outcome)
 }
 
 /// Starts the server and opens as the dialect asks for; and again in another revision of it, if that
 /// is what the server turns out to speak: a connection keeps the rules that it was made with.
-fn open(args: &CallArgs, report: &Report) -> Result<(Server, Result<Opened, CallError>), String> {
+fn open(
+    args: &CallArgs,
+    report: &Report,
+    recording: &Session,
+) -> Result<(Server, Result<Opened, CallError>), String> {
     let mut tried = vec![args.dialect.spoken().clone()];
     loop {
         let dialect = &tried[tried.len() - 1];
@@ -154,7 +168,7 @@ fn open(args: &CallArgs, report: &Report) -> Result<(Server, Result<Opened, Call
             None => Opening::of(dialect, &args.method, args.params.as_deref()),
             Some(path) => Opening::read(path)?,
         };
-        let server = Server::reach(dialect.clone(), args, report)?;
+        let server = Server::reach(dialect.clone(), args, report, recording)?;
         let other = match opening.perform(&server.peer, args.params.as_deref()) {
             Ok(Performed::Opened(opened)) => return Ok((server, Ok(opened))),
             Ok(Performed::Speaks(other)) => *other,

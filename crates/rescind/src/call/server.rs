@@ -11,6 +11,7 @@ use super::report::Report;
 use super::websocket::Socket;
 use super::{CallArgs, child, opening};
 use crate::dialect::Spoken;
+use crate::record::Session;
 
 /// A server that runs and is spoken to.
 pub(super) struct Server {
@@ -28,11 +29,17 @@ enum End {
 
 impl Server {
     /// Starts the command, or the built-in peer, and connects to it; or connects to the address.
-    pub(super) fn reach(spoken: Spoken, args: &CallArgs, report: &Report) -> Result<Self, String> {
+    pub(super) fn reach(
+        spoken: Spoken,
+        args: &CallArgs,
+        report: &Report,
+        recording: &Session,
+    ) -> Result<Self, String> {
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
                 let mut options = Options::new(spoken.config(Role::Client));
                 options.trace = report.trace();
+                let options = recording.connection("server", options);
                 let (peer, incoming, socket) = Socket::open(address, options)?;
                 (peer, incoming, End::Socket(socket))
             }
@@ -40,6 +47,7 @@ impl Server {
                 let spawned = child::spawn(&spoken, &args.command)?;
                 let mut options = Options::new(spoken.on_stdio(Role::Client));
                 options.trace = report.trace();
+                let options = recording.connection("server", options);
                 let (peer, incoming, owner) = args
                     .runtime
                     .connect(spawned, options)

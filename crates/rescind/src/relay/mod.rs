@@ -17,6 +17,7 @@ use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
 use smol::channel::{Receiver, Sender, bounded};
 
 use crate::dialect::{Spoken, file_parser, parser};
+use crate::record::RecordArgs;
 use crate::{note, usage_error};
 use child::Relayed;
 
@@ -70,6 +71,9 @@ pub struct RelayArgs {
     #[arg(long)]
     trace: bool,
 
+    #[command(flatten)]
+    record: RecordArgs,
+
     /// The server to spawn, and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -115,10 +119,16 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     options.observer = Some(observer(client_gone));
 
     let program = program.to_string_lossy();
+    let recording = match args.record.start(Some(&program)) {
+        Ok(recording) => recording,
+        Err(error) => return usage_error(error),
+    };
+    let options = recording.relay(options);
     let spawned = match args.runtime {
         Runtime::Tokio => child::on_tokio(command, options, watch),
         Runtime::Smol => child::on_smol(command, options, watch),
     };
+    recording.finish();
     match spawned {
         Err(error) => usage_error(format_args!("can't start {program}: {error}")),
         Ok(Relayed { relayed, exit, pushed }) => {

@@ -20,6 +20,7 @@ use protocol_websocket::Origins;
 
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
+use crate::record::{RecordArgs, Session};
 use crate::{note, usage_error};
 pub(crate) use demo::Demo;
 use router::AsyncDemo;
@@ -55,6 +56,9 @@ pub struct ServeArgs {
     /// there were, how many were cancelled and why, how long those had run (erlmcp)
     #[arg(long, value_name = "FILE")]
     metrics: Option<PathBuf>,
+
+    #[command(flatten)]
+    record: RecordArgs,
 }
 
 const METHODS: &str = r#"Methods, all of which but `stubborn` stop when they are cancelled:
@@ -106,18 +110,24 @@ struct Ended {
 #[must_use]
 pub fn main(args: &ServeArgs) -> ExitCode {
     let operations = operations::operations(&args.dialect.spoken().dialect);
-    let status = match &args.listen {
-        Some(address) => serve_websockets(args, address, &operations),
-        None => serve_stdio(args, &operations),
+    let recording = match args.record.start(None) {
+        Ok(recording) => recording,
+        Err(error) => return usage_error(error),
     };
+    let status = match &args.listen {
+        Some(address) => serve_websockets(args, address, &operations, &recording),
+        None => serve_stdio(args, &operations, &recording),
+    };
+    recording.finish();
     operations::write_metrics(args.metrics.as_deref(), &operations);
     status
 }
 
-fn serve_stdio(args: &ServeArgs, operations: &SharedOperations) -> ExitCode {
+fn serve_stdio(args: &ServeArgs, operations: &SharedOperations, recording: &Session) -> ExitCode {
     let spoken = args.dialect.spoken();
     let mut options = operations::options(spoken.on_stdio(Role::Server), operations);
     options.patience = FLUSH;
+    let options = recording.connection("client", options);
     let ended = match args.runtime {
         Runtime::Blocking => Ok(serve_threaded(spoken, options)),
         Runtime::Single => {
@@ -147,10 +157,12 @@ fn serve_websockets(
     args: &ServeArgs,
     address: &Address,
     operations: &SharedOperations,
+    recording: &Session,
 ) -> ExitCode {
     let origins = args.allow_origin.iter().fold(Origins::local(), Origins::allow);
     let (address, operations) = (address.clone(), operations.clone());
-    let service = Service { spoken: args.dialect.spoken().clone(), address, origins, operations };
+    let (spoken, recorder) = (args.dialect.spoken().clone(), recording.recorder());
+    let service = Service { spoken, address, origins, operations, recorder };
     match service.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => usage_error(error),

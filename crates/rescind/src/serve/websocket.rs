@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use protocol_async::{Cancellation, Canceller, SharedOperations};
 use protocol_core::{Cause, Config, Role, Shutdown};
+use protocol_record::Recorder;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Origins, connect, settings};
 use tokio::net::{TcpListener, TcpStream};
@@ -37,6 +38,7 @@ pub(super) struct Service {
     pub(super) address: Address,
     pub(super) origins: Origins,
     pub(super) operations: SharedOperations,
+    pub(super) recorder: Option<Recorder>,
 }
 
 impl Service {
@@ -99,8 +101,11 @@ impl Service {
             Ok(Err(_)) | Err(_) => return,
         };
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
-        let (peer, incoming, driver) =
-            connect(socket, TokioTimer::start(), options(self.config(), &self.operations));
+        let mut options = options(self.config(), &self.operations);
+        if let Some(recorder) = &self.recorder {
+            options = recorder.connection(&from.to_string(), options);
+        }
+        let (peer, incoming, driver) = connect(socket, TokioTimer::start(), options);
         let conversation = async { tokio::join!(driver, demo.serve(&incoming)).0 };
         let stopped = async {
             stop.cancelled().await;
