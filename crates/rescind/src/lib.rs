@@ -8,6 +8,7 @@ mod record;
 pub mod relay;
 pub mod serve;
 pub mod step;
+pub mod view;
 
 use std::fmt::Display;
 use std::io::Write;

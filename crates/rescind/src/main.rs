@@ -9,6 +9,7 @@ use rescind::call::{self, CallArgs};
 use rescind::relay::{self, RelayArgs};
 use rescind::serve::{self, ServeArgs};
 use rescind::step::{self, StepArgs, StepError};
+use rescind::view::{self, ViewArgs};
 use rescind::{note, usage_error};
 
 /// Cancels requests over JSON-RPC, and shows how the other side takes it.
@@ -29,6 +30,7 @@ enum Command {
     Relay(Box<RelayArgs>),
     Serve(ServeArgs),
     Step(StepArgs),
+    View(ViewArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Call(args) => call::main(args),
         Command::Relay(args) => relay::main(&args),
         Command::Serve(args) => serve::main(&args),
+        Command::View(args) => view::main(&args),
         Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,
             // Whoever reads it has seen enough.

@@ -1,0 +1,91 @@
+//! The files of a recording, as one stream of lines.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use protocol_record::line::Header;
+use protocol_record::{Line, Reader, Unread, part};
+
+/// What is wrong in a recording that was read all the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flaws {
+    /// The last line is not whole, or there is no last line.
+    pub(crate) is_cut: bool,
+    /// Lines that are none of a recording, and what is wrong with the first.
+    pub(crate) unreadable: u64,
+    pub(crate) first: Option<String>,
+    /// Older files that are gone.
+    pub(crate) gone: u64,
+}
+
+/// The files that hold one recording, the oldest first.
+pub(crate) fn parts(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let newest = first_line(path)?;
+    let mut parts = vec![path.to_owned()];
+    for age in 1.. {
+        let older = part(path, age);
+        let expected = newest.part.saturating_sub(age as u64);
+        match first_line(&older) {
+            Ok(first) if first.start == newest.start && first.part == expected => parts.push(older),
+            _ => break,
+        }
+    }
+    parts.reverse();
+    Ok(parts)
+}
+
+/// Reads the lines of a recording, in all of its files, until it is told to stop.
+pub(crate) fn read(
+    path: &Path,
+    mut take: impl FnMut(Line<'_>) -> ControlFlow<()>,
+) -> Result<Flaws, String> {
+    let parts = parts(path)?;
+    let mut flaws = Flaws { gone: first_line(&parts[0])?.part - 1, ..Flaws::default() };
+    for part in &parts {
+        let mut reader = reader(part)?;
+        flaws.is_cut = true;
+        loop {
+            match reader.next() {
+                Ok(Some(line)) => {
+                    flaws.is_cut = !matches!(line, Line::End(_));
+                    if take(line).is_break() {
+                        return Ok(Flaws::default());
+                    }
+                }
+                Ok(None) => break,
+                Err(Unread::Cut { .. }) => flaws.is_cut = true,
+                Err(error @ Unread::Line { .. }) => {
+                    flaws.unreadable += 1;
+                    flaws.first.get_or_insert_with(|| error.to_string());
+                }
+                Err(error) => return Err(format!("{}: {error}", part.display())),
+            }
+        }
+    }
+    Ok(flaws)
+}
+
+/// The first line of a file, which says what it is.
+fn first_line(path: &Path) -> Result<Header<'static>, String> {
+    let mut reader = reader(path)?;
+    match reader.next() {
+        Ok(Some(Line::Recording(header))) => Ok(Header {
+            version: header.version,
+            by: header.by.into_owned().into(),
+            program: header.program.map(|program| program.into_owned().into()),
+            start: header.start.into_owned().into(),
+            part: header.part.max(1),
+            payloads: header.payloads,
+            hops: Vec::new(),
+        }),
+        Ok(_) => Err(format!("{}: {}", path.display(), Unread::NoRecording)),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+fn reader(path: &Path) -> Result<Reader<BufReader<File>>, String> {
+    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Reader::new(BufReader::with_capacity(256 << 10, file)))
+}

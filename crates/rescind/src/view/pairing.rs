@@ -1,0 +1,285 @@
+//! From lines to requests: which answer, cancel and verdict belongs to which.
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
+use std::rc::Rc;
+
+use protocol_core::{WireId, code};
+use protocol_record::line::{Direction, Dropped, Id, Kind, Line, Message, Part, Verdict};
+
+use super::row::{Outcome, Row};
+
+/// So many requests are remembered: an answer that is later than that is counted, but no more marked on
+/// the request that it answers.
+pub(crate) const REMEMBERED: usize = 100_000;
+
+/// Pairs the lines of one recording.
+#[derive(Debug)]
+pub(crate) struct Pairing {
+    /// By the order in which they began.
+    rows: BTreeMap<u64, Row>,
+    /// The latest request of each name.
+    named: HashMap<Name, u64>,
+    hops: HashMap<String, Rc<str>>,
+    begun: u64,
+    remembered: usize,
+    pub(crate) counts: Counts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Name {
+    hop: Rc<str>,
+    dir: Direction,
+    id: WireId,
+}
+
+/// What is no row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) messages: u64,
+    pub(crate) notifications: u64,
+    /// Cancels of nothing that is in flight.
+    pub(crate) stray_cancels: u64,
+    pub(crate) late: u64,
+    pub(crate) duplicates: u64,
+    /// Answers to nothing that was asked.
+    pub(crate) strays: u64,
+    /// Other rules that a peer broke.
+    pub(crate) violations: u64,
+    /// What is missing in the recording.
+    pub(crate) dropped: u64,
+}
+
+impl Pairing {
+    pub(crate) fn new(remembered: usize) -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            named: HashMap::new(),
+            hops: HashMap::new(),
+            begun: 0,
+            remembered,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes a line. For a message: the number of the request that each of its parts is about.
+    pub(crate) fn take(&mut self, line: &Line<'_>) -> Vec<Option<u64>> {
+        match line {
+            Line::Message(message) => {
+                self.counts.messages += 1;
+                let hop = self.hop(&message.hop);
+                message.parts.iter().map(|part| self.part(message, &hop, part)).collect()
+            }
+            Line::Verdict(verdict) => {
+                let hop = self.hop(&verdict.hop);
+                self.verdict(verdict, &hop);
+                Vec::new()
+            }
+            // Another connection has its name now.
+            Line::Opened(opened) => {
+                let hop = self.hop(&opened.hop);
+                self.named.retain(|name, _| name.hop != hop);
+                Vec::new()
+            }
+            Line::Dropped(Dropped { lines, .. }) => {
+                self.counts.dropped += lines;
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The oldest requests, once more are kept than are remembered. One in flight is kept twice as long.
+    pub(crate) fn forget(&mut self) -> Option<(u64, Row)> {
+        if self.rows.len() <= self.remembered {
+            return None;
+        }
+        let over = self.rows.iter().find(|(_, row)| row.outcome != Outcome::Unanswered);
+        let number = match over {
+            Some((&number, _)) => number,
+            None if self.rows.len() > 2 * self.remembered => *self.rows.first_key_value()?.0,
+            None => return None,
+        };
+        let row = self.rows.remove(&number)?;
+        let name = Name { hop: row.hop.clone(), dir: row.dir, id: row.id.clone() };
+        if self.named.get(&name) == Some(&number) {
+            self.named.remove(&name);
+        }
+        Some((number, row))
+    }
+
+    /// Whatever is left, at the end.
+    pub(crate) fn rest(&mut self) -> BTreeMap<u64, Row> {
+        self.named.clear();
+        mem::take(&mut self.rows)
+    }
+
+    fn hop(&mut self, name: &str) -> Rc<str> {
+        if let Some(hop) = self.hops.get(name) {
+            return hop.clone();
+        }
+        let hop: Rc<str> = name.into();
+        self.hops.insert(name.into(), hop.clone());
+        hop
+    }
+
+    fn part(&mut self, message: &Message<'_>, hop: &Rc<str>, part: &Part<'_>) -> Option<u64> {
+        let (t, dir) = (message.t, message.dir);
+        match part.kind {
+            Kind::Request => self.request(t, hop, dir, part),
+            Kind::Cancel => {
+                // Some dialects ask for it by a request.
+                let request = self.request(t, hop, dir, part);
+                self.cancel(t, hop, dir, part).or(request)
+            }
+            Kind::Result | Kind::Error => self.answer(t, hop, other(dir), part),
+            Kind::Notification => {
+                self.counts.notifications += 1;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn request(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {
+        let name = Name { hop: hop.clone(), dir, id: wire(part.id.as_ref())? };
+        let number = self.begun;
+        self.begun += 1;
+        let twin = self.named.get(&name).and_then(|number| self.rows.get(number));
+        let is_twin = twin.is_some_and(|twin| twin.end.is_none());
+        let mut row = Row {
+            start: t,
+            hop: hop.clone(),
+            dir,
+            id: name.id.clone(),
+            method: part.method.as_deref().unwrap_or_default().into(),
+            outcome: Outcome::Unanswered,
+            end: None,
+            code: None,
+            cause: None,
+            cancelled: None,
+            late: None,
+            duplicates: 0,
+            refused: None,
+        };
+        if is_twin {
+            (row.outcome, row.end) = (Outcome::DuplicateId, Some(t));
+        } else {
+            self.named.insert(name, number);
+        }
+        self.rows.insert(number, row);
+        Some(number)
+    }
+
+    /// A cancel names a request of its sender's; where the dialect lets a server end requests of its
+    /// client's, one of those.
+    fn cancel(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {
+        let id = wire(part.cancels.as_ref())?;
+        let in_flight = [dir, other(dir)].into_iter().find_map(|dir| {
+            let number = self.find(hop, dir, &id)?;
+            self.rows.get(&number)?.end.is_none().then_some(number)
+        });
+        let Some(number) = in_flight else {
+            self.counts.stray_cancels += 1;
+            return self.find(hop, dir, &id);
+        };
+        self.rows.get_mut(&number)?.cancelled.get_or_insert(t);
+        Some(number)
+    }
+
+    fn answer(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {
+        let number = self.find(hop, dir, &wire(part.id.as_ref())?)?;
+        let row = self.rows.get_mut(&number)?;
+        // What is late or a duplicate is for the verdict to say.
+        if row.end.is_none() {
+            row.end = Some(t);
+            row.code = part.code;
+            let is_cancel = part.code == Some(code::REQUEST_CANCELLED);
+            row.outcome = match part.kind {
+                Kind::Result => Outcome::Result,
+                _ if is_cancel && row.cancelled.is_some() => Outcome::Cancelled,
+                _ => Outcome::Error,
+            };
+        }
+        Some(number)
+    }
+
+    fn verdict(&mut self, verdict: &Verdict<'_>, hop: &Rc<str>) {
+        // Calls of ours settle, and are answered wrongly; the rest is about what a peer asked for.
+        let dir = match &*verdict.verdict {
+            "settled" | "violation" => Direction::Sent,
+            _ => Direction::Received,
+        };
+        let id = wire(verdict.id.as_ref());
+        let number = id.and_then(|id| self.find(hop, dir, &id));
+        let row = number.and_then(|number| self.rows.get_mut(&number));
+        if &verdict.verdict == "violation" {
+            return self.counts.violation(verdict, row);
+        }
+        let Some(row) = row else { return };
+        let cause = || verdict.cause.as_deref().map(Into::into);
+        match &*verdict.verdict {
+            "settled" => {
+                row.end.get_or_insert(verdict.t);
+                row.cause = cause();
+                let outcome = verdict.outcome.as_deref().and_then(Outcome::named);
+                row.outcome = outcome.unwrap_or(row.outcome);
+            }
+            "cancelled" => {
+                row.cancelled.get_or_insert(verdict.t);
+                row.cause = cause();
+            }
+            other => {
+                let why = verdict.why.as_deref().map(|why| format!("{other}: {why}"));
+                row.refused = Some(why.unwrap_or_else(|| other.into()));
+            }
+        }
+    }
+
+    fn find(&self, hop: &Rc<str>, dir: Direction, id: &WireId) -> Option<u64> {
+        self.named.get(&Name { hop: hop.clone(), dir, id: id.clone() }).copied()
+    }
+}
+
+impl Counts {
+    /// The peer broke a rule, with an answer to this request if it is known.
+    fn violation(&mut self, verdict: &Verdict<'_>, row: Option<&mut Row>) {
+        match verdict.why.as_deref() {
+            Some("late_response") => {
+                self.late += 1;
+                row.into_iter().for_each(|row| late(row, verdict.t));
+            }
+            Some("duplicate_response") => {
+                self.duplicates += 1;
+                row.into_iter().for_each(|row| row.duplicates += 1);
+            }
+            Some("unknown_response") => self.strays += 1,
+            _ => self.violations += 1,
+        }
+    }
+}
+
+/// A late answer. Where nobody said how the request was settled before, as in a relay, the answer was
+/// taken for its end until now.
+fn late(row: &mut Row, t: u64) {
+    row.late = Some(t);
+    if row.cause.is_none() && matches!(row.outcome, Outcome::Result | Outcome::Error) {
+        let is_cancelled = row.cancelled.is_some();
+        row.outcome = if is_cancelled { Outcome::Cancelled } else { Outcome::TimedOut };
+        (row.end, row.code) = (None, None);
+    }
+}
+
+const fn other(dir: Direction) -> Direction {
+    match dir {
+        Direction::Sent => Direction::Received,
+        Direction::Received => Direction::Sent,
+    }
+}
+
+fn wire(id: Option<&Id<'_>>) -> Option<WireId> {
+    WireId::from_token(id?.token())
+}
+
+#[cfg(test)]
+mod tests;

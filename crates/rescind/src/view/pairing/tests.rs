@@ -1,0 +1,149 @@
+use super::*;
+
+/// The requests of these lines, each in few words.
+fn rows(lines: &[&str]) -> (Vec<String>, Counts) {
+    let mut pairing = Pairing::new(REMEMBERED);
+    for line in lines {
+        pairing.take(&serde_json::from_str(line).unwrap());
+    }
+    let rows = pairing.rest();
+    (rows.values().map(described).collect(), pairing.counts)
+}
+
+fn described(row: &Row) -> String {
+    let mut words = vec![row.method.clone(), row.outcome.as_str().into()];
+    let mut add = |name: &str, value: Option<String>| {
+        words.extend(value.map(|value| format!("{name} {value}")));
+    };
+    add("took", row.duration().map(|it| it.to_string()));
+    add("settled", row.settling().map(|it| it.to_string()));
+    add("code", row.code.map(|it| it.to_string()));
+    add("cause", row.cause.clone());
+    add("cancelled", row.cancelled.map(|it| it.to_string()));
+    add("late", row.late.map(|it| it.to_string()));
+    add("duplicates", Some(row.duplicates).filter(|it| *it > 0).map(|it| it.to_string()));
+    add("", row.refused.clone());
+    words.join(", ")
+}
+
+macro_rules! message {
+    ($t:literal, $dir:literal, $part:literal) => {
+        concat!(
+            r#"{"message":{"hop":"a","bytes":9,"t":"#,
+            $t,
+            r#","dir":""#,
+            $dir,
+            r#"","parts":["#,
+            $part,
+            "]}}"
+        )
+    };
+}
+
+macro_rules! verdict {
+    ($t:literal, $rest:literal) => {
+        concat!(r#"{"verdict":{"hop":"a","t":"#, $t, ",", $rest, "}}")
+    };
+}
+
+const ASKED: &str = message!(10, "sent", r#"{"kind":"request","id":1,"method":"m"}"#);
+const CANCEL: &str = message!(20, "sent", r#"{"kind":"cancel","cancels":1,"method":"c"}"#);
+const RESULT: &str = message!(50, "received", r#"{"kind":"result","id":1}"#);
+const REFUSED: &str = message!(50, "received", r#"{"kind":"error","id":1,"code":-32800}"#);
+
+#[test]
+fn an_answer_belongs_to_the_request_of_the_other_direction() {
+    assert_eq!(rows(&[ASKED, RESULT]).0, ["m, result, took 40"]);
+    let theirs = message!(11, "received", r#"{"kind":"request","id":1,"method":"theirs"}"#);
+    assert_eq!(rows(&[ASKED, theirs, RESULT]).0, ["m, result, took 40", "theirs, unanswered"]);
+}
+
+#[test]
+fn b14_ids_are_compared_as_tokens() {
+    let text = message!(50, "received", r#"{"kind":"result","id":"1"}"#);
+    assert_eq!(rows(&[ASKED, text]).0, ["m, unanswered"]);
+}
+
+#[test]
+fn a_cancelled_request_says_how_long_it_went_on() {
+    let cancelled = "m, cancelled, took 40, settled 30, code -32800, cancelled 20";
+    assert_eq!(rows(&[ASKED, CANCEL, REFUSED]).0, [cancelled]);
+    assert_eq!(rows(&[ASKED, CANCEL, RESULT]).0, ["m, result, took 40, settled 30, cancelled 20"]);
+    // Nobody cancelled it: a server that is overloaded may answer so.
+    assert_eq!(rows(&[ASKED, REFUSED]).0, ["m, error, took 40, code -32800"]);
+}
+
+#[test]
+fn a_cancel_that_is_a_request_is_a_row_too() {
+    let cancel = message!(20, "sent", r#"{"kind":"cancel","id":2,"cancels":1,"method":"c"}"#);
+    let answer = message!(30, "received", r#"{"kind":"result","id":2}"#);
+    let cancelled = "m, cancelled, took 40, settled 30, code -32800, cancelled 20";
+    assert_eq!(rows(&[ASKED, cancel, answer, REFUSED]).0, [cancelled, "c, result, took 10"]);
+}
+
+#[test]
+fn a_verdict_says_what_messages_do_not() {
+    let settled =
+        verdict!(30, r#""verdict":"settled","id":1,"outcome":"timed_out","cause":"deadline""#);
+    let late = verdict!(50, r#""verdict":"violation","id":1,"why":"late_response""#);
+    let (rows, counts) = rows(&[ASKED, settled, RESULT, late]);
+    assert_eq!(rows, ["m, timed_out, took 20, cause deadline, late 50"]);
+    assert_eq!(counts.late, 1);
+}
+
+#[test]
+fn in_a_relay_a_late_answer_is_no_end() {
+    let late = verdict!(50, r#""verdict":"violation","id":1,"why":"late_response""#);
+    assert_eq!(rows(&[ASKED, CANCEL, RESULT, late]).0, ["m, cancelled, cancelled 20, late 50"]);
+}
+
+#[test]
+fn second_and_unknown_answers_are_counted() {
+    let second = verdict!(60, r#""verdict":"violation","id":1,"why":"duplicate_response""#);
+    let stray = verdict!(60, r#""verdict":"violation","id":9,"why":"unknown_response""#);
+    let parse = verdict!(60, r#""verdict":"violation","why":"parse""#);
+    let (rows, counts) = rows(&[ASKED, RESULT, second, stray, parse, CANCEL]);
+    assert_eq!(rows, ["m, result, took 40, duplicates 1"]);
+    let expected = (counts.duplicates, counts.strays, counts.violations, counts.stray_cancels);
+    assert_eq!(expected, (1, 1, 1, 1));
+}
+
+#[test]
+fn b05_a_request_with_the_id_of_one_in_flight_is_another() {
+    let rows = rows(&[ASKED, ASKED, RESULT, ASKED]).0;
+    assert_eq!(rows, ["m, result, took 40", "m, duplicate_id, took 0", "m, unanswered"]);
+}
+
+#[test]
+fn a_connection_of_the_same_name_is_another() {
+    let opened = r#"{"opened":{"t":40,"hop":"a","role":"client","dialect":"acp"}}"#;
+    assert_eq!(rows(&[ASKED, opened, RESULT]).0, ["m, unanswered"]);
+}
+
+#[test]
+fn a_request_that_did_not_pass_says_why() {
+    let theirs = message!(11, "received", r#"{"kind":"request","id":1,"method":"m"}"#);
+    let refused = verdict!(12, r#""verdict":"request_refused","id":1,"why":"the outbox is full""#);
+    let rows = rows(&[theirs, refused]).0;
+    assert_eq!(rows, ["m, unanswered,  request_refused: the outbox is full"]);
+}
+
+#[test]
+fn g08_only_so_many_requests_are_remembered_and_those_in_flight_longest() {
+    let mut pairing = Pairing::new(2);
+    let mut take = |line: &str| {
+        pairing.take(&serde_json::from_str(line).unwrap());
+        pairing.forget().map(|(number, row)| (number, row.outcome))
+    };
+    let ask = |id: u32| {
+        let part = format!(r#"{{"kind":"request","id":{id},"method":"m"}}"#);
+        format!(r#"{{"message":{{"hop":"a","bytes":9,"t":1,"dir":"sent","parts":[{part}]}}}}"#)
+    };
+    assert_eq!(take(&ask(1)), None);
+    assert_eq!(take(&ask(2)), None);
+    assert_eq!(take(&ask(3)), None);
+    assert_eq!(take(&ask(4)), None);
+    assert_eq!(take(&ask(5)), Some((0, Outcome::Unanswered)));
+    let answer = message!(2, "received", r#"{"kind":"result","id":3}"#);
+    assert_eq!(take(answer), Some((2, Outcome::Result)));
+}

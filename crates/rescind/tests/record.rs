@@ -1,0 +1,266 @@
+//! `--record`, and `rescind view` of what it made.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+use support::{PATIENCE, RESCIND, Running, Said, rescind};
+
+/// An empty directory of this test's own.
+fn directory(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record").join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The requests of a recording, and its summary.
+fn view(path: &Path, filter: &[&str]) -> (Vec<Value>, Value) {
+    let said = rescind([&["view", "--json", text(path)], filter].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let mut lines: Vec<Value> =
+        said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let summary = lines.pop().unwrap();
+    (lines, summary["summary"].clone())
+}
+
+/// What is said of the requests of one method.
+fn outcomes(path: &Path, method: &str) -> Vec<String> {
+    let (rows, _) = view(path, &["~m", method]);
+    let of = |row: &Value, member: &str| row[member].as_str().unwrap_or("-").to_owned();
+    rows.iter()
+        .map(|row| ["hop", "dir", "outcome", "cause"].map(|member| of(row, member)).join(" "))
+        .collect()
+}
+
+#[test]
+fn a_session_is_recorded_on_every_hop() {
+    let directory = directory("hops");
+    let [called, relayed, served] =
+        ["call", "relay", "serve"].map(|name| directory.join(name).with_extension("jsonl"));
+    for runtime in ["blocking", "single", "tokio", "smol"] {
+        let said = rescind([
+            "call",
+            "--record",
+            text(&called),
+            "--cancel-after",
+            "100ms",
+            "nested",
+            r#"{"ms":60000}"#,
+            "--",
+            RESCIND,
+            "relay",
+            "--record",
+            text(&relayed),
+            "--",
+            RESCIND,
+            "serve",
+            "--runtime",
+            runtime,
+            "--record",
+            text(&served),
+        ]);
+        assert_eq!(said.code, Some(3), "{said:?}");
+        assert_eq!(outcomes(&called, "nested"), ["server sent cancelled caller"]);
+        assert_eq!(outcomes(&called, "sleep"), ["server received cancelled peer"]);
+        let nested = ["up received cancelled -", "down sent cancelled -"];
+        assert_eq!(outcomes(&relayed, "nested"), nested);
+        assert_eq!(outcomes(&served, "nested"), ["client received cancelled peer"], "{runtime}");
+        assert_eq!(outcomes(&served, "sleep"), ["client sent cancelled parent"], "{runtime}");
+        for recorded in [&called, &relayed, &served] {
+            let (rows, summary) = view(recorded, &["~cancel"]);
+            assert_eq!(summary["requests"], rows.len());
+            assert_eq!(summary["recording"]["is_cut"], false);
+            for row in rows {
+                let [start, took, cancelled, settling] =
+                    ["start", "duration", "cancelled", "cancel_to_settle"]
+                        .map(|member| row[member].as_u64().unwrap());
+                assert_eq!(start + took, cancelled + settling, "{row}");
+                assert!(cancelled - start >= 90_000 || runtime != "blocking", "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn b03_what_may_be_a_secret_is_recorded_only_if_that_is_asked_for() {
+    let path = directory("payloads").join("session.jsonl");
+    let secret = r#"{"key":"hunter2"}"#;
+    let arguments: [&[&str]; 4] = [
+        &["call", "--record", text(&path), "echo", secret],
+        &["call", "--record", text(&path), "--payloads", "echo", secret],
+        &[
+            "call",
+            "echo",
+            secret,
+            "--",
+            RESCIND,
+            "relay",
+            "--record",
+            text(&path),
+            "--",
+            RESCIND,
+            "serve",
+        ],
+        &["call", "echo", secret, "--", RESCIND, "serve", "--record", text(&path)],
+    ];
+    for (number, arguments) in arguments.iter().enumerate() {
+        assert_eq!(rescind(*arguments).code, Some(0));
+        let recorded = fs::read_to_string(&path).unwrap();
+        assert!(recorded.contains("\"method\":\"echo\""), "{recorded}");
+        assert_eq!(recorded.contains("hunter2"), number == 1, "{recorded}");
+    }
+}
+
+#[test]
+fn a_recording_is_read_after_whoever_wrote_it_was_killed() {
+    let path = directory("killed").join("session.jsonl");
+    let mut running = Running::start(
+        ["call", "--trace", "--record", text(&path), "sleep", r#"{"ms":60000}"#],
+        &[],
+    );
+    running.says(&["-->", "sleep"]);
+    let deadline = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&path).is_ok_and(|text| text.contains("\"method\":\"sleep\"")) {
+        assert!(Instant::now() < deadline, "it is never written");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    drop(running);
+    let (rows, summary) = view(&path, &["~open"]);
+    assert_eq!((rows.len(), &rows[0]["method"]), (1, &"sleep".into()));
+    assert_eq!(summary["recording"]["is_cut"], true);
+    let said = rescind(["view", text(&path)]);
+    assert!(said.stderr.contains("has no end"), "{said:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn every_connection_of_a_listener_is_recorded() {
+    let path = directory("listen").join("session.jsonl");
+    let mut server =
+        Running::start(["serve", "--listen", "ws://127.0.0.1:0", "--record", text(&path)], &[]);
+    let line = server.says(&["listening on"]);
+    let address = line.trim().rsplit(' ').next().unwrap();
+    for _ in 0..2 {
+        assert_eq!(rescind(["call", "--connect", address, "echo", "[1]"]).code, Some(0));
+    }
+    interrupt(&server);
+    assert_eq!(server.end().code, Some(0));
+    let (rows, _) = view(&path, &["~m", "echo"]);
+    assert_eq!(rows.len(), 2);
+    assert_ne!(rows[0]["hop"], rows[1]["hop"]);
+    assert_eq!(rows[0]["outcome"], "result");
+}
+
+#[cfg(unix)]
+fn interrupt(running: &Running) {
+    let pid = rustix::process::Pid::from_raw(running.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+#[test]
+fn files_are_rotated_and_read_as_one() {
+    let path = directory("rotated").join("session.jsonl");
+    let count = r#"{"to":300,"every_ms":0}"#;
+    let record = |files: &str| {
+        let arguments =
+            ["call", "--record", text(&path), "--record-size", "4KiB", "--record-files", files];
+        let said = rescind([&arguments[..], &["count", count]].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+    };
+    record("1000");
+    let (rows, summary) = view(&path, &[]);
+    assert!(path.with_extension("jsonl.1").exists());
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!(rows[1]["outcome"], "result");
+    assert_eq!(summary["recording"]["notifications"], 300);
+    assert_eq!(summary["recording"]["files_gone"], 0);
+}
+
+fn written(name: &str, lines: &[&str]) -> PathBuf {
+    let path = directory(name).join("session.jsonl");
+    let header = r#"{"recording":{"version":1,"by":"x","start":"s","part":1,"payloads":"redacted","hops":[]}}"#;
+    fs::write(&path, [&[header], lines, &[""]].concat().join("\n")).unwrap();
+    path
+}
+
+#[test]
+fn f68_what_a_peer_wrote_is_shown_and_not_obeyed() {
+    let hostile = r#"{"message":{"t":1,"hop":"a\u001b","dir":"sent","bytes":1,"parts":[{"kind":"request","id":"\u009b2J","method":"\u001b]52;c;aGk=\u0007\n"}]}}"#;
+    let refused = r#"{"verdict":{"t":2,"hop":"a\u001b","verdict":"\u001b[2J","id":"\u009b2J","why":"\u001b[2J"}}"#;
+    let path = written("hostile", &[hostile, refused, "\u{1b}[2J"]);
+    for arguments in [
+        &["view", text(&path)][..],
+        &["view", text(&path), "--chart"],
+        &["view", text(&path), "--json"],
+    ] {
+        let Said { stdout, stderr, .. } = rescind(arguments);
+        let obeyed = |it: char| it.is_control() && it != '\n';
+        assert!(!stdout.contains(obeyed), "{stdout:?}");
+        assert!(!stderr.contains(obeyed), "{stderr:?}");
+    }
+    assert!(rescind(["view", text(&path)]).stdout.contains(r"\u{1b}]52;c;aGk=\u{7}\u{a}"));
+}
+
+#[test]
+fn what_can_not_be_viewed_is_said_with_its_place() {
+    let path = written("bad", &[]);
+    let said = rescind(["view", text(&path), "~m a & ~x"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.stderr.ends_with("\n  ~m a & ~x\n         ^\n"), "{}", said.stderr);
+    for (file, problem) in
+        [("/dev/null", "this is no recording"), ("/no/such/file", "No such file")]
+    {
+        if cfg!(unix) {
+            let said = rescind(["view", file]);
+            assert_eq!(said.code, Some(2));
+            assert!(said.stderr.contains(problem), "{}", said.stderr);
+        }
+    }
+    let said = rescind(["call", "--record", "/no/such/directory/file", "echo"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.stderr.contains("can't record into /no/such/directory/file"), "{}", said.stderr);
+}
+
+#[test]
+fn the_chart_has_a_lane_for_each_party() {
+    let path = directory("chart").join("session.jsonl");
+    let relay = [RESCIND, "relay", "--record", text(&path), "--", RESCIND, "serve"];
+    let said = rescind([&["call", "echo", "[1]", "--"], &relay[..]].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let chart = rescind(["view", text(&path), "--chart", "~m echo"]).stdout;
+    let mut lines = chart.lines().map(|line| line.get(16..).unwrap_or_default());
+    let expected = "\
+client                              (recorded here)                     server
+  |----- request 2 echo ------------->|                                   |
+  |                                   |----- request 2 echo ------------->|
+  |                                   |<---- result 2 --------------------|
+  |<---- result 2 --------------------|                                   |";
+    assert!(expected.lines().all(|line| lines.next() == Some(line)), "{chart}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn f69_output_that_is_lost_is_said_unless_nobody_wants_it() {
+    let message = r#"{"message":{"t":1,"hop":"a","dir":"sent","bytes":1,"parts":[{"kind":"request","id":1,"method":"m"}]}}"#;
+    let path = written("full", &vec![message; 20_000]);
+    let mut view = Command::new(RESCIND);
+    view.args(["view", text(&path)]).stderr(Stdio::piped());
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = view.stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("No space left"));
+
+    let mut child = view.stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
