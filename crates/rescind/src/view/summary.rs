@@ -143,17 +143,22 @@ impl fmt::Display for Counted {
     }
 }
 
-#[test]
-fn a_percentile_is_true_to_three_digits() {
-    let mut durations = Durations::default();
-    assert_eq!(durations.percentile(50.0), None);
-    (1..=1000).for_each(|millis| durations.add(millis * 1000));
-    let near = |percent, micros: u64| {
-        durations.percentile(percent).is_some_and(|it| it.abs_diff(micros) <= micros / 1000)
-    };
-    assert!(near(50.0, 500_000) && near(95.0, 950_000) && near(100.0, 1_000_000));
-    durations.add(u64::MAX);
-    assert!(
-        durations.percentile(100.0).is_some_and(|it| it.abs_diff(Durations::LONGEST) < 1 << 30)
-    );
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_true_to_three_digits() {
+        let mut durations = Durations::default();
+        assert_eq!(durations.percentile(50.0), None);
+        (1..=1000).for_each(|millis| durations.add(millis * 1000));
+        let near = |percent, micros: u64| {
+            durations.percentile(percent).is_some_and(|it| it.abs_diff(micros) <= micros / 1000)
+        };
+        assert!(near(50.0, 500_000) && near(95.0, 950_000) && near(100.0, 1_000_000));
+        durations.add(u64::MAX);
+        assert!(
+            durations.percentile(100.0).is_some_and(|it| it.abs_diff(Durations::LONGEST) < 1 << 30)
+        );
+    }
 }

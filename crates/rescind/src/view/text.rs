@@ -45,14 +45,17 @@ pub(crate) fn milliseconds(micros: u64) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#[test]
-fn f68_control_characters_are_shown_and_not_obeyed() {
-    let written = "a\u{1b}]52;c;aGk=\u{7}\u{9b}2J\r\n\u{202e}é";
-    let said = r"a\u{1b}]52;c;aGk=\u{7}\u{9b}2J\u{d}\u{a}\u{202e}é";
-    assert_eq!(shown(written), said);
-    let json = serde_json::to_string(&format!("{written}\u{e0001}")).unwrap();
-    let said = shown_json(&json);
-    assert!(!said.contains(|it: char| it.is_control() || is_invisible(it)), "{said}");
-    assert_eq!(serde_json::from_str::<String>(&said).unwrap(), format!("{written}\u{e0001}"));
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f68_control_characters_are_shown_and_not_obeyed() {
+        let written = "a\u{1b}]52;c;aGk=\u{7}\u{9b}2J\r\n\u{202e}é";
+        let said = r"a\u{1b}]52;c;aGk=\u{7}\u{9b}2J\u{d}\u{a}\u{202e}é";
+        assert_eq!(shown(written), said);
+        let json = serde_json::to_string(&format!("{written}\u{e0001}")).unwrap();
+        let said = shown_json(&json);
+        assert!(!said.contains(|it: char| it.is_control() || is_invisible(it)), "{said}");
+        assert_eq!(serde_json::from_str::<String>(&said).unwrap(), format!("{written}\u{e0001}"));
+    }
 }
