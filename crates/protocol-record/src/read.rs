@@ -9,7 +9,7 @@ use crate::line::{Line, VERSION};
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
-    line: Vec<u8>,
+    bytes: Vec<u8>,
     number: u64,
 }
 
@@ -58,7 +58,7 @@ impl std::error::Error for Unread {}
 impl<R: BufRead> Reader<R> {
     /// Reads from there.
     pub const fn new(input: R) -> Self {
-        Self { input, line: Vec::new(), number: 0 }
+        Self { input, bytes: Vec::new(), number: 0 }
     }
 
     /// The next line; `None` at the end.
@@ -66,15 +66,15 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     ///
     /// What stands in its place. After [`Unread::Line`] reading can go on.
-    pub fn next(&mut self) -> Result<Option<Line<'_>>, Unread> {
-        self.line.clear();
-        if self.input.read_until(b'\n', &mut self.line).map_err(Unread::Io)? == 0 {
+    pub fn line(&mut self) -> Result<Option<Line<'_>>, Unread> {
+        self.bytes.clear();
+        if self.input.read_until(b'\n', &mut self.bytes).map_err(Unread::Io)? == 0 {
             return if self.number == 0 { Err(Unread::NoRecording) } else { Ok(None) };
         }
         self.number += 1;
         let number = self.number;
-        let is_whole = self.line.ends_with(b"\n");
-        match serde_json::from_slice(&self.line) {
+        let is_whole = self.bytes.ends_with(b"\n");
+        match serde_json::from_slice(&self.bytes) {
             Ok(Line::Recording(header)) if header.version != VERSION => {
                 Err(Unread::Version(header.version))
             }

@@ -34,9 +34,9 @@ fn record(settings: Settings, dialect: &str, record: impl FnOnce(&HopRecorder)) 
 fn lines(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     let mut reader = Reader::new(text.as_bytes());
-    assert!(matches!(reader.next(), Ok(Some(Line::Recording(_)))));
+    assert!(matches!(reader.line(), Ok(Some(Line::Recording(_)))));
     let mut lines = Vec::new();
-    while let Some(mut line) = reader.next().unwrap() {
+    while let Some(mut line) = reader.line().unwrap() {
         match &mut line {
             Line::Opened(opened) => opened.t = 0,
             Line::Message(message) => message.t = 0,
@@ -220,7 +220,7 @@ fn f67_whoever_is_recorded_never_waits_and_the_gap_is_said() {
     let text = read.join().unwrap();
     let mut reader = Reader::new(&*text);
     let (mut sent, mut dropped) = (0, 0);
-    while let Some(line) = reader.next().unwrap() {
+    while let Some(line) = reader.line().unwrap() {
         match line {
             Line::Message(message) => sent += u64::from(message.dir == Direction::Sent),
             Line::Dropped(gap) => {

@@ -7,6 +7,7 @@ pub mod dialect;
 mod record;
 pub mod relay;
 pub mod serve;
+pub mod stats;
 pub mod step;
 pub mod view;
 

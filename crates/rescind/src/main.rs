@@ -8,6 +8,7 @@ use clap::{ColorChoice, Parser, Subcommand};
 use rescind::call::{self, CallArgs};
 use rescind::relay::{self, RelayArgs};
 use rescind::serve::{self, ServeArgs};
+use rescind::stats::{self, StatsArgs};
 use rescind::step::{self, StepArgs, StepError};
 use rescind::view::{self, ViewArgs};
 use rescind::{note, usage_error};
@@ -31,6 +32,7 @@ enum Command {
     Serve(ServeArgs),
     Step(StepArgs),
     View(ViewArgs),
+    Stats(StatsArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Relay(args) => relay::main(&args),
         Command::Serve(args) => serve::main(&args),
         Command::View(args) => view::main(&args),
+        Command::Stats(args) => stats::main(&args),
         Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,
             // Whoever reads it has seen enough.

@@ -264,3 +264,59 @@ fn f69_output_that_is_lost_is_said_unless_nobody_wants_it() {
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn stats_count_by_method_and_outcome() {
+    let message = |t: u64, dir: &str, part: &str| {
+        format!(
+            r#"{{"message":{{"t":{t},"hop":"a","dir":"{dir}","bytes":1,"parts":[{{{part}}}]}}}}"#
+        )
+    };
+    let mut lines = Vec::new();
+    for id in 1..=100 {
+        let request = format!(r#""kind":"request","id":{id},"method":"m""#);
+        lines.push(message(id * 1_000_000, "sent", &request));
+        let answer = format!(r#""kind":"result","id":{id}"#);
+        lines.push(message(id * 1_000_000 + id * 1_000, "received", &answer));
+    }
+    lines.push(message(1, "sent", r#""kind":"request","id":101,"method":"stuck""#));
+    lines.push(r#"{"end":{"t":9,"lines":1,"dropped":0}}"#.into());
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let path = written("stats", &lines);
+
+    let stats = |arguments: &[&str]| rescind([&["stats", text(&path)], arguments].concat());
+    let said: Value = serde_json::from_str(&stats(&["--json"]).stdout).unwrap();
+    let [all, stuck] = [&said["requests"][0], &said["requests"][1]];
+    assert_eq!(
+        (&all["method"], &all["outcome"], &all["count"]),
+        (&"m".into(), &"result".into(), &100.into())
+    );
+    for (name, millis) in [("p50", 50), ("p90", 90), ("p99", 99), ("max", 100)] {
+        let micros = all["duration"][name].as_u64().unwrap();
+        assert!(micros.abs_diff(millis * 1000) <= millis, "{name} {micros}");
+    }
+    assert_eq!(
+        (&stuck["outcome"], &stuck["duration"]["p50"]),
+        (&"unanswered".into(), &Value::Null)
+    );
+    assert_eq!(said["summary"]["requests"], 101);
+
+    let plain = stats(&[]).stdout;
+    assert!(
+        plain
+            .lines()
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .eq(["method", "outcome", "count", "p50", "p90", "p99", "max"]),
+        "{plain}"
+    );
+    assert!(plain.contains("101 requests: 0 cancelled, 0 late, 1 never answered"), "{plain}");
+
+    for (what, code) in [("hung", 1), ("late,violation", 0), ("late,hung", 1), ("gap", 0)] {
+        assert_eq!(stats(&["--fail-on", what]).code, Some(code), "{what}");
+    }
+    assert_eq!(rescind(["stats", text(&path), text(&path), "--fail-on", "late"]).code, Some(0));
+    let twice = rescind(["stats", "--json", text(&path), text(&path)]).stdout;
+    assert!(twice.contains(r#""count":200"#), "{twice}");
+}

@@ -9,7 +9,7 @@ fn read(text: &str) -> (usize, Vec<String>) {
     let mut reader = Reader::new(text.as_bytes());
     let (mut lines, mut unread) = (0, Vec::new());
     loop {
-        match reader.next() {
+        match reader.line() {
             Ok(None) => return (lines, unread),
             Ok(Some(_)) => lines += 1,
             Err(error) => {
@@ -58,8 +58,8 @@ fn what_is_no_recording_is_refused() {
 fn an_id_that_is_null_is_told_from_none() {
     let text = [HEADER, MESSAGE].concat();
     let mut reader = Reader::new(text.as_bytes());
-    assert!(matches!(reader.next(), Ok(Some(Line::Recording(_)))));
-    let Ok(Some(Line::Message(message))) = reader.next() else { panic!("a message") };
+    assert!(matches!(reader.line(), Ok(Some(Line::Recording(_)))));
+    let Ok(Some(Line::Message(message))) = reader.line() else { panic!("a message") };
     assert_eq!(message.parts[0].id.as_ref().map(crate::line::Id::token), Some("null"));
     assert_eq!(message.parts[0].cancels, None);
 }

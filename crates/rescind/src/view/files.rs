@@ -20,6 +20,16 @@ pub(crate) struct Flaws {
     pub(crate) gone: u64,
 }
 
+impl Flaws {
+    /// Those of another recording, too.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.is_cut |= other.is_cut;
+        self.unreadable += other.unreadable;
+        self.first = self.first.take().or(other.first);
+        self.gone += other.gone;
+    }
+}
+
 /// The files that hold one recording, the oldest first.
 pub(crate) fn parts(path: &Path) -> Result<Vec<PathBuf>, String> {
     let newest = first_line(path)?;
@@ -47,7 +57,7 @@ pub(crate) fn read(
         let mut reader = reader(part)?;
         flaws.is_cut = true;
         loop {
-            match reader.next() {
+            match reader.line() {
                 Ok(Some(line)) => {
                     flaws.is_cut = !matches!(line, Line::End(_));
                     if take(line).is_break() {
@@ -70,7 +80,7 @@ pub(crate) fn read(
 /// The first line of a file, which says what it is.
 fn first_line(path: &Path) -> Result<Header<'static>, String> {
     let mut reader = reader(path)?;
-    match reader.next() {
+    match reader.line() {
         Ok(Some(Line::Recording(header))) => Ok(Header {
             version: header.version,
             by: header.by.into_owned().into(),

@@ -6,7 +6,7 @@ mod filter;
 pub(crate) mod pairing;
 pub(crate) mod row;
 pub(crate) mod summary;
-mod text;
+pub(crate) mod text;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
@@ -125,7 +125,7 @@ impl View<'_> {
             self.write(&summary.json().to_string());
         } else {
             self.write(&summary.to_string());
-            summary.warnings().iter().for_each(|warning| note(warning));
+            summary.warnings().iter().for_each(note);
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ fn describe(row: &Row) -> String {
     }
     match (row.cancelled, row.settling()) {
         (Some(_), Some(after)) => {
-            line.push_str(&format!(", {} after its cancel", milliseconds(after)))
+            line.push_str(&format!(", {} after its cancel", milliseconds(after)));
         }
         (Some(_), None) => line.push_str(", cancelled"),
         (None, _) => {}

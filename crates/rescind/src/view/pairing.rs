@@ -242,6 +242,18 @@ impl Pairing {
 }
 
 impl Counts {
+    /// Those of another recording, too.
+    pub(crate) const fn add(&mut self, other: &Self) {
+        self.messages += other.messages;
+        self.notifications += other.notifications;
+        self.stray_cancels += other.stray_cancels;
+        self.late += other.late;
+        self.duplicates += other.duplicates;
+        self.strays += other.strays;
+        self.violations += other.violations;
+        self.dropped += other.dropped;
+    }
+
     /// The peer broke a rule, with an answer to this request if it is known.
     fn violation(&mut self, verdict: &Verdict<'_>, row: Option<&mut Row>) {
         match verdict.why.as_deref() {

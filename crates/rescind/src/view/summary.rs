@@ -30,6 +30,10 @@ impl Durations {
         let _ = self.0.record(micros.min(Self::LONGEST));
     }
 
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
     /// The duration that so many in a hundred don't exceed; `None` if there is none.
     pub(crate) fn percentile(&self, percent: f64) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.value_at_percentile(percent))
