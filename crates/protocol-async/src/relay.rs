@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::{Config, Relay, RelayEvent, Side};
+use protocol_core::{Config, Guard, Relay, RelayEvent, Side};
 
 use crate::options::Way;
 use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
@@ -23,6 +23,8 @@ pub struct Options {
     pub up: Config,
     /// The connection towards the server.
     pub down: Config,
+    /// How long the client's requests may take; for ever.
+    pub guard: Guard,
     /// Sees every message.
     pub trace: Option<Trace>,
     /// Sees what did not simply pass.
@@ -40,8 +42,8 @@ pub type Observer = Box<dyn FnMut(Side, RelayEvent) + Send>;
 impl Options {
     /// Every default.
     #[must_use]
-    pub const fn new(up: Config, down: Config) -> Self {
-        Self { up, down, trace: None, observer: None }
+    pub fn new(up: Config, down: Config) -> Self {
+        Self { up, down, guard: Guard::NONE, trace: None, observer: None }
     }
 }
 
@@ -68,9 +70,11 @@ where
     X: AsyncWrite + Unpin,
     T: Timer,
 {
-    let Options { up, down, trace, observer } = options;
+    let Options { up, down, guard, trace, observer } = options;
+    let mut relay = Relay::new(up, down);
+    relay.guard(Side::Up, guard);
     RelayDriver {
-        joint: Joint { relay: Relay::new(up, down), trace, observer },
+        joint: Joint { relay, trace, observer },
         up: Stream::new(Side::Up, up_reader, up_writer),
         down: Stream::new(Side::Down, down_reader, down_writer),
         alarm: Alarm::new(timer),

@@ -112,7 +112,7 @@ pub use input::InputBuffer;
 pub use machine::{
     CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase, Settlement, TimerReason,
 };
-pub use relay::{Relay, RelayEvent, Side};
+pub use relay::{Guard, Relay, RelayEvent, Side};
 pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
 pub use violation::{EnvelopeProblem, Violation};

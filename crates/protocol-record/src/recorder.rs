@@ -294,6 +294,11 @@ impl HopRecorder {
                 self.because("answer_replaced", Some(id), reason);
             }
             RelayEvent::AnswerDropped { id } => self.because("answer_dropped", Some(id), ""),
+            RelayEvent::TimedOut { id, cause } => self.decided(line::Verdict {
+                id: token(id),
+                cause: Some(cause.as_str().into()),
+                ..named("guard")
+            }),
             RelayEvent::Closed { reason } => self.because("closed", None, reason),
             other => self.because("other", None, other),
         }

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::cause::CloseReason;
+use crate::cause::{Cause, CloseReason};
 use crate::error::Refusal;
 use crate::id::WireId;
 use crate::machine::CancelRefusal;
@@ -108,6 +108,14 @@ pub enum RelayEvent {
         /// The request's id.
         id: WireId,
     },
+    /// A request took too long for its [`Guard`](super::Guard): it was cancelled on the other side, and
+    /// is answered with an error.
+    TimedOut {
+        /// Its id.
+        id: WireId,
+        /// Which of its timers ran out.
+        cause: Cause,
+    },
     /// Nothing comes in from this side any more; exactly once for each side.
     Closed {
         /// Why.
@@ -140,6 +148,9 @@ impl fmt::Display for RelayEvent {
             }
             Self::AnswerDropped { id, .. } => {
                 write!(f, "id {id}: no answer fits into the outbox (limits.unsent_bytes)")
+            }
+            Self::TimedOut { id, cause } => {
+                write!(f, "id {id}: took too long ({cause}), and was cancelled")
             }
             Self::Closed { reason, .. } => write!(f, "closed: {reason}"),
         }

@@ -4,6 +4,7 @@
 //! one side means for the other, and `owe.rs` how the relay answers what the other side will not.
 
 mod event;
+mod guard;
 mod owe;
 mod pass;
 
@@ -18,6 +19,7 @@ use crate::machine::{CallId, RequestHandle, TimerReason};
 use crate::stream::StreamConnection;
 use crate::time::Timestamp;
 pub use event::{RelayEvent, Side};
+pub use guard::Guard;
 
 /// Two connections joined: towards the client we are the server ([`Side::Up`]), and towards the server
 /// we are a client ([`Side::Down`]).
@@ -41,13 +43,15 @@ pub use event::{RelayEvent, Side};
 /// - **When one peer hangs up**, its requests are cancelled on the other side, and what it still owed is
 ///   answered for it. The other side is over once its own answers are in, or when
 ///   [`Config::abandoned_grace`] has passed.
+/// - **What takes too long**, by a [`Guard`], is cancelled on the other side and answered with
+///   [`code::REQUEST_FAILED`](crate::code::REQUEST_FAILED) at once.
 /// - **What does not fit** into an outbox is a request answered with the dialect's overload code, or an
 ///   event. It is never dropped in silence (G8). A peer that doesn't read can't keep the relay from
 ///   reading (G3).
 ///
 /// A host drives a relay like a [`StreamConnection`], once for each side:
 ///
-/// - **commands**: [`shutdown`](Self::shutdown)
+/// - **commands**: [`guard`](Self::guard), [`shutdown`](Self::shutdown)
 /// - **inputs**: [`receive`](Self::receive), [`finish`](Self::finish),
 ///   [`handle_timeout`](Self::handle_timeout)
 /// - **outputs**: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
@@ -89,6 +93,8 @@ struct Hop {
     /// Answers of the relay's own that wait for room in the outbox. They hold none of the peers' data,
     /// so the limit on requests bounds them too.
     owed: VecDeque<(RequestHandle, Reply<'static>)>,
+    /// How long the requests that come from there may take.
+    guard: Guard,
 }
 
 impl Relay {
@@ -111,6 +117,14 @@ impl Relay {
         }
         let hops = [up, down].map(Hop::new);
         Self { hops, now: Timestamp::ZERO, events: VecDeque::new() }
+    }
+
+    // Commands
+
+    /// Says how long the requests that come from one side may take from now on. Without it they may take
+    /// for ever.
+    pub fn guard(&mut self, side: Side, guard: Guard) {
+        self.hop_mut(side).guard = guard;
     }
 
     // Inputs
@@ -289,6 +303,6 @@ impl Relay {
 
 impl Hop {
     fn new(config: Config) -> Self {
-        Self { stream: StreamConnection::new(config), owed: VecDeque::new() }
+        Self { stream: StreamConnection::new(config), owed: VecDeque::new(), guard: Guard::NONE }
     }
 }

@@ -1,6 +1,7 @@
 //! Answers that the relay gives by itself, because the other side will not.
 
 use super::{Relay, RelayEvent, Side};
+use crate::cause::Cause;
 use crate::dialect::code;
 use crate::error::Refusal;
 use crate::event::Reply;
@@ -19,6 +20,16 @@ pub(super) const NOT_A_METHOD: Reply<'static> = Reply::Error {
 
 const fn internal_error(message: &'static str) -> Reply<'static> {
     Reply::Error { code: code::INTERNAL_ERROR, message, data: None }
+}
+
+/// The guard's answer to a request that took too long.
+pub(super) const fn too_slow(cause: Cause) -> Reply<'static> {
+    let message = match cause {
+        Cause::IdleTimeout => "the next hop was silent for too long (idle_timeout)",
+        Cause::HardCap => "the next hop took too long (hard_cap)",
+        _ => "the next hop did not answer in time (deadline)",
+    };
+    Reply::Error { code: code::REQUEST_FAILED, message, data: None }
 }
 
 impl Relay {

@@ -4,10 +4,10 @@ use alloc::string::String;
 
 use serde_json::value::RawValue;
 
-use super::owe::{HOP_GONE, MALFORMED, NOT_A_METHOD};
+use super::owe::{HOP_GONE, MALFORMED, NOT_A_METHOD, too_slow};
 use super::{Relay, RelayEvent, Side};
 use crate::cause::{Cause, CloseReason};
-use crate::config::{CallOptions, Shutdown};
+use crate::config::Shutdown;
 use crate::dialect::{CancelRule, Envelope, code};
 use crate::error::Refusal;
 use crate::event::{ErrorObject, Outcome, Reply};
@@ -30,7 +30,7 @@ impl Relay {
             self.report(side, RelayEvent::CancelDropped { method: method.into() });
             return self.owe(side, request, NOT_A_METHOD);
         }
-        let (options, now) = (CallOptions::default(), self.now);
+        let (options, now) = (self.hop(side).guard.options(method), self.now);
         let far = self.connection_mut(side.other());
         match far.call(method, params, request, options, now) {
             Ok(call) => {
@@ -127,6 +127,12 @@ impl Relay {
             Outcome::Cancelled { cause: Cause::Peer, error: None } => self.end(side, request),
             Outcome::Cancelled { error: None, .. } => self.owe(side, request, Reply::Cancelled),
             Outcome::Malformed => self.owe(side, request, MALFORMED),
+            // A peer that hung up is waited for no longer than `pass_end` says.
+            Outcome::TimedOut { cause } if !self.connection(side).machine().is_closed() => {
+                let (id, cause) = (self.id_of(side, request), *cause);
+                self.report(side, RelayEvent::TimedOut { id, cause });
+                self.owe(side, request, too_slow(cause));
+            }
             Outcome::ConnectionLost { .. } | Outcome::TimedOut { .. } => {
                 self.owe(side, request, HOP_GONE);
             }

@@ -5,6 +5,7 @@ mod bench;
 mod cancels;
 mod chain;
 mod ends;
+mod guard;
 mod limits;
 mod operations;
 mod reasons;

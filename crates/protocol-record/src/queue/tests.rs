@@ -41,7 +41,7 @@ fn g08_what_is_being_written_counts_until_it_is_written() {
 
 #[test]
 fn a_gap_is_one_and_stands_where_it_was() {
-    let queue = Queue::new(10 * COST);
+    let queue = Queue::new(11 * COST - 1);
     push(&queue, 10);
     queue.push(message(100), &[0; 100]);
     // It would fit, but not before what is missing.

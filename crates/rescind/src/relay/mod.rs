@@ -1,6 +1,7 @@
 //! `rescind relay`: one hop between a client on standard input and output and a spawned server.
 
 mod child;
+mod guard;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -20,6 +21,7 @@ use crate::dialect::{Spoken, file_parser, parser};
 use crate::record::RecordArgs;
 use crate::{note, usage_error};
 use child::Relayed;
+use guard::GuardArgs;
 
 /// Relay between a client on standard input and output and a spawned server
 ///
@@ -72,6 +74,9 @@ pub struct RelayArgs {
     trace: bool,
 
     #[command(flatten)]
+    guard: GuardArgs,
+
+    #[command(flatten)]
     record: RecordArgs,
 
     /// The server to spawn, and its arguments
@@ -115,6 +120,7 @@ pub fn main(args: &RelayArgs) -> ExitCode {
         args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both).on_stdio(Role::Client);
     let (client_gone, watch) = watch(&down);
     let mut options = Options::new(up, down);
+    options.guard = args.guard.guard();
     options.trace = args.trace.then(trace);
     options.observer = Some(observer(client_gone));
 

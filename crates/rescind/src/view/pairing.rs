@@ -225,6 +225,8 @@ impl Pairing {
                 let outcome = verdict.outcome.as_deref().and_then(Outcome::named);
                 row.outcome = outcome.unwrap_or(row.outcome);
             }
+            // The relay answers it now, with an error.
+            "guard" => row.refused = cause().map(|cause: String| format!("guard: {cause}")),
             "cancelled" => {
                 row.cancelled.get_or_insert(verdict.t);
                 row.cause = cause();
