@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::line::{Direction, Dropped};
 use crate::shape::Shape;
@@ -21,11 +22,28 @@ struct State {
     /// What the batch that is being written costs.
     writing: usize,
     end: Ending,
+    writer: Writer,
     /// Nothing can be written any more.
     is_broken: bool,
     /// How many messages and verdicts there were, dropped or not.
     seen: u64,
 }
+
+/// When the writer wants to be woken: that costs whoever does it more than the message does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Writer {
+    /// Not at all: it looks by itself before it sleeps.
+    #[default]
+    Awake,
+    /// When half of the room is taken: it has been woken, and lets more come.
+    Lingers,
+    /// As soon as there is anything.
+    Sleeps,
+}
+
+/// How long the writer lets more come once there is something: so much is lost at most when the process is
+/// killed, and nobody wakes it more often than that.
+const LINGER: Duration = Duration::from_millis(10);
 
 /// Whether more is to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +132,9 @@ impl Queue {
             state.waiting.bytes.extend_from_slice(bytes);
             state.waiting.entries.push(entry);
         }
-        self.filled.notify_one();
+        if state.wakes_writer(self.limit) {
+            self.filled.notify_one();
+        }
     }
 
     /// Nothing more comes.
@@ -146,8 +166,15 @@ impl Queue {
         let mut state = self.lock();
         state.writing = 0;
         while state.waiting.is_empty() && state.end == Ending::Open {
+            state.writer = Writer::Sleeps;
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        state.writer = Writer::Lingers;
+        let has_room =
+            |state: &mut State| state.end == Ending::Open && state.waiting.cost < self.limit / 2;
+        let waited = self.filled.wait_timeout_while(state, LINGER, has_room);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.writer = Writer::Awake;
         mem::swap(written, &mut state.waiting);
         state.writing = written.cost;
         state.end
@@ -155,6 +182,17 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether whoever adds something wakes the writer.
+    const fn wakes_writer(&self, limit: usize) -> bool {
+        match self.writer {
+            Writer::Awake => false,
+            Writer::Lingers => self.waiting.cost >= limit / 2,
+            Writer::Sleeps => true,
+        }
     }
 }
 

@@ -47,8 +47,15 @@ fn g05_progress_ends_a_silence_and_a_cap_ends_progress() {
 fn g05_what_the_guard_did_is_recorded() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guard.jsonl");
     let path = path.to_str().unwrap();
-    let relay = ["--record", path, "--method", "stubborn=deadline:100ms"];
-    assert_eq!(call(&["stubborn", r#"{"ms":300}"#], &relay).code, Some(1));
+    let relay = ["--record", path, "--trace", "--method", "stubborn=deadline:100ms"];
+    let said = call(&["stubborn", r#"{"ms":300}"#], &relay);
+    assert_eq!(said.code, Some(1));
+    // Whoever watches besides still does.
+    assert!(said.stderr.contains("took too long (deadline)"), "{said:?}");
+    assert!(
+        said.stderr.contains(r#"down --> {"jsonrpc":"2.0","id":2,"method":"stubborn""#),
+        "{said:?}"
+    );
     let said = rescind(["view", path, "stubborn & ~hop up"]);
     assert!(said.stdout.contains("error -32803, guard: deadline"), "{said:?}");
     let said = rescind(["view", path, "stubborn & ~hop down"]);

@@ -63,3 +63,17 @@ fn nothing_is_kept_when_nothing_is_written_any_more() {
     assert_eq!(queue.take(&mut batch), Ending::Ended(7));
     assert!(batch.is_empty());
 }
+
+#[test]
+fn whoever_is_recorded_wakes_the_writer_only_when_it_sleeps_or_room_gets_scarce() {
+    for (writer, cost, is_woken) in [
+        (Writer::Awake, 100, false),
+        (Writer::Lingers, 49, false),
+        (Writer::Lingers, 50, true),
+        (Writer::Sleeps, 1, true),
+    ] {
+        let mut state = State { writer, ..State::default() };
+        state.waiting.cost = cost;
+        assert_eq!(state.wakes_writer(100), is_woken, "{writer:?} {cost}");
+    }
+}

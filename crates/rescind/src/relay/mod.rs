@@ -31,7 +31,7 @@ use guard::GuardArgs;
 /// server's.
 ///
 /// What breaks a rule is answered and not passed on; that, and whatever else could not be passed on,
-/// is reported on standard error.
+/// is reported on standard error. With --deadline, --idle or --cap no request takes for ever.
 ///
 /// It ends when one of them hangs up and everything in flight is answered. The server is given two
 /// seconds then; whatever is left of it and of all that it started is sent SIGTERM, and two seconds

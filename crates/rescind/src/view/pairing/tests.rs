@@ -82,6 +82,12 @@ fn a_cancel_that_is_a_request_is_a_row_too() {
 }
 
 #[test]
+fn a_server_may_cancel_a_request_of_its_clients() {
+    let ended = message!(20, "received", r#"{"kind":"cancel","cancels":1,"method":"c"}"#);
+    assert_eq!(rows(&[ASKED, ended]).0, ["m, unanswered, cancelled 20"]);
+}
+
+#[test]
 fn a_verdict_says_what_messages_do_not() {
     let settled =
         verdict!(30, r#""verdict":"settled","id":1,"outcome":"timed_out","cause":"deadline""#);
