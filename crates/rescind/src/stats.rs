@@ -127,7 +127,7 @@ fn add(file: &std::path::Path, table: &mut Table, all: &mut Summary) -> Result<(
     let mut pairing = Pairing::new(REMEMBERED);
     let flaws = files::read(file, |line| {
         pairing.take(&line);
-        while let Some((_, row)) = pairing.forget() {
+        for (_, row) in pairing.forget() {
             table.add(&row);
             all.add(&row);
         }

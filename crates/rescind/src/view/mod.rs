@@ -112,7 +112,7 @@ impl View<'_> {
         let (mut pairing, mut summary) = (Pairing::new(REMEMBERED), Summary::default());
         summary.flaws = files::read(&self.args.file, |line| {
             pairing.take(&line);
-            while let Some((_, row)) = pairing.forget() {
+            for (_, row) in pairing.forget() {
                 self.row(&row, &mut summary);
             }
             self.go_on()
@@ -156,7 +156,7 @@ impl View<'_> {
         files::read(&self.args.file, |line| {
             chart::lanes(&line, &mut lanes);
             pairing.take(&line);
-            while let Some((number, row)) = pairing.forget() {
+            for (number, row) in pairing.forget() {
                 judge(number, &row);
             }
             ControlFlow::Continue(())
@@ -167,7 +167,7 @@ impl View<'_> {
         let mut pairing = Pairing::new(REMEMBERED);
         files::read(&self.args.file, |line| {
             let numbers = pairing.take(&line);
-            while pairing.forget().is_some() {}
+            pairing.forget();
             let is_all = self.filter.is_none();
             let drawn = match &line {
                 Line::Message(message) => lanes.message(message, |part| {

@@ -23,6 +23,8 @@ pub(crate) struct Pairing {
     hops: HashMap<String, Rc<str>>,
     begun: u64,
     remembered: usize,
+    /// With so many it is looked for those that can be forgotten: not at each, for that takes time.
+    full: usize,
     pub(crate) counts: Counts,
 }
 
@@ -58,6 +60,7 @@ impl Pairing {
             hops: HashMap::new(),
             begun: 0,
             remembered,
+            full: full(remembered, remembered),
             counts: Counts::default(),
         }
     }
@@ -89,17 +92,23 @@ impl Pairing {
         }
     }
 
-    /// The oldest requests, once more are kept than are remembered. One in flight is kept twice as long.
-    pub(crate) fn forget(&mut self) -> Option<(u64, Row)> {
-        if self.rows.len() <= self.remembered {
-            return None;
+    /// The oldest requests, once there are a quarter more than are remembered. Those in flight are kept
+    /// until there are twice as many.
+    pub(crate) fn forget(&mut self) -> Vec<(u64, Row)> {
+        if self.rows.len() < self.full {
+            return Vec::new();
         }
-        let over = self.rows.iter().find(|(_, row)| row.outcome != Outcome::Unanswered);
-        let number = match over {
-            Some((&number, _)) => number,
-            None if self.rows.len() > 2 * self.remembered => *self.rows.first_key_value()?.0,
-            None => return None,
-        };
+        let done = self.rows.iter().filter(|(_, row)| row.outcome != Outcome::Unanswered);
+        let over = self.rows.len() - self.remembered;
+        let mut numbers: Vec<u64> = done.map(|(number, _)| *number).take(over).collect();
+        let left = self.rows.len() - numbers.len();
+        numbers.extend(self.rows.keys().take(left.saturating_sub(2 * self.remembered)));
+        let forgotten = numbers.into_iter().filter_map(|number| self.remove(number)).collect();
+        self.full = full(self.rows.len().max(self.remembered), self.remembered);
+        forgotten
+    }
+
+    fn remove(&mut self, number: u64) -> Option<(u64, Row)> {
         let row = self.rows.remove(&number)?;
         let name = Name { hop: row.hop.clone(), dir: row.dir, id: row.id.clone() };
         if self.named.get(&name) == Some(&number) {
@@ -271,6 +280,10 @@ impl Counts {
             _ => self.violations += 1,
         }
     }
+}
+
+const fn full(rows: usize, remembered: usize) -> usize {
+    rows + remembered / 4 + 1
 }
 
 /// A late answer. Where nobody said how the request was settled before, as in a relay, the answer was
