@@ -42,6 +42,9 @@ Examples:
   Call a real language server, and cancel in the same write:
     rescind call --dialect lsp --open session.jsonl --cancel-after 0 textDocument/hover \\
         '{…}' -- clangd
+  Stand in front of a server, and see afterwards what took long or was cancelled:
+    rescind relay --dialect lsp --record session.jsonl -- clangd
+    rescind view session.jsonl '~cancel | ~slow 1s'
   Feed one message to the pure core and see what it decides:
     printf '%s\\n' '{\"receive\":{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}}' | rescind step";
 

@@ -5,7 +5,6 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -251,6 +250,8 @@ client                              (recorded here)                     server
 #[cfg(target_os = "linux")]
 #[test]
 fn f69_output_that_is_lost_is_said_unless_nobody_wants_it() {
+    use std::process::{Command, Stdio};
+
     let message = r#"{"message":{"t":1,"hop":"a","dir":"sent","bytes":1,"parts":[{"kind":"request","id":1,"method":"m"}]}}"#;
     let path = written("full", &vec![message; 20_000]);
     let mut view = Command::new(RESCIND);
