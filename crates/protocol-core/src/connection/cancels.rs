@@ -2,6 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::vec;
 
 use serde_json::value::RawValue;
 
@@ -16,12 +17,12 @@ use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
 use crate::machine::{Action, CallId, CancelOutcome, RequestStep};
-use crate::outbox::{Lane, Room};
+use crate::outbox::Lane;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::Origin;
 use crate::wire::decode::{self, Request};
-use crate::wire::encode::{Acknowledged, Context, Draft, Id, Names, To};
+use crate::wire::encode::{Context, Draft, To, Value};
 
 const OPERATION_NOT_FOUND: (i64, &str) = (code::OPERATION_NOT_FOUND, "Operation not found");
 const NAMES_NOTHING: (i64, &str) =
@@ -60,7 +61,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Queues the cancel of a call, which names its request.
     pub(super) fn send_cancel(&mut self, call: CallId, number: Option<u32>, why: Option<&str>) {
-        self.send_cancel_naming(Id::Ours(call.number()), call, number, why);
+        self.send_cancel_naming(Value::Id(call.number()), call, number, why);
     }
 
     /// Queues a cancel ahead of everything else, but behind our answer to an exchange that settles
@@ -68,21 +69,23 @@ impl<O, I: Default> Connection<O, I> {
     /// words are not (G8). `number` is there where the cancel is a request of its own.
     pub(super) fn send_cancel_naming(
         &mut self,
-        id: Id<'_>,
+        id: Value<'_>,
         call: CallId,
         number: Option<u32>,
         why: Option<&str>,
     ) {
         let context = Context { config: self.machine.config(), now: self.now };
         let Some((method, member, place)) = context.config.dialect.cancel.members() else { return };
-        let draft = |reason| Draft::Cancel { number, method, names: Names { member, id, reason } };
-        let reason = place.zip(why);
-        let reason = reason.filter(|_| self.unsent.has_room(&context, &draft(reason)));
+        let named = [(member, id)];
+        let explained = place.zip(why).map(|(place, why)| [named[0], (place, Value::Text(why))]);
+        let explained = explained.as_ref().map(|members| Draft::cancel(number, method, members));
+        let explained = explained.filter(|draft| self.unsent.has_room(&context, draft));
+        let draft = explained.unwrap_or(Draft::cancel(number, method, &named));
         let lane = if self.negotiation.unsent.is_some() { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
-        let (outbox, room) = (&mut self.unsent.outbox, Room::UNLIMITED);
-        let pushed = outbox.push(room, &context, &draft(reason), lane, kind, number);
+        let outbox = &mut self.unsent.outbox;
+        let pushed = outbox.push(usize::MAX, &context, &draft, lane, kind, number);
         let outgoing = self.machine.call_data_mut(call);
         if let (Some(Outgoing { unsent, .. }), Ok(ticket)) = (outgoing, pushed) {
             *unsent = Some(ticket);
@@ -111,10 +114,10 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
-        let names = Names { member, id: Id::Token(id.token()), reason: None };
+        let members = [(member, Value::Token(id.token()))];
         let is_request = config.dialect.cancels_are_requests();
         let number = is_request.then(|| self.machine.next_number());
-        let draft = Draft::Cancel { number, method, names };
+        let draft = Draft::cancel(number, method, &members);
         let context = Context { config, now: self.now };
         // Behind all others: its request may still be waiting (G4).
         self.unsent.send(&context, &draft, TransmitKind::Cancel, number)?;
@@ -242,19 +245,21 @@ impl<O, I: Default> Connection<O, I> {
     ) {
         let context = Context { config: self.machine.config(), now: self.now };
         let to = To { id: id.token(), origin: origin.as_deref() };
-        let member = match &context.config.dialect.cancel {
-            CancelRule::Request { id: member, .. } => Some(member),
-            _ => None,
+        let dialect = &context.config.dialect;
+        let Some((_, member, _)) = dialect.cancel.members() else { return };
+        let (cancelled, why_not) = match met {
+            RequestStep::MarkCancelled | RequestStep::CancelledBefore => ("true", None),
+            RequestStep::Completed => ("false", Some("Operation already completed")),
+            RequestStep::NotFound => ("false", Some("Operation not found")),
+            _ => ("false", Some("Operation can't be cancelled")),
         };
-        let draft = match (member, met) {
-            (Some(member), _) => {
-                let what = Acknowledged::Request { member, target, met };
-                Draft::Acknowledgement { to, what }
-            }
-            (None, RequestStep::MarkCancelled | RequestStep::CancelledBefore) => {
-                Draft::Acknowledgement { to, what: Acknowledged::Operation }
-            }
-            (None, _) => {
+        let mut members =
+            vec![(member, Value::Token(target)), ("cancelled", Value::Token(cancelled))];
+        members.extend(why_not.map(|why| ("reason", Value::Text(why))));
+        let draft = match why_not {
+            _ if !dialect.has_operations() => Draft::Result { to, members: &members },
+            None => Draft::Result { to, members: &[("status", Value::Text("cancelled"))] },
+            Some(_) => {
                 let (code, message) = OPERATION_NOT_FOUND;
                 Draft::Response { to, reply: Reply::Error { code, message, data: None } }
             }

@@ -1,6 +1,7 @@
 //! What the host asks of a connection.
 
 use alloc::boxed::Box;
+use alloc::vec;
 
 use serde_json::value::RawValue;
 
@@ -16,7 +17,7 @@ use crate::outbox::Ticket;
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
 use crate::wire::decode;
-use crate::wire::encode::{Context, Draft, Id, Names, To};
+use crate::wire::encode::{Body, Context, Draft, To, Value};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
@@ -80,7 +81,8 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
     ) -> Result<Ticket, Refusal> {
         let (number, kind) = (call.number(), TransmitKind::Request);
-        let draft = Draft::Request { number, method, params, timeout: options.timeout };
+        let (params, timeout) = (params.map(Body::Raw), options.timeout);
+        let draft = Draft::Request { number, method, params, timeout };
         let context = Context { config: self.machine.config(), now: self.now.max(now) };
         self.unsent.send(&context, &draft, kind, Some(number))
     }
@@ -116,9 +118,9 @@ impl<O, I: Default> Connection<O, I> {
                 return Err(Refusal::Withheld);
             }
         }
-        let (draft, kind) = (Draft::Notification { method, params }, TransmitKind::Notification);
+        let draft = Draft::Notification { method, params: params.map(Body::Raw) };
         let context = Context { config: self.machine.config(), now: self.now };
-        self.unsent.send(&context, &draft, kind, None).map(|_| ())
+        self.unsent.send(&context, &draft, TransmitKind::Notification, None).map(|_| ())
     }
 
     /// Gives up interest in a call without cancelling it; it still settles, if need be after
@@ -163,7 +165,7 @@ impl<O, I: Default> Connection<O, I> {
         let batch = rare.and_then(|rare| rare.batch);
         let context = Context { config: self.machine.config(), now: self.now };
         let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
-        let sent = sent.map_err(|full| self.unsent.promise_room(full, &context.config.limits))?;
+        let sent = sent.map_err(|len| self.unsent.promise_room(len, &context.config.limits))?;
         let ended = self.machine.respond(request)?;
         if let Some(rare) = &ended.1 {
             let conclusion = match reply {
@@ -208,9 +210,9 @@ impl<O, I: Default> Connection<O, I> {
             }
             CancelRule::Notification { method, id: member, reason: place } if is_told => {
                 let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
-                let reason = place.as_deref().zip(reason);
-                let names = Names { member, id: Id::Token(id), reason };
-                let draft = Draft::Cancel { number: None, method, names };
+                let mut members = vec![(&**member, Value::Token(id))];
+                members.extend(place.as_deref().zip(reason.map(Value::Text)));
+                let draft = Draft::cancel(None, method, &members);
                 let context = Context { config: self.machine.config(), now: self.now };
                 // Behind all others: what the request was told before belongs before its end.
                 self.unsent.send(&context, &draft, TransmitKind::Cancel, None)?;

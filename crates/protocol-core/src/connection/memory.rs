@@ -33,7 +33,7 @@ impl<O, I: Default> Connection<O, I> {
             (1, Self::fixed_bytes(limits)),
             (calls, Self::call_bytes()),
             (requests, Self::request_bytes(limits)),
-            (limits.unsent_messages, TABLE * Outbox::ROW + Outbox::ROUND),
+            (limits.unsent_messages, TABLE * Outbox::ROW + Outbox::NEW_BYTES),
             (abandoned_ids, TREE * 2 * size_of::<u64>() + 2 * Self::remembered_id(limits)),
             (early_cancels, Self::remembered_id(limits)),
             (limits.batch_members, TABLE * (size_of::<Event<'_, O>>() + 2 * size_of::<usize>())),

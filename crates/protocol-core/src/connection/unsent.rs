@@ -12,7 +12,7 @@ use super::negotiation::Conclusion;
 use crate::config::Limits;
 use crate::error::Refusal;
 use crate::event::TransmitKind;
-use crate::outbox::{Full, Lane, Outbox, Room, Ticket};
+use crate::outbox::{Lane, Outbox, Ticket};
 use crate::slot::Slot;
 use crate::wire::encode::{Context, Draft};
 
@@ -46,33 +46,30 @@ impl Unsent {
         self.outbox.bytes() + self.kept_back
     }
 
-    /// What the outbox may still take.
+    /// The bytes of the longest message that there is room for, 0 if there is none.
     #[inline]
-    fn room(&self, limits: &Limits) -> Room {
-        Room {
-            bytes: limits.unsent_bytes.saturating_sub(self.kept_back),
-            messages: limits.unsent_messages,
-        }
+    fn free(&self, limits: &Limits) -> usize {
+        let has_place = self.outbox.len() < limits.unsent_messages;
+        if has_place { limits.unsent_bytes.saturating_sub(self.bytes()) } else { 0 }
     }
 
     /// Whether there is room for a message.
     pub(super) fn has_room(&self, context: &Context<'_>, draft: &Draft<'_>) -> bool {
-        self.outbox.has_room(self.room(&context.config.limits), draft.len(context))
+        draft.len(context) <= self.free(&context.config.limits)
     }
 
-    /// Queues a message, if there is room. `number` is that of the request or cancel of ours that it
-    /// is.
+    /// Queues a message behind all others, if there is room. `number` is that of the request or cancel
+    /// of ours that it is.
     #[inline(always)]
-    pub(super) fn push(
+    fn push(
         &mut self,
         context: &Context<'_>,
         draft: &Draft<'_>,
-        lane: Lane,
         kind: TransmitKind,
         number: Option<u32>,
-    ) -> Result<Ticket, Full> {
-        let room = self.room(&context.config.limits);
-        self.outbox.push(room, context, draft, lane, kind, number)
+    ) -> Result<Ticket, usize> {
+        let most = self.free(&context.config.limits);
+        self.outbox.push(most, context, draft, Lane::Bulk, kind, number)
     }
 
     /// Queues a message behind all others. Where there is no room, promises to tell when there is.
@@ -84,8 +81,8 @@ impl Unsent {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, Refusal> {
-        let pushed = self.push(context, draft, Lane::Bulk, kind, number);
-        pushed.map_err(|full| self.promise_room(full, &context.config.limits))
+        let pushed = self.push(context, draft, kind, number);
+        pushed.map_err(|len| self.promise_room(len, &context.config.limits))
     }
 
     /// Sends an answer, or keeps it back for the others of its batch. Gives what is in the outbox now:
@@ -97,9 +94,9 @@ impl Unsent {
         draft: &Draft<'_>,
         kind: TransmitKind,
         batch: Option<BatchKey>,
-    ) -> Result<Option<Ticket>, Full> {
+    ) -> Result<Option<Ticket>, usize> {
         match batch {
-            None => self.push(context, draft, Lane::Bulk, kind, None).map(Some),
+            None => self.push(context, draft, kind, None).map(Some),
             Some(batch) => self.keep_back(context, draft, batch),
         }
     }
@@ -109,10 +106,10 @@ impl Unsent {
         context: &Context<'_>,
         draft: &Draft<'_>,
         batch: BatchKey,
-    ) -> Result<Option<Ticket>, Full> {
+    ) -> Result<Option<Ticket>, usize> {
         let (len, limits) = (draft.len(context), &context.config.limits);
-        if !self.outbox.has_room(self.room(limits), len) {
-            return Err(Full { len });
+        if len > self.free(limits) {
+            return Err(len);
         }
         let answers = &mut self.batches[batch.0.get()].answers;
         let before = answers.len();
@@ -134,7 +131,7 @@ impl Unsent {
         }
         self.kept_back -= answers.len();
         answers.push(b']');
-        Some(self.outbox.push_written(answers, TransmitKind::Response))
+        Some(self.outbox.queue(Lane::Bulk, TransmitKind::Response, None, answers))
     }
 
     /// A batch is taken in.
@@ -172,19 +169,18 @@ impl Unsent {
 
     /// Why a message is refused. Promises to tell when there is room, if it can ever fit.
     #[cold]
-    pub(super) fn promise_room(&mut self, full: Full, limits: &Limits) -> Refusal {
-        if full.len > limits.unsent_bytes {
+    pub(super) fn promise_room(&mut self, len: usize, limits: &Limits) -> Refusal {
+        if len > limits.unsent_bytes {
             return Refusal::TooLarge;
         }
-        self.wanted = self.wanted.max(Some(full.len));
+        self.wanted = self.wanted.max(Some(len));
         Refusal::OutboxFull
     }
 
     /// Whether there is room now for what was refused. Says so once.
     #[inline]
     pub(super) fn keeps_promise(&mut self, limits: &Limits) -> bool {
-        let has_room = |wanted| self.outbox.has_room(self.room(limits), wanted);
-        let is_kept = self.wanted.is_some_and(has_room);
+        let is_kept = self.wanted.is_some_and(|wanted| wanted <= self.free(limits));
         if is_kept {
             self.wanted = None;
         }

@@ -26,7 +26,7 @@ pub(super) const RESULT: &str = "-result";
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// The type of its message.
-    kind: Box<str>,
+    pub(super) kind: Box<str>,
     /// The id of its message, unless it can't be read. The id of a request that calls a capability is its
     /// call id; of any other it is this.
     message: Option<WireId>,
@@ -36,11 +36,6 @@ impl Origin {
     /// What the request asks for.
     pub(crate) fn asked(&self) -> Asked {
         Asked::by_type(&self.kind)
-    }
-
-    /// The type of its message.
-    pub(super) const fn kind(&self) -> &str {
-        &self.kind
     }
 
     /// The token of its message's id.
