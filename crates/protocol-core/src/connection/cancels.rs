@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use super::Connection;
 use super::operations::token_id;
 use super::requests::DUPLICATE_ID;
-use super::rows::Outgoing;
 use super::unsent::BatchKey;
 use crate::cause::Cause;
 use crate::dialect::{CancelRule, code};
@@ -78,14 +77,13 @@ impl<O, I: Default> Connection<O, I> {
         let draft = |reason| Draft::Cancel { number, method, names: Names { member, id, reason } };
         let reason = place.zip(why);
         let reason = reason.filter(|_| self.unsent.has_room(&context, &draft(reason)));
-        let lane = if self.negotiation.unsent.is_some() { Lane::Bulk } else { Lane::Ahead };
+        let lane = if self.negotiation.answer.is_some() { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
         let (outbox, room) = (&mut self.unsent.outbox, Room::UNLIMITED);
         let pushed = outbox.push(room, &context, &draft(reason), lane, kind, number);
-        let outgoing = self.machine.call_data_mut(call);
-        if let (Some(Outgoing { unsent, .. }), Ok(ticket)) = (outgoing, pushed) {
-            *unsent = Some(ticket);
+        if let (Some(outgoing), Ok(ticket)) = (self.machine.call_data_mut(call), pushed) {
+            outgoing.ticket = ticket;
         }
     }
 

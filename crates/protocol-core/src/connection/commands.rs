@@ -48,7 +48,7 @@ impl<O, I: Default> Connection<O, I> {
             .and_then(|(params, call)| {
                 Ok((params, call, self.send_request(call, method, params, &options, now)?))
             });
-        let (params, call, unsent) = match admitted {
+        let (params, call, ticket) = match admitted {
             Ok(admitted) => admitted,
             Err(reason) => return Err(SendError { reason, data }),
         };
@@ -57,7 +57,7 @@ impl<O, I: Default> Connection<O, I> {
         let refusal = uncancellable(&config.dialect, asked, method, params);
         let outgoing = Outgoing {
             data,
-            unsent: Some(unsent),
+            ticket,
             opening: Opening::of(&config.dialect, method, params),
             server_ends: server_ends(&config.dialect, config.role, method),
             asked,

@@ -103,9 +103,9 @@ impl<O, I: Default> Connection<O, I> {
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         self.send_early();
         let (transmit, ticket, number) = self.unsent.outbox.pop(out)?;
-        self.negotiation.unsent.take_if(|unsent| *unsent == ticket);
-        if let Some(outgoing) = number.and_then(|number| self.machine.transmitted(number)) {
-            outgoing.unsent = None;
+        self.negotiation.answer.take_if(|answer| *answer == ticket);
+        if let Some(number) = number {
+            self.machine.transmitted(number);
         }
         self.offer_room();
         Some(transmit)
@@ -200,7 +200,7 @@ impl<O, I: Default> Connection<O, I> {
         match action {
             Action::SendCancel { call, number } => self.send_cancel(call, number, None),
             Action::Withdraw(done) => {
-                self.withdraw(&done);
+                self.unsent.outbox.withdraw(done.data.ticket);
                 self.complete(done);
             }
             Action::Complete(done) => self.complete(done),
@@ -210,13 +210,6 @@ impl<O, I: Default> Connection<O, I> {
                 self.tell(Event::Closed { reason });
                 self.is_end_told = true;
             }
-        }
-    }
-
-    /// Takes what is unsent of a call out of the outbox.
-    fn withdraw(&mut self, done: &Completion<Outgoing<O>>) {
-        if let Some(ticket) = done.data.unsent {
-            self.unsent.outbox.withdraw(ticket);
         }
     }
 

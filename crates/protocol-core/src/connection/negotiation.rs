@@ -26,7 +26,7 @@ pub(super) struct Negotiation {
     /// What it concludes, while its batch keeps it back.
     pub(super) kept_back: Option<(BatchKey, Conclusion)>,
     /// Its place in the outbox: no cancel may overtake it.
-    pub(super) unsent: Option<Ticket>,
+    pub(super) answer: Option<Ticket>,
 }
 
 impl<O, I: Default> Connection<O, I> {

@@ -35,7 +35,7 @@ impl<O, I: Default> Connection<O, I> {
         let done = match action {
             Some(Action::Complete(done)) => done,
             Some(Action::Withdraw(done)) => {
-                self.withdraw(&done);
+                self.unsent.outbox.withdraw(done.data.ticket);
                 done
             }
             // The cancel of an operation follows, now that the answer brings its token.

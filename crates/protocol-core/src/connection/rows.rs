@@ -17,8 +17,8 @@ use crate::wire::decode;
 pub struct Outgoing<O> {
     /// The host's data.
     pub(super) data: O,
-    /// The message of this call that is still in the outbox: its request, then its cancel.
-    pub(super) unsent: Option<Ticket>,
+    /// The last message of this call that went into the outbox: its request, then its cancel.
+    pub(super) ticket: Ticket,
     pub(super) opening: Opening,
     /// Whether the peer may end it.
     pub(super) server_ends: bool,

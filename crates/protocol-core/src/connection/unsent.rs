@@ -233,7 +233,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         if conclusion.is_some() {
             self.conclude(conclusion);
-            self.negotiation.unsent = sent;
+            self.negotiation.answer = sent;
         }
     }
 }

@@ -84,14 +84,6 @@ pub(super) enum Named {
     CancelOf(Place),
 }
 
-impl Named {
-    pub(super) const fn call(self) -> Place {
-        match self {
-            Self::Call(place) | Self::CancelOf(place) => place,
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Calls<C> {
     rows: Slab<Call<C>>,

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use super::calls::{Call, Place};
+use super::calls::{Call, Named, Place};
 use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput};
 use super::timers::Idle;
 use super::{
@@ -282,17 +282,14 @@ impl<C, R: Default, X> Machine<C, R, X> {
     // What the transport did
 
     /// The message of ours with this number, a request or a cancel, has left; it can't be withdrawn
-    /// any more. Gives the host's data on the call in flight that it is of.
+    /// any more.
     #[inline]
-    pub fn transmitted(&mut self, number: u32) -> Option<&mut C> {
-        let Some(named) = self.calls.named(number) else {
-            if let Some(fate @ Fate::CancelQueued) = self.past.get_mut(&number) {
-                *fate = Fate::CancelSent;
-            }
-            return None;
-        };
-        let row = self.calls.row_mut(named.call());
-        row.phase = row.phase.on(CallInput::Transmitted).next?;
-        Some(&mut row.data)
+    pub fn transmitted(&mut self, number: u32) {
+        if let Some(Named::Call(place) | Named::CancelOf(place)) = self.calls.named(number) {
+            let row = self.calls.row_mut(place);
+            row.phase = row.phase.on(CallInput::Transmitted).next.unwrap_or(row.phase);
+        } else if let Some(fate @ Fate::CancelQueued) = self.past.get_mut(&number) {
+            *fate = Fate::CancelSent;
+        }
     }
 }
