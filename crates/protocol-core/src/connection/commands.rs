@@ -1,11 +1,9 @@
 //! What the host asks of a connection.
 
-use alloc::boxed::Box;
-
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::rows::{Opening, Outgoing, Rare, server_ends, uncancellable};
+use super::rows::{Incoming, Opening, Outgoing, server_ends, uncancellable};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, Role};
@@ -146,7 +144,8 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// [`Refusal::AlreadyAnswered`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn respond(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<I, Refusal> {
-        let (step, id, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        let (step, id, incoming) =
+            self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
         let reply = match step {
             RequestStep::Withhold => {
                 let ended = self.machine.respond(request)?;
@@ -156,6 +155,7 @@ impl<O, I: Default> Connection<O, I> {
             _ => reply,
         };
         let id = id.map_or("null", crate::WireId::token);
+        let rare = incoming.rare.as_ref();
         let draft = Draft::Response {
             to: To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) },
             reply,
@@ -165,7 +165,7 @@ impl<O, I: Default> Connection<O, I> {
         let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
         let sent = sent.map_err(|full| self.unsent.promise_room(full, &context.config.limits))?;
         let ended = self.machine.respond(request)?;
-        if let Some(rare) = &ended.1 {
+        if let Some(rare) = &ended.rare {
             let conclusion = match reply {
                 Reply::Result(result) => self.open(rare.opening, Role::Server, result),
                 _ => None,
@@ -176,7 +176,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Carries out what else the end of a request leads to, and gives its data back.
-    fn release(&mut self, (data, rare): (I, Option<Box<Rare>>)) -> I {
+    fn release(&mut self, Incoming { data, rare }: Incoming<I>) -> I {
         self.follow();
         if let Some(batch) = rare.and_then(|rare| rare.batch) {
             self.settle_member(batch);
@@ -197,8 +197,8 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         reason: Option<&str>,
     ) -> Result<I, Refusal> {
-        let (_, _, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
-        if !rare.is_some_and(|rare| rare.server_ends) {
+        let (_, _, incoming) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        if !incoming.rare.as_ref().is_some_and(|rare| rare.server_ends) {
             return Err(Refusal::NotOursToEnd);
         }
         let is_told = self.machine.end_step(request) == Some(RequestStep::SendEnd);

@@ -22,7 +22,7 @@ use crate::machine::{Action, CallId, Completion, Machine, RequestHandle, Settlem
 use crate::time::Timestamp;
 use crate::wire::decode::Response;
 use negotiation::Negotiation;
-use rows::{Outgoing, Rare};
+use rows::{Incoming, Outgoing};
 use unsent::Unsent;
 
 /// One JSON-RPC connection on whole messages.
@@ -70,7 +70,7 @@ use unsent::Unsent;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Connection<O, I = ()> {
-    machine: Machine<Outgoing<O>, I, Rare>,
+    machine: Machine<Outgoing<O>, Incoming<I>>,
     unsent: Unsent,
     negotiation: Negotiation,
     /// The latest time that was said, for messages that hold one.
@@ -142,7 +142,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The machine that decides, for its getters.
     #[must_use]
-    pub const fn machine(&self) -> &Machine<Outgoing<O>, I, Rare> {
+    pub const fn machine(&self) -> &Machine<Outgoing<O>, Incoming<I>> {
         &self.machine
     }
 
@@ -166,7 +166,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The host's data on an unanswered request.
     pub fn request_data_mut(&mut self, request: RequestHandle) -> Option<&mut I> {
-        self.machine.request_data_mut(request)
+        self.machine.request_data_mut(request).map(|incoming| &mut incoming.data)
     }
 
     /// Our calls in flight with the host's data on them, in the order they were made.
@@ -178,7 +178,7 @@ impl<O, I: Default> Connection<O, I> {
     /// The peer's unanswered requests with the host's data on them, in the order they came.
     pub fn requests(&self) -> impl Iterator<Item = (RequestHandle, &I)> {
         let requests = self.machine.requests_in_order().into_iter();
-        requests.filter_map(|it| Some((it, self.machine.request_data(it)?)))
+        requests.filter_map(|it| Some((it, &self.machine.request_data(it)?.data)))
     }
 
     fn is_unanswered(&self, request: RequestHandle) -> bool {
@@ -234,13 +234,9 @@ impl<O, I: Default> Connection<O, I> {
 
     /// In a batch, a request that is never answered holds nothing back (B32).
     fn mark_in_batch(&mut self, request: RequestHandle) {
-        // Few are in a batch, so that is asked first.
-        let batch = self.machine.request_rare_mut(request).and_then(|rare| rare.batch);
-        let Some(batch) = batch.filter(|_| self.machine.withholds_answer(request)) else { return };
-        if let Some(rare) = self.machine.request_rare_mut(request) {
-            rare.batch = None;
+        if self.machine.withholds_answer(request) {
+            self.leave_batch(request);
         }
-        self.settle_member(batch);
     }
 
     /// Queues an event for the host, unless it was told the end.

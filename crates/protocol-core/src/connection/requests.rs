@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
 use super::Connection;
-use super::rows::{Opening, Rare, server_ends, uncancellable};
+use super::rows::{Incoming, Opening, Rare, server_ends, uncancellable};
 use super::unsent::BatchKey;
 use crate::cause::CloseReason;
 use crate::dialect::{AnswerRule, Envelope, Role, code};
@@ -34,7 +34,7 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
         let opening = Opening::of(dialect, &request.method, request.params);
-        if self.machine.lacks_session(opening.session()) {
+        if self.machine.lacks_session() && !opening.session() {
             let (id, origin) = (self.readable(request.id), request.origin.as_deref());
             self.refuse(id, origin, NOT_INITIALIZED, Violation::NotInitialized, batch);
             return None;
@@ -54,10 +54,10 @@ impl<O, I: Default> Connection<O, I> {
             return None;
         };
         let (rare, uncancellable) = self.rare_of(&mut request, opening, batch);
-        let handle = match self.machine.receive_request(id, uncancellable, I::default(), rare, now)
-        {
+        let incoming = Incoming { data: I::default(), rare };
+        let handle = match self.machine.receive_request(id, uncancellable, incoming, now) {
             Ok(handle) => handle,
-            Err((violation, rare)) => {
+            Err((violation, Incoming { rare, .. })) => {
                 let origin = rare.as_ref().and_then(|rare| rare.origin.as_deref());
                 self.refuse_request(request.id, origin, violation, batch, now);
                 return None;

@@ -25,9 +25,18 @@ pub struct Outgoing<O> {
     pub(super) asked: Asked,
 }
 
+/// On each of the peer's requests.
+#[derive(Clone, Debug, Default)]
+pub struct Incoming<I> {
+    /// The host's data.
+    pub(super) data: I,
+    /// In a box, because most have nothing of it.
+    pub(super) rare: Option<Box<Rare>>,
+}
+
 /// What few of the peer's requests have.
 #[derive(Clone, Debug, Default)]
-pub struct Rare {
+pub(super) struct Rare {
     /// The batch that waits for its answer.
     pub(super) batch: Option<BatchKey>,
     pub(super) opening: Opening,
@@ -151,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g08_what_is_kept_with_each_call_is_small() {
-        assert_eq!(size_of::<Outgoing<()>>(), 8);
+    fn g08_what_is_kept_with_each_call_and_request_is_small() {
+        assert_eq!((size_of::<Outgoing<()>>(), size_of::<Incoming<()>>()), (8, 8));
     }
 }

@@ -12,6 +12,7 @@ use super::negotiation::Conclusion;
 use crate::config::Limits;
 use crate::error::Refusal;
 use crate::event::TransmitKind;
+use crate::machine::RequestHandle;
 use crate::outbox::{Full, Lane, Outbox, Room, Ticket};
 use crate::slot::Slot;
 use crate::wire::encode::{Context, Draft};
@@ -201,6 +202,14 @@ impl<O, I: Default> Connection<O, I> {
             let sent = self.unsent.send_kept_back(key);
             self.unsent.batches.remove(key.0.get());
             self.answered(Some(key), sent, None);
+        }
+    }
+
+    /// The batch of an unanswered request, if it is in one, waits for it no more.
+    pub(super) fn leave_batch(&mut self, request: RequestHandle) {
+        let rare = self.machine.request_data_mut(request).and_then(|it| it.rare.as_mut());
+        if let Some(batch) = rare.and_then(|rare| rare.batch.take()) {
+            self.settle_member(batch);
         }
     }
 

@@ -1,6 +1,5 @@
 //! What our own side asks of the machine.
 
-use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::calls::{Call, Named, Place};
@@ -17,7 +16,7 @@ use crate::error::Refusal;
 use crate::id::WireId;
 use crate::time::Timestamp;
 
-impl<C, R: Default, X> Machine<C, R, X> {
+impl<C, R: Default> Machine<C, R> {
     /// Judges whether [`call`](Self::call) would be taken now, and says under which id.
     ///
     /// # Errors
@@ -165,16 +164,16 @@ impl<C, R: Default, X> Machine<C, R, X> {
     }
 
     /// What an answer to an unanswered request would do, with its id, which an operation has no more,
-    /// and what few requests have.
+    /// and the host's data.
     #[inline]
     #[must_use]
     pub fn answer_step(
         &self,
         request: RequestHandle,
-    ) -> Option<(RequestStep, Option<&WireId>, Option<&X>)> {
+    ) -> Option<(RequestStep, Option<&WireId>, &R)> {
         let row = self.requests.get(request).filter(|row| row.phase.is_unanswered())?;
         let step = row.phase.on(self.respond_input(row.cause)).step;
-        Some((step, row.id.as_ref(), row.rare.as_deref()))
+        Some((step, row.id.as_ref(), &row.data))
     }
 
     /// Whether an answer to this request would be withheld.
@@ -190,14 +189,13 @@ impl<C, R: Default, X> Machine<C, R, X> {
     }
 
     /// Settles a request with the host's answer, of which [`answer_step`](Self::answer_step) says
-    /// whether it is to be sent, to be replaced or to be withheld (G2). Gives the host's data back,
-    /// and what few requests have.
+    /// whether it is to be sent, to be replaced or to be withheld (G2). Gives the host's data back.
     ///
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`].
     #[inline]
-    pub fn respond(&mut self, request: RequestHandle) -> Result<(R, Option<Box<X>>), Refusal> {
+    pub fn respond(&mut self, request: RequestHandle) -> Result<R, Refusal> {
         let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
         self.end(request, self.respond_input(row.cause))
     }
@@ -208,7 +206,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`].
-    pub fn end_request(&mut self, request: RequestHandle) -> Result<(R, Option<Box<X>>), Refusal> {
+    pub fn end_request(&mut self, request: RequestHandle) -> Result<R, Refusal> {
         self.end(request, RequestInput::End)
     }
 

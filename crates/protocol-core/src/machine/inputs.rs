@@ -1,6 +1,5 @@
 //! What comes in: what the peer did, and time.
 
-use alloc::boxed::Box;
 use core::mem;
 
 use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput};
@@ -14,7 +13,7 @@ use crate::id::WireId;
 use crate::time::Timestamp;
 use crate::violation::Violation;
 
-impl<C, R: Default, X> Machine<C, R, X> {
+impl<C, R: Default> Machine<C, R> {
     /// A message of many parts begins: nothing of it is lost by closing in its middle (G7). To be ended
     /// by [`end_batch`](Self::end_batch).
     pub fn begin_batch(&mut self) {
@@ -26,10 +25,10 @@ impl<C, R: Default, X> Machine<C, R, X> {
         self.is_in_batch = false;
     }
 
-    /// Whether a request is taken for want of nothing but a session, which this one may open.
+    /// Whether the session has yet to be opened, where there is one.
     #[must_use]
-    pub fn lacks_session(&self, opens_session: bool) -> bool {
-        self.lacks_session && !opens_session
+    pub fn lacks_session(&self) -> bool {
+        self.lacks_session
     }
 
     /// The peer sent a request. If its cancel came before it, that is queued as a mark. `refusal` says
@@ -37,27 +36,26 @@ impl<C, R: Default, X> Machine<C, R, X> {
     ///
     /// # Errors
     ///
-    /// Why it is not accepted, and what it had in its box; it is then to be answered so.
+    /// Why it is not accepted, with `data` given back; it is then to be answered so.
     pub fn receive_request(
         &mut self,
         id: WireId,
         refusal: Option<CancelRefusal>,
         data: R,
-        rare: Option<Box<X>>,
         now: Timestamp,
-    ) -> Result<RequestHandle, (Violation, Option<Box<X>>)> {
+    ) -> Result<RequestHandle, (Violation, R)> {
         if self.requests.by_id(&id).is_some() {
-            return Err((Violation::DuplicateId, rare));
+            return Err((Violation::DuplicateId, data));
         }
         // Its early cancel was for it, and not for the next request of this id.
         let is_cancelled_early = self.early.take(&id).is_some();
         if self.life.on(LifeInput::NewRequest).step != LifeStep::Accept {
-            return Err((Violation::RequestAfterShutdown, rare));
+            return Err((Violation::RequestAfterShutdown, data));
         }
         if self.requests.unanswered() >= self.config.limits.requests {
-            return Err((Violation::TooManyRequests, rare));
+            return Err((Violation::TooManyRequests, data));
         }
-        let request = self.requests.insert(id, refusal, data, rare);
+        let request = self.requests.insert(id, refusal, data);
         if is_cancelled_early {
             self.cascade_mark(request, self.peer_cancel_input(request), Cause::Peer, now);
         }

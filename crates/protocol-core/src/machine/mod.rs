@@ -1,10 +1,9 @@
 //! The machine that decides: ids, phases, causes, timers, parents. No bytes, no JSON, no payloads.
 //!
 //! It keeps one row for each of our calls (with the host's `C` in it) and one for each of the peer's
-//! requests (with `R`, and with a boxed `X` where there is one, which few requests have). Every command
-//! and input looks its cell up in the tables of `table.rs`, carries the step out on the row, and returns
-//! what it decided; what follows for other calls and requests is queued, to be taken from
-//! [`Machine::poll_action`] until that is empty.
+//! requests (with `R` in it). Every command and input looks its cell up in the tables of `table.rs`, carries
+//! the step out on the row, and returns what it decided; what follows for other calls and requests is
+//! queued, to be taken from [`Machine::poll_action`] until that is empty.
 //! [`Connection`](crate::Connection) does so, and carries everything out on messages.
 
 mod action;
@@ -52,7 +51,7 @@ use requests::Requests;
 /// - **outputs**: [`poll_action`](Self::poll_action), [`poll_timeout`](Self::poll_timeout)
 /// - **getters**: the rest
 #[derive(Clone, Debug)]
-pub struct Machine<C, R, X = ()> {
+pub struct Machine<C, R> {
     config: Config,
     life: Life,
     /// Whether a message of many parts is being taken: nothing of it is lost by closing in its middle.
@@ -60,7 +59,7 @@ pub struct Machine<C, R, X = ()> {
     /// Whether the session has yet to be opened, where there is one.
     lacks_session: bool,
     calls: Calls<C>,
-    requests: Requests<R, X>,
+    requests: Requests<R>,
     /// The numbers of messages of ours that no row names any more (G12).
     past: RecentIds<u32, Fate>,
     /// The cancels that came before their requests.
@@ -108,13 +107,13 @@ impl Fate {
     }
 }
 
-impl<C, R: Default, X> Machine<C, R, X> {
+impl<C, R: Default> Machine<C, R> {
     /// The bytes of a call's row.
     pub(crate) const CALL_ROW: usize = size_of::<calls::Call<C>>();
     /// The bytes of what few calls have.
     pub(crate) const CALL_RARE: usize = size_of::<calls::Rare>();
     /// The bytes of a request's row.
-    pub(crate) const REQUEST_ROW: usize = size_of::<requests::Request<R, X>>();
+    pub(crate) const REQUEST_ROW: usize = size_of::<requests::Request<R>>();
 
     /// A machine with nothing in flight.
     #[must_use]
@@ -299,11 +298,6 @@ impl<C, R: Default, X> Machine<C, R, X> {
         Some(&mut row.data)
     }
 
-    /// What few requests have, on an unanswered request.
-    pub fn request_rare_mut(&mut self, request: RequestHandle) -> Option<&mut X> {
-        self.requests.get_mut(request)?.rare.as_deref_mut()
-    }
-
     /// The token of a request's operation, if it goes on as one.
     pub(crate) fn operation_token(&self, request: RequestHandle) -> Option<&WireId> {
         let row = self.requests.get(request).filter(|row| row.phase.is_operation())?;
@@ -353,7 +347,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
 /// data tells no two states apart, and neither does the configuration, but for the dialect: peers can
 /// agree on another one while they speak. There is no equality, for the tables can be equal while
 /// their free places are not.
-impl<C, R, X> Hash for Machine<C, R, X> {
+impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);
         (self.life, self.is_in_batch, self.lacks_session).hash(state);

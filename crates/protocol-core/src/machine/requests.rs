@@ -1,6 +1,5 @@
 //! The peer's requests in flight, one row each, and the calls made on their behalf.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
@@ -45,15 +44,13 @@ pub(super) struct RequestSlot(Slot);
 
 /// One request in flight.
 #[derive(Clone)]
-pub(super) struct Request<R, X> {
+pub(super) struct Request<R> {
     serial: u64,
     /// The id it came with, or the token of its operation, which is a secret. `None` once it is
     /// answered: that id is free again.
     pub(super) id: Option<WireId>,
     /// The host's data; its default once it is answered.
     pub(super) data: R,
-    /// What few requests have; gone once it is answered. In a box, because most have nothing of it.
-    pub(super) rare: Option<Box<X>>,
     pub(super) phase: RequestPhase,
     /// Whether calls were ever made on its behalf.
     is_parent: bool,
@@ -64,8 +61,8 @@ pub(super) struct Request<R, X> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Requests<R, X> {
-    rows: Slab<Request<R, X>>,
+pub(super) struct Requests<R> {
+    rows: Slab<Request<R>>,
     /// Invariant: holds the id of each row that is not answered yet, and nothing else.
     by_id: Index<WireId>,
     /// The calls in flight of each request.
@@ -74,7 +71,7 @@ pub(super) struct Requests<R, X> {
     last: u64,
 }
 
-impl<R, X> Requests<R, X> {
+impl<R> Requests<R> {
     pub(super) const fn new() -> Self {
         Self { rows: Slab::new(), by_id: Index::new(), children: BTreeSet::new(), last: 0 }
     }
@@ -89,7 +86,6 @@ impl<R, X> Requests<R, X> {
         id: WireId,
         refusal: Option<CancelRefusal>,
         data: R,
-        rare: Option<Box<X>>,
     ) -> RequestHandle {
         self.last += 1;
         let serial = self.last;
@@ -98,7 +94,6 @@ impl<R, X> Requests<R, X> {
             serial,
             id: Some(id),
             data,
-            rare,
             phase: RequestPhase::Running,
             is_parent: false,
             refusal,
@@ -124,11 +119,11 @@ impl<R, X> Requests<R, X> {
         self.handle(slot.get() as u32)
     }
 
-    pub(super) fn get(&self, request: RequestHandle) -> Option<&Request<R, X>> {
+    pub(super) fn get(&self, request: RequestHandle) -> Option<&Request<R>> {
         self.rows.get(request.slot as usize).filter(|row| row.serial == request.serial)
     }
 
-    pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request<R, X>> {
+    pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request<R>> {
         self.rows.get_mut(request.slot as usize).filter(|row| row.serial == request.serial)
     }
 
@@ -184,7 +179,7 @@ impl<R, X> Requests<R, X> {
     /// Every unanswered request, in the order they were accepted.
     pub(super) fn unanswered_in_order(&self) -> Vec<RequestHandle> {
         let unanswered = self.rows.iter().filter(|(_, row)| row.phase.is_unanswered());
-        let handle = |(slot, row): (usize, &Request<R, X>)| RequestHandle {
+        let handle = |(slot, row): (usize, &Request<R>)| RequestHandle {
             serial: row.serial,
             slot: slot as u32,
         };
@@ -200,15 +195,15 @@ impl<R, X> Requests<R, X> {
 
 /// The id of the request in a slot.
 #[inline]
-fn ids<'t, R, X>(rows: &'t Slab<Request<R, X>>) -> impl Fn(u32) -> &'t WireId {
+fn ids<'t, R>(rows: &'t Slab<Request<R>>) -> impl Fn(u32) -> &'t WireId {
     |slot| rows[slot as usize].id.as_ref().expect("the index holds unanswered requests")
 }
 
 /// The host's data tells no two states apart.
-impl<R, X> Hash for Requests<R, X> {
+impl<R> Hash for Requests<R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for (slot, row) in &self.rows {
-            let Request { serial, id, data: _, rare: _, phase, is_parent, refusal, cause } = row;
+            let Request { serial, id, data: _, phase, is_parent, refusal, cause } = row;
             (slot, serial, id, phase, is_parent, refusal, cause).hash(state);
         }
         (&self.children, self.last).hash(state);
@@ -216,15 +211,14 @@ impl<R, X> Hash for Requests<R, X> {
 }
 
 /// An operation's token is a secret: logs show none of it.
-impl<R: fmt::Debug, X: fmt::Debug> fmt::Debug for Request<R, X> {
+impl<R: fmt::Debug> fmt::Debug for Request<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut row = f.debug_struct("Request");
         row.field("serial", &self.serial);
         if !self.phase.is_operation() {
             row.field("id", &self.id);
         }
-        row.field("data", &self.data).field("rare", &self.rare);
-        row.field("phase", &self.phase).field("cause", &self.cause);
+        row.field("data", &self.data).field("phase", &self.phase).field("cause", &self.cause);
         row.finish_non_exhaustive()
     }
 }
@@ -235,6 +229,6 @@ mod tests {
 
     #[test]
     fn g08_a_row_is_small() {
-        assert_eq!(size_of::<Request<u8, ()>>(), 40);
+        assert_eq!(size_of::<Request<usize>>(), 40);
     }
 }

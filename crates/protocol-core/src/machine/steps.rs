@@ -1,6 +1,5 @@
 //! Transitions looked up and carried out on the rows.
 
-use alloc::boxed::Box;
 use core::mem;
 
 use super::calls::Place;
@@ -15,7 +14,7 @@ use crate::dialect::{AnswerRule, CancelRule};
 use crate::error::Refusal;
 use crate::time::Timestamp;
 
-impl<C, R: Default, X> Machine<C, R, X> {
+impl<C, R: Default> Machine<C, R> {
     // Calls
 
     /// Carries a transition of a call out; gives what was done, and what is to be done. `answer` is how
@@ -247,14 +246,14 @@ impl<C, R: Default, X> Machine<C, R, X> {
         &mut self,
         request: RequestHandle,
         input: RequestInput,
-    ) -> Result<(R, Option<Box<X>>), Refusal> {
+    ) -> Result<R, Refusal> {
         let row = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
         let (before, Transition { next, step }) = (row.phase, row.phase.on(input));
         if step == RequestStep::Refuse {
             return Err(Refusal::AlreadyAnswered);
         }
         row.phase = next.unwrap_or(before);
-        let kept = (mem::take(&mut row.data), row.rare.take());
+        let data = mem::take(&mut row.data);
         let id = self.requests.release_id(request);
         if let Some(id) = id.filter(|_| self.cancels_are_acknowledged()) {
             let met = match before.is_cancelled() {
@@ -269,7 +268,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             }
         }
         self.end_tree(request);
-        Ok(kept)
+        Ok(data)
     }
 
     // The connection
