@@ -117,7 +117,7 @@ impl<O, I: Default> Connection<O, I> {
         // Behind all others: its request may still be waiting (G4).
         self.unsent.send(&context, &draft, TransmitKind::Cancel, number)?;
         if is_request {
-            self.machine.cancel_for_host();
+            self.machine.number_of_cancel_alone();
         }
         Ok(())
     }

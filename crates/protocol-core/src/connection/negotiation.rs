@@ -8,7 +8,6 @@ use super::Connection;
 use super::rows::{Opening, is_declared};
 use super::unsent::BatchKey;
 use crate::dialect::{CapabilityRule, Dialect, Role};
-use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
 
 /// What an exchange settles about cancels, once both sides know it.
@@ -72,9 +71,7 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn conclude(&mut self, conclusion: Option<Conclusion>) {
         let Some(Conclusion { declared, dialect }) = conclusion else { return };
         if let Some((ours, peers)) = declared {
-            // Each side cancels if the other can be asked to.
-            let undeclared = |is_asked: bool| (!is_asked).then_some(CancelRefusal::Undeclared);
-            self.machine.exchanged(undeclared(peers), undeclared(ours));
+            self.machine.exchanged(ours, peers);
         }
         if let Some(dialect) = dialect {
             self.machine.speak(*dialect);

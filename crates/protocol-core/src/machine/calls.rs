@@ -267,6 +267,18 @@ impl<C> Calls<C> {
         }
     }
 
+    /// The idle timeout of a call, if it has one, starts anew.
+    pub(super) fn restart_idle_timeout(&mut self, call: CallId, now: Timestamp) {
+        let Some(place) = self.find(call) else { return };
+        if self.row(place).rare.is_some() {
+            self.set_timers(place, |timers| {
+                if let Some(idle) = &mut timers.idle {
+                    idle.due = now + idle.after;
+                }
+            });
+        }
+    }
+
     /// The next timer to fire: by time, then in the order the calls were made.
     pub(super) fn next_timer(&self) -> Option<(Timestamp, CallId, TimerReason)> {
         self.due.first().copied()

@@ -73,7 +73,7 @@ impl<C, R: Default> Machine<C, R> {
         if let Some(parent) = options.parent {
             self.requests.add_child(parent, id);
             if self.request_phase(parent).is_some_and(RequestPhase::is_cancelled) {
-                self.cascade_cancel(id, Cause::Parent, now);
+                self.decide_for_other(|it| it.cancel(id, Cause::Parent, now).1);
             }
         }
     }
@@ -119,7 +119,7 @@ impl<C, R: Default> Machine<C, R> {
                 (step, action) = self.step_call(place, CallInput::Forget, None);
             }
             (Grace::Settle(Duration::ZERO), Some(_)) if refused.is_none() => {
-                self.cascade_step(place, CallInput::Forget);
+                self.decide_for_other(|it| it.step_call(place, CallInput::Forget, None).1);
             }
             (Grace::Settle(grace), _) => self.shorten_grace(place, grace, now),
             (Grace::Await, _) => {}
@@ -158,9 +158,11 @@ impl<C, R: Default> Machine<C, R> {
         self.calls.next_id().number()
     }
 
-    /// Takes the next number for a cancel of the host's own routing, where cancels are requests.
-    pub fn cancel_for_host(&mut self) -> u32 {
-        self.send_cancel_of_nobody()
+    /// Takes the next number for a cancel that no row waits for, where cancels are requests.
+    pub fn number_of_cancel_alone(&mut self) -> u32 {
+        let cancel = self.calls.take_number();
+        self.remember(cancel.number(), Fate::CancelQueued);
+        cancel.number()
     }
 
     /// What an answer to an unanswered request would do, with its id, which an operation has no more,
@@ -261,10 +263,12 @@ impl<C, R: Default> Machine<C, R> {
 
     // What an exchange concludes
 
-    /// The capabilities are exchanged: why our cancels are refused, if they are, and why the peer's
-    /// are. What a role may never do, it still may not.
-    pub fn exchanged(&mut self, ours: Option<CancelRefusal>, peers: Option<CancelRefusal>) {
-        (self.undeclared, self.undeclared_to_peer) = (ours, peers);
+    /// The capabilities are exchanged: whether we declared that we can be asked to cancel, and whether
+    /// the peer did. Each side cancels if the other declared it; what a role may never do, it still may
+    /// not.
+    pub fn exchanged(&mut self, ours: bool, peers: bool) {
+        self.peer_may_cancel = ours;
+        self.undeclared = (!peers).then_some(CancelRefusal::Undeclared);
     }
 
     /// The session is open.

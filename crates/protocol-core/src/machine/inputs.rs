@@ -98,7 +98,7 @@ impl<C, R: Default> Machine<C, R> {
     pub fn is_unknown_operation(&self, token: Option<&WireId>) -> bool {
         let request = token.and_then(|token| self.requests.by_id(token));
         let phase = request.and_then(|request| self.request_phase(request));
-        self.peer_refusal().is_none() && !phase.is_some_and(RequestPhase::is_operation)
+        self.obeys_cancels() && !phase.is_some_and(RequestPhase::is_operation)
     }
 
     /// Whether the peer's cancel of this request is obeyed, and what it names, to the table.
@@ -119,7 +119,7 @@ impl<C, R: Default> Machine<C, R> {
         id: &WireId,
         now: Timestamp,
     ) -> (RequestStep, Option<RequestHandle>) {
-        if self.peer_refusal().is_some() {
+        if !self.obeys_cancels() {
             return (RequestStep::Ignore, None);
         }
         let Some(request) = self.requests.by_id(id) else {
@@ -151,12 +151,13 @@ impl<C, R: Default> Machine<C, R> {
         number: u32,
         answer: Answer,
     ) -> (Option<Action<C>>, Option<Violation>) {
+        let (of_call, of_cancel, settlement) = answer.meaning();
         let (place, input) = match self.calls.named(number) {
-            Some(Named::Call(place)) => (place, answer.as_input()),
-            Some(Named::CancelOf(place)) => (place, answer.as_input_of_cancel()),
+            Some(Named::Call(place)) => (place, of_call),
+            Some(Named::CancelOf(place)) => (place, of_cancel),
             None => return self.receive_past(number, answer),
         };
-        let (step, action) = self.step_call(place, input, Some(answer.settlement()));
+        let (step, action) = self.step_call(place, input, Some(settlement));
         let violation = match step {
             CallStep::Stray => Some(Violation::UnknownResponse),
             CallStep::Duplicate => Some(Violation::DuplicateResponse),
@@ -179,7 +180,7 @@ impl<C, R: Default> Machine<C, R> {
             Some(Fate::Withdrawn | Fate::CancelQueued) => (None, Some(Violation::UnknownResponse)),
             Some(Fate::CancelSent) => (None, None),
             Some(Fate::TokenAwaited) if answer == Answer::Token => {
-                let number = Some(self.send_cancel_of_nobody());
+                let number = Some(self.number_of_cancel_alone());
                 (Some(Action::SendCancel { call, number }), Some(Violation::LateResponse))
             }
             Some(Fate::Left | Fate::TokenAwaited) => (None, Some(Violation::LateResponse)),
@@ -189,14 +190,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Progress arrived for a call: its idle timeout starts anew.
     pub fn progress(&mut self, call: CallId, now: Timestamp) {
-        let Some(place) = self.calls.find(call) else { return };
-        if self.calls.row(place).rare.is_some() {
-            self.calls.set_timers(place, |timers| {
-                if let Some(idle) = &mut timers.idle {
-                    idle.due = now + idle.after;
-                }
-            });
-        }
+        self.calls.restart_idle_timeout(call, now);
     }
 
     /// Whether any call waits for progress.
@@ -207,10 +201,8 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Progress arrived with this token: the idle timeouts of its calls start anew.
     pub fn progress_with(&mut self, token: &WireId, now: Timestamp) {
-        let mut last = CallId::MIN;
-        while let Some(call) = self.awaited.owner_after(token, last) {
-            self.progress(call, now);
-            last = call;
+        for call in self.awaited.owners_of(token) {
+            self.calls.restart_idle_timeout(call, now);
         }
     }
 
@@ -223,10 +215,11 @@ impl<C, R: Default> Machine<C, R> {
             let Some(place) = self.calls.find(call) else { return };
             self.record_ending(place, Settlement::TimedOut, reason.cause());
             if reason != TimerReason::Grace {
-                self.cascade_step(place, self.cancel_input(self.call_refusal(call)));
+                let input = self.cancel_input(self.call_refusal(call));
+                self.decide_for_other(|it| it.step_call(place, input, None).1);
             }
             if self.calls.find(call).is_some() {
-                self.cascade_step(place, CallInput::Forget);
+                self.decide_for_other(|it| it.step_call(place, CallInput::Forget, None).1);
             }
         }
     }

@@ -26,7 +26,7 @@ use core::hash::{Hash, Hasher};
 pub use action::{Action, Answer, CancelOutcome, CancelRefusal, Completion, Settlement};
 pub use calls::CallId;
 pub use requests::RequestHandle;
-pub use table::{CallPhase, Life, RequestPhase, RequestStep};
+pub use table::{CallPhase, RequestPhase, RequestStep};
 pub use timers::TimerReason;
 
 use crate::cause::Cause;
@@ -38,6 +38,7 @@ use calls::{Calls, Named};
 use progress::ProgressTokens;
 use recent::RecentIds;
 use requests::Requests;
+use table::Life;
 
 /// Decides what every input means; see the [module](self).
 ///
@@ -74,8 +75,8 @@ pub struct Machine<C, R> {
     retired: RecentIds<WireId, ()>,
     /// Why, as far as was declared, no call can be cancelled on the wire, if none can.
     undeclared: Option<CancelRefusal>,
-    /// Why, as far as was declared, the peer's cancels are ignored, if they are.
-    undeclared_to_peer: Option<CancelRefusal>,
+    /// Whether, as far as was declared, the peer's cancels are obeyed.
+    peer_may_cancel: bool,
     /// What follows from a decision for others than those it was asked about.
     cascade: VecDeque<Action<C>>,
 }
@@ -119,7 +120,6 @@ impl<C, R: Default> Machine<C, R> {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let exchange_is_needed = config.dialect.capability != CapabilityRule::NotNeeded;
-        let undeclared = exchange_is_needed.then_some(CancelRefusal::BeforeExchange);
         Self {
             life: Life::Open,
             is_in_batch: false,
@@ -132,8 +132,8 @@ impl<C, R: Default> Machine<C, R> {
             awaited: ProgressTokens::new(),
             withheld: ProgressTokens::new(),
             retired: RecentIds::new(),
-            undeclared,
-            undeclared_to_peer: undeclared,
+            undeclared: exchange_is_needed.then_some(CancelRefusal::BeforeExchange),
+            peer_may_cancel: !exchange_is_needed,
             cascade: VecDeque::new(),
             config,
         }
@@ -165,12 +165,6 @@ impl<C, R: Default> Machine<C, R> {
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// How far the connection has come.
-    #[must_use]
-    pub const fn life(&self) -> Life {
-        self.life
     }
 
     /// Whether nothing comes in any more.
@@ -307,18 +301,18 @@ impl<C, R: Default> Machine<C, R> {
     /// Why no call can be cancelled on the wire, if none can.
     #[must_use]
     pub fn refusal(&self) -> Option<CancelRefusal> {
-        self.never_cancels(Role::Server).or(self.undeclared)
+        let is_ruled_out = self.config.role == Role::Server && self.only_clients_cancel();
+        is_ruled_out.then_some(CancelRefusal::NotOurs).or(self.undeclared)
     }
 
-    /// Why none of the peer's cancels is obeyed, if none is.
-    fn peer_refusal(&self) -> Option<CancelRefusal> {
-        self.never_cancels(Role::Client).or(self.undeclared_to_peer)
+    /// Whether the peer's cancels are obeyed, as far as its role and consent go.
+    fn obeys_cancels(&self) -> bool {
+        let is_ruled_out = self.config.role == Role::Client && self.only_clients_cancel();
+        self.peer_may_cancel && !is_ruled_out
     }
 
-    /// Why nothing can be cancelled, if our side has this role.
-    fn never_cancels(&self, role: Role) -> Option<CancelRefusal> {
-        let is_one_sided = matches!(self.config.dialect.cancellers, Cancellers::Client { .. });
-        (is_one_sided && self.config.role == role).then_some(CancelRefusal::NotOurs)
+    const fn only_clients_cancel(&self) -> bool {
+        matches!(self.config.dialect.cancellers, Cancellers::Client { .. })
     }
 
     /// Why this call can't be cancelled on the wire, if it can't.
@@ -351,7 +345,7 @@ impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);
         (self.life, self.is_in_batch, self.lacks_session).hash(state);
-        (self.undeclared, self.undeclared_to_peer).hash(state);
+        (self.undeclared, self.peer_may_cancel).hash(state);
         (&self.calls, &self.requests, &self.past, &self.early, &self.finished).hash(state);
         (&self.awaited, &self.withheld, &self.retired).hash(state);
         self.cascade.len().hash(state);

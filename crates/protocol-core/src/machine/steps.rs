@@ -61,23 +61,11 @@ impl<C, R: Default> Machine<C, R> {
         (step, Some(action))
     }
 
-    /// As [`step_call`](Self::step_call), for a call that nobody asked about.
-    pub(super) fn cascade_step(&mut self, place: Place, input: CallInput) {
+    /// Queues what is decided for a call or a request that nobody asked about, before what follows from
+    /// that.
+    pub(super) fn decide_for_other(&mut self, decide: impl FnOnce(&mut Self) -> Option<Action<C>>) {
         let begin = self.cascade.len();
-        let (_, action) = self.step_call(place, input, None);
-        self.insert_action(begin, action);
-    }
-
-    /// Cancels a call that nobody asked about.
-    pub(super) fn cascade_cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) {
-        let begin = self.cascade.len();
-        let (_, action) = self.cancel(call, cause, now);
-        self.insert_action(begin, action);
-    }
-
-    /// Queues an action before what followed from it.
-    fn insert_action(&mut self, begin: usize, action: Option<Action<C>>) {
-        if let Some(action) = action {
+        if let Some(action) = decide(self) {
             self.cascade.insert(begin, action);
         }
     }
@@ -142,14 +130,7 @@ impl<C, R: Default> Machine<C, R> {
         self.remember(cancel, fate);
     }
 
-    /// Takes a number for a cancel that no row waits for.
-    pub(super) fn send_cancel_of_nobody(&mut self) -> u32 {
-        let cancel = self.calls.take_number();
-        self.remember(cancel.number(), Fate::CancelQueued);
-        cancel.number()
-    }
-
-    fn remember(&mut self, number: u32, fate: Fate) {
+    pub(super) fn remember(&mut self, number: u32, fate: Fate) {
         self.past.insert(number, fate, self.config.limits.abandoned_ids);
     }
 
@@ -175,7 +156,7 @@ impl<C, R: Default> Machine<C, R> {
         for call in self.calls.in_order() {
             let Some(place) = self.calls.find(call) else { continue };
             self.calls.row_mut(place).ending = Some((Settlement::ConnectionLost, cause));
-            self.cascade_step(place, CallInput::Forget);
+            self.decide_for_other(|it| it.step_call(place, CallInput::Forget, None).1);
         }
     }
 
@@ -197,7 +178,7 @@ impl<C, R: Default> Machine<C, R> {
             row.cause = Some(cause);
             let mut last = CallId::MIN;
             while let Some(call) = self.requests.child_after(request, last) {
-                self.cascade_cancel(call, Cause::Parent, now);
+                self.decide_for_other(|it| it.cancel(call, Cause::Parent, now).1);
                 last = call;
             }
         }
@@ -212,10 +193,10 @@ impl<C, R: Default> Machine<C, R> {
         cause: Cause,
         now: Timestamp,
     ) {
-        let begin = self.cascade.len();
-        if self.mark(request, input, cause, now) == RequestStep::MarkCancelled {
-            self.cascade.insert(begin, Action::MarkCancelled { request, cause });
-        }
+        self.decide_for_other(|it| {
+            let step = it.mark(request, input, cause, now);
+            (step == RequestStep::MarkCancelled).then_some(Action::MarkCancelled { request, cause })
+        });
     }
 
     fn cancel_requests(&mut self, cause: Cause, now: Timestamp) {
@@ -286,7 +267,7 @@ impl<C, R: Default> Machine<C, R> {
             LifeStep::CancelEverything => {
                 self.cancel_requests(Cause::Shutdown, now);
                 for call in self.calls.in_order() {
-                    self.cascade_cancel(call, Cause::Shutdown, now);
+                    self.decide_for_other(|it| it.cancel(call, Cause::Shutdown, now).1);
                 }
                 return;
             }
