@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 
 use super::Connection;
 use super::operations::token_id;
-use super::requests::DUPLICATE_ID;
 use super::unsent::BatchKey;
 use crate::cause::Cause;
 use crate::dialect::{CancelRule, code};
@@ -23,8 +22,6 @@ use crate::wire::decode::{self, Request};
 use crate::wire::encode::{Acknowledged, Context, Draft, Id, Names, To};
 
 const OPERATION_NOT_FOUND: (i64, &str) = (code::OPERATION_NOT_FOUND, "Operation not found");
-const NAMES_NOTHING: (i64, &str) =
-    (code::INVALID_PARAMS, "Invalid params: the cancel names nothing");
 
 impl<O, I: Default> Connection<O, I> {
     // Ours
@@ -182,14 +179,15 @@ impl<O, I: Default> Connection<O, I> {
         batch: Option<BatchKey>,
         now: Timestamp,
     ) {
-        let Request { id, params, origin, .. } = request;
+        let Request { id: token, params, origin, .. } = request;
         let ids = self.config().dialect.ids;
-        let Some(id) = self.readable(id).filter(|id| ids.allows(id.token())) else {
-            return self.refuse_invalid(Some(id), origin.as_deref(), EnvelopeProblem::Id, batch);
+        let Some(id) = self.readable(token).filter(|id| ids.allows(id.token())) else {
+            let violation = Violation::InvalidRequest { problem: EnvelopeProblem::Id };
+            return self.refuse(Some(token), origin.as_deref(), violation, batch);
         };
         // Where the id of a request is that of its message, nobody could tell the answers apart (B5).
         if origin.is_none() && self.machine.owes_answer(&id) {
-            return self.refuse(Some(id), None, DUPLICATE_ID, Violation::DuplicateId, batch);
+            return self.refuse(Some(token), None, Violation::DuplicateId, batch);
         }
         let dialect = &self.config().dialect;
         let Some((_, member, place)) = dialect.cancel.members() else { return };
@@ -200,12 +198,15 @@ impl<O, I: Default> Connection<O, I> {
             false => self.readable(named.get()),
         });
         let (Some(named), Some(wanted)) = (named, wanted) else {
-            let error = match (names_operation, named) {
-                (true, Some(_)) => OPERATION_NOT_FOUND,
-                _ => NAMES_NOTHING,
+            let (id, origin, violation) =
+                (Some(token), origin.as_deref(), Violation::MalformedCancel);
+            return match named {
+                // No operation was ever named so.
+                Some(_) if names_operation => {
+                    self.refuse_with(id, origin, OPERATION_NOT_FOUND, violation, batch);
+                }
+                _ => self.refuse(id, origin, violation, batch),
             };
-            let origin = origin.as_deref();
-            return self.refuse(Some(id), origin, error, Violation::MalformedCancel, batch);
         };
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
         let (met, marked) = self.machine.receive_cancel(&wanted, now);

@@ -38,15 +38,12 @@ impl<O, I: Default> Connection<O, I> {
                 self.unsent.outbox.withdraw(done.data.ticket);
                 done
             }
-            // The cancel of an operation follows, now that the answer brings its token.
-            Some(Action::SendCancel { call, number }) => {
-                if let Some(token) = self.token_in(&answer) {
+            action => {
+                // The cancel of an operation follows, now that the answer brings its token.
+                let sends = (action, self.token_in(&answer));
+                if let (Some(Action::SendCancel { call, number }), Some(token)) = sends {
                     self.send_cancel_naming(Id::Token(token.get()), call, number, None);
                 }
-                self.follow();
-                return None;
-            }
-            _ => {
                 self.follow();
                 return None;
             }
