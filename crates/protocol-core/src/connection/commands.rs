@@ -41,13 +41,12 @@ impl<O, I: Default> Connection<O, I> {
             Envelope::Abp => Asked::by(method),
         };
         let is_payload = dialect.envelope == Envelope::Abp && asked == Asked::Other;
-        let admitted = structured(params, is_payload)
-            .and_then(|params| Ok((params, self.machine.admit_call(&options)?)))
-            .and_then(|(params, call)| {
-                Ok((params, call, self.send_request(call, method, params, &options, now)?))
-            });
-        let (params, call, ticket) = match admitted {
-            Ok(admitted) => admitted,
+        let sent = structured(params, is_payload).and_then(|params| {
+            let (call, ticket) = self.send_request(method, params, &options, now)?;
+            Ok((params, call, ticket))
+        });
+        let (params, call, ticket) = match sent {
+            Ok(sent) => sent,
             Err(reason) => return Err(SendError { reason, data }),
         };
         self.pass(now);
@@ -68,29 +67,27 @@ impl<O, I: Default> Connection<O, I> {
         Ok(call)
     }
 
-    /// Puts the request of a call that was admitted into the outbox.
+    /// Puts the request of a call into the outbox, if the call is admitted.
     fn send_request(
         &mut self,
-        call: CallId,
         method: &str,
         params: Option<&RawValue>,
         options: &CallOptions,
         now: Timestamp,
-    ) -> Result<Ticket, Refusal> {
+    ) -> Result<(CallId, Ticket), Refusal> {
+        let call = self.machine.admit_call(options)?;
         let (number, kind) = (call.number(), TransmitKind::Request);
         let draft = Draft::Request { number, method, params, timeout: options.timeout };
         let context = Context { config: self.machine.config(), now: self.now.max(now) };
-        self.unsent.send(&context, &draft, kind, Some(number))
+        Ok((call, self.unsent.send(&context, &draft, kind, Some(number))?))
     }
 
     /// Finds the tokens under which progress of a call will come.
     fn await_progress(&mut self, call: CallId, params: Option<&RawValue>) {
-        let dialect = &self.machine.config().dialect;
-        let envelope = dialect.envelope;
-        for token in decode::progress_tokens(&dialect.progress, params) {
+        for token in decode::progress_tokens(&self.config().dialect.progress, params) {
             self.machine.await_progress(call, token);
         }
-        if envelope == Envelope::Abp {
+        if self.config().dialect.envelope == Envelope::Abp {
             // Each call of a capability asks for progress under its own id.
             self.machine.await_progress(call, abp::token(call.number()));
         }
@@ -156,10 +153,8 @@ impl<O, I: Default> Connection<O, I> {
         };
         let id = id.map_or("null", crate::WireId::token);
         let rare = incoming.rare.as_ref();
-        let draft = Draft::Response {
-            to: To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) },
-            reply,
-        };
+        let to = To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) };
+        let draft = Draft::Response { to, reply };
         let batch = rare.and_then(|rare| rare.batch);
         let context = Context { config: self.machine.config(), now: self.now };
         let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);

@@ -234,7 +234,10 @@ impl<O, I: Default> Connection<O, I> {
 
     /// In a batch, a request that is never answered holds nothing back (B32).
     fn mark_in_batch(&mut self, request: RequestHandle) {
-        if self.machine.withholds_answer(request) {
+        let rare = self.machine.request_data(request).and_then(|it| it.rare.as_ref());
+        // Few are in a batch, so that is asked first.
+        let is_member = rare.is_some_and(|rare| rare.batch.is_some());
+        if is_member && self.machine.withholds_answer(request) {
             self.leave_batch(request);
         }
     }

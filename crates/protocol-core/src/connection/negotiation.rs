@@ -44,27 +44,19 @@ impl<O, I: Default> Connection<O, I> {
         if opening.session() {
             self.machine.open_session();
         }
-        let declared = self.declared(opening, asker, result);
         let dialect = &self.config().dialect;
+        let declared = match (&dialect.capability, opening.declares) {
+            (CapabilityRule::Declared { server, .. }, Some(client)) => {
+                let server = is_declared(Some(result), server);
+                // Whoever asks first is the client of the exchange, whatever the role.
+                Some(if asker == Role::Client { (client, server) } else { (server, client) })
+            }
+            _ => None,
+        };
         let exchange = opening.exchange().and_then(|at| dialect.exchanges.get(at));
         let dialect = exchange.and_then(|(method, _)| dialect.settled_by(method, result));
         let dialect = dialect.map(Box::new);
         (declared.is_some() || dialect.is_some()).then_some(Conclusion { declared, dialect })
-    }
-
-    /// Whether we declared in an exchange of capabilities that we can be asked to cancel, and whether the
-    /// peer did.
-    fn declared(&self, opening: Opening, asker: Role, result: &RawValue) -> Option<(bool, bool)> {
-        let CapabilityRule::Declared { server, .. } = &self.config().dialect.capability else {
-            return None;
-        };
-        let client = opening.declares?;
-        let server = is_declared(Some(result), server);
-        // Whoever asks first is the client of the exchange, whatever the role.
-        Some(match asker {
-            Role::Client => (client, server),
-            Role::Server => (server, client),
-        })
     }
 
     /// What was concluded holds from now on.

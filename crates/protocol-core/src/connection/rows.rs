@@ -69,27 +69,15 @@ impl Opens {
 impl Rare {
     /// In a box, if there is anything in it.
     pub(super) fn boxed(self) -> Option<Box<Self>> {
-        let Self { batch, opening, server_ends, starts_operation, origin } = &self;
-        let is_empty = batch.is_none()
-            && !starts_operation
-            && *opening == Opening::default()
-            && !server_ends
-            && origin.is_none();
-        (!is_empty).then(|| Box::new(self))
+        let flags = self.server_ends || self.starts_operation;
+        let is_empty = self.batch.is_none() && self.origin.is_none() && !flags;
+        (!is_empty || self.opening != Opening::default()).then(|| Box::new(self))
     }
 }
 
 impl Opening {
-    /// What a request of this method settles. In most dialects there is nothing to settle.
-    #[inline]
+    /// What a request of this method settles.
     pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
-        match (&dialect.capability, &dialect.session, &*dialect.exchanges) {
-            (CapabilityRule::NotNeeded, None, []) => Self::default(),
-            _ => Self::of_some(dialect, method, params),
-        }
-    }
-
-    fn of_some(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
         let declares = match &dialect.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
                 Some(is_declared(params, client))

@@ -61,22 +61,8 @@ impl Unsent {
         self.outbox.has_room(self.room(&context.config.limits), draft.len(context))
     }
 
-    /// Queues a message, if there is room. `number` is that of the request or cancel of ours that it
-    /// is.
-    #[inline(always)]
-    pub(super) fn push(
-        &mut self,
-        context: &Context<'_>,
-        draft: &Draft<'_>,
-        lane: Lane,
-        kind: TransmitKind,
-        number: Option<u32>,
-    ) -> Result<Ticket, Full> {
-        let room = self.room(&context.config.limits);
-        self.outbox.push(room, context, draft, lane, kind, number)
-    }
-
     /// Queues a message behind all others. Where there is no room, promises to tell when there is.
+    /// `number` is that of the request or cancel of ours that it is.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
@@ -85,8 +71,9 @@ impl Unsent {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, Refusal> {
-        let pushed = self.push(context, draft, Lane::Bulk, kind, number);
-        pushed.map_err(|full| self.promise_room(full, &context.config.limits))
+        let limits = &context.config.limits;
+        let pushed = self.outbox.push(self.room(limits), context, draft, Lane::Bulk, kind, number);
+        pushed.map_err(|full| self.promise_room(full, limits))
     }
 
     /// Sends an answer, or keeps it back for the others of its batch. Gives what is in the outbox now:
@@ -100,7 +87,10 @@ impl Unsent {
         batch: Option<BatchKey>,
     ) -> Result<Option<Ticket>, Full> {
         match batch {
-            None => self.push(context, draft, Lane::Bulk, kind, None).map(Some),
+            None => {
+                let room = self.room(&context.config.limits);
+                self.outbox.push(room, context, draft, Lane::Bulk, kind, None).map(Some)
+            }
             Some(batch) => self.keep_back(context, draft, batch),
         }
     }
