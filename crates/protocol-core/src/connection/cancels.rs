@@ -34,19 +34,17 @@ impl<O, I: Default> Connection<O, I> {
 
     /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place
     /// for that and the words fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes).
-    pub fn cancel_because<'a>(
+    pub fn cancel_because(
         &mut self,
         call: CallId,
         cause: Cause,
-        reason: impl Into<Option<&'a str>>,
+        reason: Option<&str>,
         now: Timestamp,
     ) -> CancelOutcome {
         self.pass(now);
         let (outcome, action) = self.machine.cancel(call, cause, now);
         match action {
-            Some(Action::SendCancel { call, number }) => {
-                self.send_cancel(call, number, reason.into());
-            }
+            Some(Action::SendCancel { call, number }) => self.send_cancel(call, number, reason),
             Some(action) => self.carry_out(action),
             None => {}
         }
@@ -151,17 +149,11 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(request) = marked {
             self.mark_in_batch(request);
         }
-        let cancelled = |request| Event::Cancelled { request, cause: Cause::Peer, reason };
-        if !self.config().show_raw_cancels {
-            self.follow();
-            return marked.map(cancelled);
-        }
-        if let Some(request) = marked {
-            self.tell(cancelled(request).into_owned());
-        }
         self.follow();
-        self.tell(Event::notification(method, params).into_owned());
-        None
+        if self.config().show_raw_cancels {
+            self.tell(Event::notification(method, params).into_owned());
+        }
+        marked.map(|request| Event::Cancelled { request, cause: Cause::Peer, reason })
     }
 
     /// Our call that the peer's cancel ends: the one exception to that it names requests of its own
@@ -223,12 +215,11 @@ impl<O, I: Default> Connection<O, I> {
         let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return false;
         };
-        if !self.config().deliver_unknown_operations {
-            return false;
-        }
         // The token of another server need not look like ours.
-        decode::param(params, token)
-            .is_some_and(|token| self.machine.is_unknown_operation(token_id(token).as_ref()))
+        let is_unknown =
+            |token: &RawValue| self.machine.is_unknown_operation(token_id(token).as_ref());
+        self.config().deliver_unknown_operations
+            && decode::param(params, token).is_some_and(is_unknown)
     }
 
     /// Answers a cancel of the peer's.

@@ -104,12 +104,9 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
-        if self.machine.withholds_any_progress() {
-            let rules = &self.config().dialect.progress;
-            let token = decode::progress_token(rules, method, params);
-            if token.is_some_and(|token| self.machine.withholds_progress(&token)) {
-                return Err(Refusal::Withheld);
-            }
+        let rules = &self.config().dialect.progress;
+        if self.machine.withholds_progress(|| decode::progress_token(rules, method, params)) {
+            return Err(Refusal::Withheld);
         }
         let (draft, kind) = (Draft::Notification { method, params }, TransmitKind::Notification);
         let context = Context { config: self.machine.config(), now: self.now };

@@ -49,7 +49,7 @@ impl<O, I: Default> Connection<O, I> {
         self.close(CloseReason::PeerGone, now);
     }
 
-    pub(super) fn close(&mut self, reason: CloseReason, now: Timestamp) {
+    pub(crate) fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.pass(now);
         self.machine.close(reason, now);
         self.follow();
@@ -62,22 +62,6 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// A message over the limit went by in the stream.
-    pub(crate) fn receive_too_large(&mut self) {
-        self.refuse(None, None, Violation::MessageTooLarge, None);
-    }
-
-    /// The stream can't be followed any more.
-    pub(crate) fn receive_broken(
-        &mut self,
-        violation: Violation,
-        reason: CloseReason,
-        now: Timestamp,
-    ) {
-        self.report(violation, None);
-        self.close(reason, now);
-    }
-
     #[inline]
     fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
         if self.machine.is_closed() {
@@ -85,7 +69,7 @@ impl<O, I: Default> Connection<O, I> {
         }
         let Config { dialect, limits, .. } = self.config();
         if bytes.len() > limits.message_bytes {
-            self.receive_too_large();
+            self.refuse_too_large();
             return None;
         }
         match decode::incoming(bytes, dialect.envelope, limits) {
@@ -188,7 +172,12 @@ impl<O, I: Default> Connection<O, I> {
         WireId::scanned(token)
     }
 
-    pub(super) fn report(&mut self, violation: Violation, id: Option<WireId>) {
+    /// Refuses a message over the limit, which may have gone by in the stream.
+    pub(crate) fn refuse_too_large(&mut self) {
+        self.refuse(None, None, Violation::MessageTooLarge, None);
+    }
+
+    pub(crate) fn report(&mut self, violation: Violation, id: Option<WireId>) {
         self.tell(Event::Violation { violation, id });
     }
 }

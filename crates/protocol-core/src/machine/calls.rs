@@ -8,13 +8,12 @@ use core::hash::{Hash, Hasher};
 use slab::Slab;
 
 use super::action::{CancelRefusal, Settlement};
-use super::requests::RequestSlot;
 use super::table::CallPhase;
 use super::timers::{CallTimers, TimerReason};
 use crate::cause::Cause;
 use crate::dialect::Grace;
 use crate::index::{Index, Key};
-use crate::slot;
+use crate::slot::{self, Slot};
 use crate::time::Timestamp;
 
 /// Names one of our calls, for ever: a settled call's id never comes to mean another.
@@ -50,7 +49,7 @@ pub(super) struct Call<C> {
     /// The host's data.
     pub(super) data: C,
     /// Invariant: that request's row exists, and its calls are told to hold this one.
-    pub(super) parent: Option<RequestSlot>,
+    pub(super) parent: Option<Slot>,
     pub(super) phase: CallPhase,
     /// What a local settlement would report. Invariant: the first cancel sets it and no later one
     /// changes it (B22); only the loss of the connection does.
@@ -272,9 +271,7 @@ impl<C> Calls<C> {
         let Some(place) = self.find(call) else { return };
         if self.row(place).rare.is_some() {
             self.set_timers(place, |timers| {
-                if let Some(idle) = &mut timers.idle {
-                    idle.due = now + idle.after;
-                }
+                timers.idle = timers.idle.map(|_| now + timers.idle_after);
             });
         }
     }

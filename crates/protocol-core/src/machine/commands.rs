@@ -3,8 +3,7 @@
 use core::time::Duration;
 
 use super::calls::{Call, Named, Place};
-use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput};
-use super::timers::Idle;
+use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput, Transition};
 use super::{
     Action, CallId, CallPhase, CancelOutcome, CancelRefusal, Fate, Machine, RequestHandle,
     RequestPhase, RequestStep, Settlement,
@@ -50,15 +49,12 @@ impl<C, R: Default> Machine<C, R> {
         data: C,
         now: Timestamp,
     ) {
-        let parent = options.parent.map(RequestHandle::in_its_slot);
+        let parent = options.parent.map(|parent| parent.slot);
         let (phase, ending) = (CallPhase::Queued, None);
         let place =
             self.calls.insert(Call { id, data, parent, phase, ending, refusal, rare: None });
-        let Dialect { grace: usual, revisions, .. } = &self.config.dialect;
-        // Where the dialect may change, so may its grace, and that of the call stays.
-        let is_kept = |grace: &Grace| grace != usual || !revisions.is_empty();
-        if let Some(grace) = options.grace.filter(is_kept) {
-            self.calls.rare(place).grace = Some(grace);
+        if options.grace.is_some() {
+            self.calls.rare(place).grace = options.grace;
         }
         if id.is_reissued() {
             self.past.take(&id.number());
@@ -66,7 +62,8 @@ impl<C, R: Default> Machine<C, R> {
         if options.has_timers() {
             self.calls.set_timers(place, |timers| {
                 timers.deadline = options.timeout.map(|timeout| now + timeout);
-                timers.idle = options.idle_timeout.map(|after| Idle { after, due: now + after });
+                timers.idle_after = options.idle_timeout.unwrap_or_default();
+                timers.idle = options.idle_timeout.map(|after| now + after);
                 timers.hard_cap = options.hard_cap.map(|cap| now + cap);
             });
         }
@@ -223,24 +220,28 @@ impl<C, R: Default> Machine<C, R> {
         request: RequestHandle,
         token: WireId,
     ) -> Result<(), Refusal> {
-        self.admit_operation(request, &token)?;
-        if let Some(row) = self.requests.get_mut(request) {
-            row.phase = row.phase.on(RequestInput::BeginOperation).next.unwrap_or(row.phase);
-        }
-        self.requests.rename(request, token);
+        let phase = self.admit_operation(request, &token)?;
+        self.requests.rename(request, token, phase);
         Ok(())
     }
 
-    /// Judges whether [`begin_operation`](Self::begin_operation) would be taken now.
+    /// Judges whether [`begin_operation`](Self::begin_operation) would be taken now, and says in which
+    /// phase the request would go on.
     ///
     /// # Errors
     ///
     /// As [`begin_operation`](Self::begin_operation).
-    pub fn admit_operation(&self, request: RequestHandle, token: &WireId) -> Result<(), Refusal> {
+    pub fn admit_operation(
+        &self,
+        request: RequestHandle,
+        token: &WireId,
+    ) -> Result<RequestPhase, Refusal> {
         let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
-        match row.phase.on(RequestInput::BeginOperation).step {
-            RequestStep::SendToken if self.requests.by_id(token).is_none() => Ok(()),
-            RequestStep::SendToken => Err(Refusal::TokenInUse),
+        match row.phase.on(RequestInput::BeginOperation) {
+            Transition { next: Some(phase), step: RequestStep::SendToken } => {
+                let is_taken = self.requests.by_id(token).is_some();
+                if is_taken { Err(Refusal::TokenInUse) } else { Ok(phase) }
+            }
             _ => Err(Refusal::AlreadyAnswered),
         }
     }

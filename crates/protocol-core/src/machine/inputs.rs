@@ -68,18 +68,17 @@ impl<C, R: Default> Machine<C, R> {
         self.withheld.insert(request, token);
     }
 
-    /// Whether any progress is, or may have to be, withheld.
+    /// Whether a notification is progress of nothing but cancelled requests. Its `token` is asked for
+    /// only if any progress is, or may have to be, withheld.
     #[must_use]
-    pub fn withholds_any_progress(&self) -> bool {
-        !(self.withheld.is_empty() && self.retired.is_empty())
-    }
-
-    /// Whether a notification with this token is progress of nothing but cancelled requests.
-    #[must_use]
-    pub fn withholds_progress(&self, token: &WireId) -> bool {
-        let mut owners = self.withheld.owners_of(token).peekable();
+    pub fn withholds_progress(&self, token: impl FnOnce() -> Option<WireId>) -> bool {
+        if self.withheld.is_empty() && self.retired.is_empty() {
+            return false;
+        }
+        let Some(token) = token() else { return false };
+        let mut owners = self.withheld.owners_of(&token).peekable();
         match owners.peek() {
-            None => self.retired.get(token).is_some(),
+            None => self.retired.get(&token).is_some(),
             Some(_) => {
                 owners.all(|it| self.request_phase(it).is_some_and(RequestPhase::is_cancelled))
             }

@@ -146,11 +146,10 @@ impl<C, R: Default> Machine<C, R> {
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.assert_consistent();
-        match self.cascade.pop_front() {
-            Some(action) => Some(action),
-            None if self.life == Life::Draining => self.close_if_idle(),
-            None => None,
+        if self.life == Life::Draining && self.cascade.is_empty() {
+            self.close_if_idle();
         }
+        self.cascade.pop_front()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.

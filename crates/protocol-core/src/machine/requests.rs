@@ -23,7 +23,8 @@ use crate::slot::{self, Slot};
 pub struct RequestHandle {
     /// Counts accepted requests from 1. Also the generation that makes a reused slot safe.
     serial: u64,
-    slot: u32,
+    /// All that names it to whoever knows that its row is still there.
+    pub(super) slot: Slot,
 }
 
 impl RequestHandle {
@@ -32,15 +33,7 @@ impl RequestHandle {
     pub const fn number(self) -> u64 {
         self.serial
     }
-
-    pub(super) fn in_its_slot(self) -> RequestSlot {
-        RequestSlot(Slot::new(self.slot as usize))
-    }
 }
-
-/// Names a request for whoever knows that its row is still there. Smaller than a handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RequestSlot(Slot);
 
 /// One request in flight.
 #[derive(Clone)]
@@ -99,51 +92,48 @@ impl<R> Requests<R> {
             refusal,
             cause: None,
         });
-        let handle = RequestHandle { serial, slot: slot as u32 };
-        self.find_by_its_id(handle);
-        handle
+        let slot = Slot::new(slot);
+        self.find_by_its_id(slot);
+        RequestHandle { serial, slot }
     }
 
     /// Puts a row's id into the index.
-    fn find_by_its_id(&mut self, request: RequestHandle) {
-        let ids = ids(&self.rows);
-        self.by_id.insert(ids(request.slot), request.slot, &ids);
+    fn find_by_its_id(&mut self, slot: Slot) {
+        let (ids, slot) = (ids(&self.rows), slot.get() as u32);
+        self.by_id.insert(ids(slot), slot, &ids);
     }
 
-    fn handle(&self, slot: u32) -> Option<RequestHandle> {
-        let serial = self.rows.get(slot as usize)?.serial;
+    pub(super) fn in_slot(&self, slot: Slot) -> Option<RequestHandle> {
+        let serial = self.rows.get(slot.get())?.serial;
         Some(RequestHandle { serial, slot })
     }
 
-    pub(super) fn in_slot(&self, RequestSlot(slot): RequestSlot) -> Option<RequestHandle> {
-        self.handle(slot.get() as u32)
-    }
-
     pub(super) fn get(&self, request: RequestHandle) -> Option<&Request<R>> {
-        self.rows.get(request.slot as usize).filter(|row| row.serial == request.serial)
+        self.rows.get(request.slot.get()).filter(|row| row.serial == request.serial)
     }
 
     pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request<R>> {
-        self.rows.get_mut(request.slot as usize).filter(|row| row.serial == request.serial)
+        self.rows.get_mut(request.slot.get()).filter(|row| row.serial == request.serial)
     }
 
     /// The unanswered request with this id.
     pub(super) fn by_id(&self, id: &WireId) -> Option<RequestHandle> {
-        self.handle(self.by_id.find(id, ids(&self.rows))?)
+        self.in_slot(Slot::new(self.by_id.find(id, ids(&self.rows))? as usize))
     }
 
-    /// The request goes on under another id; gives the old one.
-    pub(super) fn rename(&mut self, request: RequestHandle, id: WireId) -> Option<WireId> {
-        let old = self.release_id(request)?;
-        self.get_mut(request)?.id = Some(id);
-        self.find_by_its_id(request);
-        Some(old)
+    /// The request goes on in this phase, and under another id.
+    pub(super) fn rename(&mut self, request: RequestHandle, id: WireId, phase: RequestPhase) {
+        self.release_id(request);
+        if let Some(row) = self.get_mut(request) {
+            (row.id, row.phase) = (Some(id), phase);
+            self.find_by_its_id(request.slot);
+        }
     }
 
     /// The request is answered: its id is free again, and given back.
     pub(super) fn release_id(&mut self, request: RequestHandle) -> Option<WireId> {
         let id = self.get_mut(request)?.id.take()?;
-        self.by_id.remove(&id, request.slot, ids(&self.rows));
+        self.by_id.remove(&id, request.slot.get() as u32, ids(&self.rows));
         Some(id)
     }
 
@@ -154,7 +144,7 @@ impl<R> Requests<R> {
         if row.phase != RequestPhase::Answered || has_calls {
             return None;
         }
-        Some(self.rows.remove(request.slot as usize).is_parent)
+        Some(self.rows.remove(request.slot.get()).is_parent)
     }
 
     pub(super) fn add_child(&mut self, request: RequestHandle, call: CallId) {
@@ -179,11 +169,9 @@ impl<R> Requests<R> {
     /// Every unanswered request, in the order they were accepted.
     pub(super) fn unanswered_in_order(&self) -> Vec<RequestHandle> {
         let unanswered = self.rows.iter().filter(|(_, row)| row.phase.is_unanswered());
-        let handle = |(slot, row): (usize, &Request<R>)| RequestHandle {
-            serial: row.serial,
-            slot: slot as u32,
-        };
-        let mut handles: Vec<RequestHandle> = unanswered.map(handle).collect();
+        let handles = unanswered
+            .map(|(slot, row)| RequestHandle { serial: row.serial, slot: Slot::new(slot) });
+        let mut handles: Vec<RequestHandle> = handles.collect();
         handles.sort_unstable();
         handles
     }

@@ -3,7 +3,6 @@
 use core::mem;
 
 use super::calls::Place;
-use super::requests::RequestSlot;
 use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput, Transition};
 use super::{
     Action, CallId, CallPhase, CancelRefusal, Completion, Fate, Life, Machine, RequestHandle,
@@ -12,6 +11,7 @@ use super::{
 use crate::cause::{Cause, CloseReason};
 use crate::dialect::{AnswerRule, CancelRule};
 use crate::error::Refusal;
+use crate::slot::Slot;
 use crate::time::Timestamp;
 
 impl<C, R: Default> Machine<C, R> {
@@ -134,7 +134,7 @@ impl<C, R: Default> Machine<C, R> {
         self.past.insert(number, fate, self.config.limits.abandoned_ids);
     }
 
-    pub(super) fn leave_tree(&mut self, call: CallId, parent: Option<RequestSlot>) {
+    pub(super) fn leave_tree(&mut self, call: CallId, parent: Option<Slot>) {
         if let Some(parent) = parent.and_then(|slot| self.requests.in_slot(slot)) {
             self.requests.remove_child(parent, call);
             self.end_tree(parent);
@@ -287,10 +287,9 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// A shutdown is over once nothing is in flight (G5).
-    pub(super) fn close_if_idle(&mut self) -> Option<Action<C>> {
+    pub(super) fn close_if_idle(&mut self) {
         if self.calls.len() == 0 && self.requests.unanswered() == 0 && !self.is_in_batch {
             self.step_life(LifeInput::Idle, CloseReason::Shutdown, Timestamp::ZERO);
         }
-        self.cascade.pop_front()
     }
 }
