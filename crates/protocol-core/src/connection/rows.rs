@@ -76,8 +76,16 @@ impl Rare {
 }
 
 impl Opening {
-    /// What a request of this method settles.
+    /// What a request of this method settles. In most dialects there is nothing to settle.
+    #[inline]
     pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
+        match (&dialect.capability, &dialect.session, &*dialect.exchanges) {
+            (CapabilityRule::NotNeeded, None, []) => Self::default(),
+            _ => Self::of_some(dialect, method, params),
+        }
+    }
+
+    fn of_some(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
         let declares = match &dialect.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
                 Some(is_declared(params, client))
