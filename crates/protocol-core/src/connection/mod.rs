@@ -126,7 +126,8 @@ impl<O, I: Default> Connection<O, I> {
             }
             match event {
                 // The host has answered it meanwhile.
-                Event::Cancelled { request, .. } if !self.is_unanswered(request) => {}
+                Event::Cancelled { request, .. }
+                    if self.machine.request_data(request).is_none() => {}
                 event => return Some(event),
             }
         }
@@ -179,10 +180,6 @@ impl<O, I: Default> Connection<O, I> {
     pub fn requests(&self) -> impl Iterator<Item = (RequestHandle, &I)> {
         let requests = self.machine.requests_in_order().into_iter();
         requests.filter_map(|it| Some((it, &self.machine.request_data(it)?.data)))
-    }
-
-    fn is_unanswered(&self, request: RequestHandle) -> bool {
-        self.machine.request_data(request).is_some()
     }
 
     // Carrying out

@@ -210,13 +210,19 @@ impl<C> Calls<C> {
         self.find(call).map(|place| self.row_mut(place))
     }
 
-    /// Removes a row, its number and its timers.
+    /// Removes a row, its number and its timers. Its cancel was released before.
     #[inline]
     pub(super) fn remove(&mut self, Place(slot): Place) -> Call<C> {
         let mut row = self.rows.remove(slot);
         self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
-        if let Some(rare) = row.rare.take() {
-            self.recycle(row.id, rare);
+        if let Some(mut rare) = row.rare.take() {
+            if let Some((due, reason)) = rare.timers.next() {
+                self.due.remove(&(due, row.id, reason));
+            }
+            if self.spare.len() < Self::SPARE {
+                *rare = Rare::default();
+                self.spare.push(rare);
+            }
         }
         row
     }
@@ -227,19 +233,6 @@ impl<C> Calls<C> {
     pub(super) fn rare(&mut self, place: Place) -> &mut Rare {
         let spare = &mut self.spare;
         self.rows[place.0].rare.get_or_insert_with(|| spare.pop().unwrap_or_default())
-    }
-
-    fn recycle(&mut self, call: CallId, mut rare: Box<Rare>) {
-        if let Some((due, reason)) = rare.timers.next() {
-            self.due.remove(&(due, call, reason));
-        }
-        if let Some(cancel) = rare.cancel {
-            self.by_cancel.remove(&cancel);
-        }
-        if self.spare.len() < Self::SPARE {
-            *rare = Rare::default();
-            self.spare.push(rare);
-        }
     }
 
     /// Every call in flight, in the order they were made.
