@@ -221,7 +221,10 @@ impl<C, R: Default> Machine<C, R> {
         token: WireId,
     ) -> Result<(), Refusal> {
         let phase = self.admit_operation(request, &token)?;
-        self.requests.rename(request, token, phase);
+        if let Some(row) = self.requests.get_mut(request) {
+            row.phase = phase;
+        }
+        self.requests.rename(request, token);
         Ok(())
     }
 

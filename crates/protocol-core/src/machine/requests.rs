@@ -121,11 +121,11 @@ impl<R> Requests<R> {
         self.in_slot(Slot::new(self.by_id.find(id, ids(&self.rows))? as usize))
     }
 
-    /// The request goes on in this phase, and under another id.
-    pub(super) fn rename(&mut self, request: RequestHandle, id: WireId, phase: RequestPhase) {
+    /// The request goes on under another id.
+    pub(super) fn rename(&mut self, request: RequestHandle, id: WireId) {
         self.release_id(request);
         if let Some(row) = self.get_mut(request) {
-            (row.id, row.phase) = (Some(id), phase);
+            row.id = Some(id);
             self.find_by_its_id(request.slot);
         }
     }
