@@ -70,7 +70,7 @@ impl<C, R: Default> Machine<C, R> {
         if let Some(parent) = options.parent {
             self.requests.add_child(parent, id);
             if self.request_phase(parent).is_some_and(RequestPhase::is_cancelled) {
-                self.decide_for_other(|it| it.cancel(id, Cause::Parent, now).1);
+                self.cascade_cancel(id, Cause::Parent, now);
             }
         }
     }
@@ -116,7 +116,7 @@ impl<C, R: Default> Machine<C, R> {
                 (step, action) = self.step_call(place, CallInput::Forget, None);
             }
             (Grace::Settle(Duration::ZERO), Some(_)) if refused.is_none() => {
-                self.decide_for_other(|it| it.step_call(place, CallInput::Forget, None).1);
+                self.cascade_step(place, CallInput::Forget);
             }
             (Grace::Settle(grace), _) => self.shorten_grace(place, grace, now),
             (Grace::Await, _) => {}

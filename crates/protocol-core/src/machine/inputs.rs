@@ -214,11 +214,10 @@ impl<C, R: Default> Machine<C, R> {
             let Some(place) = self.calls.find(call) else { return };
             self.record_ending(place, Settlement::TimedOut, reason.cause());
             if reason != TimerReason::Grace {
-                let input = self.cancel_input(self.call_refusal(call));
-                self.decide_for_other(|it| it.step_call(place, input, None).1);
+                self.cascade_step(place, self.cancel_input(self.call_refusal(call)));
             }
             if self.calls.find(call).is_some() {
-                self.decide_for_other(|it| it.step_call(place, CallInput::Forget, None).1);
+                self.cascade_step(place, CallInput::Forget);
             }
         }
     }

@@ -63,11 +63,21 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Queues what is decided for a call or a request that nobody asked about, before what follows from
     /// that.
-    pub(super) fn decide_for_other(&mut self, decide: impl FnOnce(&mut Self) -> Option<Action<C>>) {
+    fn decide_for_other(&mut self, decide: impl FnOnce(&mut Self) -> Option<Action<C>>) {
         let begin = self.cascade.len();
         if let Some(action) = decide(self) {
             self.cascade.insert(begin, action);
         }
+    }
+
+    /// As [`step_call`](Self::step_call), for a call that nobody asked about.
+    pub(super) fn cascade_step(&mut self, place: Place, input: CallInput) {
+        self.decide_for_other(|it| it.step_call(place, input, None).1);
+    }
+
+    /// Cancels a call that nobody asked about.
+    pub(super) fn cascade_cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) {
+        self.decide_for_other(|it| it.cancel(call, cause, now).1);
     }
 
     /// What cancelling a call is to the table.
@@ -156,7 +166,7 @@ impl<C, R: Default> Machine<C, R> {
         for call in self.calls.in_order() {
             let Some(place) = self.calls.find(call) else { continue };
             self.calls.row_mut(place).ending = Some((Settlement::ConnectionLost, cause));
-            self.decide_for_other(|it| it.step_call(place, CallInput::Forget, None).1);
+            self.cascade_step(place, CallInput::Forget);
         }
     }
 
@@ -178,7 +188,7 @@ impl<C, R: Default> Machine<C, R> {
             row.cause = Some(cause);
             let mut last = CallId::MIN;
             while let Some(call) = self.requests.child_after(request, last) {
-                self.decide_for_other(|it| it.cancel(call, Cause::Parent, now).1);
+                self.cascade_cancel(call, Cause::Parent, now);
                 last = call;
             }
         }
@@ -267,7 +277,7 @@ impl<C, R: Default> Machine<C, R> {
             LifeStep::CancelEverything => {
                 self.cancel_requests(Cause::Shutdown, now);
                 for call in self.calls.in_order() {
-                    self.decide_for_other(|it| it.cancel(call, Cause::Shutdown, now).1);
+                    self.cascade_cancel(call, Cause::Shutdown, now);
                 }
                 return;
             }
