@@ -10,7 +10,7 @@ use crate::dialect::CancelRule;
 use crate::error::Refusal;
 use crate::event::TransmitKind;
 use crate::id::WireId;
-use crate::machine::RequestHandle;
+use crate::machine::{RequestHandle, RequestStep};
 use crate::outbox::Lane;
 use crate::wire::decode;
 use crate::wire::encode::{Body, Context, Draft, To, Value};
@@ -31,8 +31,9 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         token: [u8; 16],
     ) -> Result<(), Refusal> {
-        let (_, id, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
-        let rare = rare.filter(|rare| rare.starts_operation);
+        let (step, id, incoming) =
+            self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        let rare = incoming.rare.as_ref().filter(|rare| rare.starts_operation);
         let rare = rare.ok_or(Refusal::NoOperation)?;
         let batch = rare.batch;
         let CancelRule::Operation { token: member, .. } = &self.machine.config().dialect.cancel
@@ -46,20 +47,15 @@ impl<O, I: Default> Connection<O, I> {
         let draft = Draft::Result { to, members };
         let context = Context { config: self.machine.config(), now: self.now };
         // Nothing is sent once the connection is abandoned (G7).
-        let sent = match self.machine.withholds_answer(request) {
-            true => Ok(None),
-            false => self.unsent.answer(&context, &draft, TransmitKind::Response, batch),
+        let sent = match step {
+            RequestStep::Withhold => Ok(None),
+            _ => self.unsent.answer(&context, &draft, TransmitKind::Response, batch),
         };
         let sent = sent.map_err(|len| self.unsent.promise_room(len, &context.config.limits))?;
         let cause = self.machine.request_cause(request);
         self.machine.begin_operation(request, token)?;
-        if let Some(batch) = batch {
-            self.answered(Some(batch), sent, None);
-            self.settle_member(batch);
-        }
-        if let Some(rare) = self.machine.request_rare_mut(request) {
-            rare.batch = None;
-        }
+        self.answered(batch, sent, None);
+        self.leave_batch(request);
         if let Some(cause) = cause {
             self.tell_of_cancel(request, cause);
         }

@@ -35,18 +35,15 @@ impl<O, I: Default> Connection<O, I> {
         let done = match action {
             Some(Action::Complete(done)) => done,
             Some(Action::Withdraw(done)) => {
-                self.withdraw(&done);
+                self.unsent.outbox.withdraw(done.data.ticket);
                 done
             }
-            // The cancel of an operation follows, now that the answer brings its token.
-            Some(Action::SendCancel { call, number }) => {
-                if let Some(token) = self.token_in(&answer) {
+            action => {
+                // The cancel of an operation follows, now that the answer brings its token.
+                let sends = (action, self.token_in(&answer));
+                if let (Some(Action::SendCancel { call, number }), Some(token)) = sends {
                     self.send_cancel_naming(Value::Token(token.get()), call, number, None);
                 }
-                self.follow();
-                return None;
-            }
-            _ => {
                 self.follow();
                 return None;
             }

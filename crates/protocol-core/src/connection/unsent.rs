@@ -12,6 +12,7 @@ use super::negotiation::Conclusion;
 use crate::config::Limits;
 use crate::error::Refusal;
 use crate::event::TransmitKind;
+use crate::machine::RequestHandle;
 use crate::outbox::{Lane, Outbox, Ticket};
 use crate::slot::Slot;
 use crate::wire::encode::{Context, Draft};
@@ -58,21 +59,8 @@ impl Unsent {
         draft.len(context) <= self.free(&context.config.limits)
     }
 
-    /// Queues a message behind all others, if there is room. `number` is that of the request or cancel
-    /// of ours that it is.
-    #[inline(always)]
-    fn push(
-        &mut self,
-        context: &Context<'_>,
-        draft: &Draft<'_>,
-        kind: TransmitKind,
-        number: Option<u32>,
-    ) -> Result<Ticket, usize> {
-        let most = self.free(&context.config.limits);
-        self.outbox.push(most, context, draft, Lane::Bulk, kind, number)
-    }
-
     /// Queues a message behind all others. Where there is no room, promises to tell when there is.
+    /// `number` is that of the request or cancel of ours that it is.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
@@ -81,8 +69,9 @@ impl Unsent {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, Refusal> {
-        let pushed = self.push(context, draft, kind, number);
-        pushed.map_err(|len| self.promise_room(len, &context.config.limits))
+        let limits = &context.config.limits;
+        let pushed = self.outbox.push(self.free(limits), context, draft, Lane::Bulk, kind, number);
+        pushed.map_err(|len| self.promise_room(len, limits))
     }
 
     /// Sends an answer, or keeps it back for the others of its batch. Gives what is in the outbox now:
@@ -96,7 +85,10 @@ impl Unsent {
         batch: Option<BatchKey>,
     ) -> Result<Option<Ticket>, usize> {
         match batch {
-            None => self.push(context, draft, kind, None).map(Some),
+            None => {
+                let most = self.free(&context.config.limits);
+                self.outbox.push(most, context, draft, Lane::Bulk, kind, None).map(Some)
+            }
             Some(batch) => self.keep_back(context, draft, batch),
         }
     }
@@ -200,6 +192,14 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
+    /// The batch of an unanswered request, if it is in one, waits for it no more.
+    pub(super) fn leave_batch(&mut self, request: RequestHandle) {
+        let rare = self.machine.request_data_mut(request).and_then(|it| it.rare.as_mut());
+        if let Some(batch) = rare.and_then(|rare| rare.batch.take()) {
+            self.settle_member(batch);
+        }
+    }
+
     /// Sends answers that are kept back, where a message waits for their room.
     #[inline]
     pub(super) fn send_early(&mut self) {
@@ -229,7 +229,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         if conclusion.is_some() {
             self.conclude(conclusion);
-            self.negotiation.unsent = sent;
+            self.negotiation.answer = sent;
         }
     }
 }
