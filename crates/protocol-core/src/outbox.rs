@@ -122,6 +122,7 @@ impl Outbox {
     }
 
     /// Queues a message that is written already.
+    #[inline]
     pub(crate) fn queue(
         &mut self,
         lane: Lane,
