@@ -124,6 +124,11 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Poll::Ready(written)
     }
 
+    /// Writes no more of what is left, and does not close the stream, which might wait for that.
+    pub(crate) fn give_up(&mut self) {
+        self.stream = None;
+    }
+
     pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.output.is_empty() {
             // It was given up in the middle, and closing might wait for the rest.
