@@ -13,7 +13,7 @@ use crate::lease::{Lease, Taker};
 use crate::message::{Notification, Request};
 use crate::peer::Peer;
 use crate::responder::Responder;
-use crate::state::State;
+use crate::state::{Given, State};
 use crate::sync::{Arc, MutexGuard};
 use crate::wait::{Line, WaitFor, leave, poll_wait};
 use crate::waiters::Place;
@@ -129,7 +129,7 @@ fn take<'a>(
                 let marker = marker.expect("only its responder answers a request");
                 drop(state);
                 if rule == BeforeStart::Skipped && marker.is_cancelled() {
-                    lease.shared().respond(handle, Err(Failure::Cancelled));
+                    lease.shared().respond(handle, Given::Failure(Failure::Cancelled));
                     state = lease.shared().lock();
                     continue;
                 }

@@ -52,7 +52,7 @@ impl Peer {
         options: CallOptions,
     ) -> SentRequest<T> {
         match self.lease.shared().call(method, params, options) {
-            Ok((call, outcome)) => SentRequest::sent(self.lease.clone(), call, outcome),
+            Ok(call) => SentRequest::sent(self.lease.clone(), call),
             Err(refusal) => SentRequest::refused(refusal.into()),
         }
     }

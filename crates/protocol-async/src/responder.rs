@@ -1,5 +1,6 @@
 //! Answering requests.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -14,6 +15,7 @@ use crate::json::written;
 use crate::lease::Lease;
 use crate::method::clip;
 use crate::peer::Peer;
+use crate::state::Given;
 use crate::sync::Arc;
 
 /// Owes one request its answer. Dropping it pays too: as cancelled if the request is, else with
@@ -114,7 +116,7 @@ impl<T> Responder<T> {
         if let Some(Debt { lease, request, marker }) = self.debt.take() {
             // Nobody else may have it: then it is used again.
             drop(marker);
-            lease.shared().respond(request, answer);
+            lease.shared().respond(request, answer.into());
         }
     }
 }
@@ -124,9 +126,10 @@ impl<T: Serialize> Responder<T> {
     pub fn respond(mut self, result: T) {
         let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
         drop(marker);
-        let sent = written(&result, |result| lease.shared().respond_with_result(request, result));
+        let give = |given: Given<'_>| lease.shared().respond(request, given);
+        let sent = written(&result, |result| give(Given::Result(Cow::Borrowed(result))));
         if let Err(error) = sent {
-            lease.shared().respond(request, Err(error.into()));
+            give(Given::Failure(error.into()));
         }
     }
 

@@ -2,15 +2,16 @@
 //! command or one read, and with all that is told to others left until it is released.
 
 use std::fmt;
+use std::mem;
+use std::task::{Poll, Waker};
 
 use protocol_core::{CallId, Refusal, RequestHandle, Shutdown, Timestamp};
 use serde_json::value::RawValue;
 
 use crate::afterwards::Afterwards;
-use crate::failure::Answer;
 use crate::method::MethodName;
-use crate::outcome::OutcomeCell;
-use crate::state::{CallEntry, Core, State};
+use crate::outcome::{HandOver, Interest, RawOutcome};
+use crate::state::{CallEntry, Core, Given, State};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The state behind its lock, and the clock.
@@ -43,20 +44,50 @@ impl Shared {
         done
     }
 
-    /// Calls the peer; says where the outcome goes.
+    /// Calls the peer.
     pub(crate) fn call(
         &self,
         method: &str,
         params: Option<&RawValue>,
         options: protocol_core::CallOptions,
-    ) -> Result<(CallId, OutcomeCell), Refusal> {
+    ) -> Result<CallId, Refusal> {
         self.send(|state, now| {
-            let cell = OutcomeCell::default();
-            let entry = CallEntry { cell: cell.clone(), method: method.into(), since: now };
+            let entry = CallEntry { interest: Interest::Later, method: method.into(), since: now };
             let core = state.stream.connection_mut();
-            let called = core.call(method, params, entry, options, now);
-            called.map(|call| (call, cell)).map_err(|error| error.reason)
+            core.call(method, params, entry, options, now).map_err(|error| error.reason)
         })
+    }
+
+    /// Takes the outcome of a call, or waits for it.
+    pub(crate) fn poll_outcome(&self, call: CallId, waker: &Waker) -> Poll<RawOutcome> {
+        let mut state = self.lock();
+        let interest = match state.outcome(call) {
+            Ok(outcome) => return Poll::Ready(outcome),
+            Err(interest) => interest,
+        };
+        if !matches!(interest, Interest::Task(waiting) if waiting.will_wake(waker)) {
+            let before = mem::replace(interest, Interest::Task(waker.clone()));
+            // Dropping another task's waker may drop that task.
+            drop(state);
+            drop(before);
+        }
+        Poll::Pending
+    }
+
+    /// Hands the outcome of a call over once it is there, or gives both back if it is there already.
+    pub(crate) fn hand_over(
+        &self,
+        call: CallId,
+        then: HandOver,
+    ) -> Result<(), (HandOver, RawOutcome)> {
+        let mut state = self.lock();
+        let before = match state.outcome(call) {
+            Ok(outcome) => return Err((then, outcome)),
+            Err(interest) => mem::replace(interest, Interest::Handed(then)),
+        };
+        drop(state);
+        drop(before);
+        Ok(())
     }
 
     /// Sends something, and remembers if there was no room for it.
@@ -101,18 +132,10 @@ impl Shared {
     }
 
     /// Answers a request. An answer that has no room yet waits for it, and is never lost.
-    pub(crate) fn respond(&self, request: RequestHandle, answer: Answer) {
+    pub(crate) fn respond(&self, request: RequestHandle, given: Given<'_>) {
         let mut state = self.lock();
         let mut after = Afterwards::default();
-        state.give(request, answer, &mut after);
-        self.settle(state, &mut after);
-    }
-
-    /// As [`respond`](Self::respond), with a result that is copied only if it has to wait.
-    pub(crate) fn respond_with_result(&self, request: RequestHandle, result: &RawValue) {
-        let mut state = self.lock();
-        let mut after = Afterwards::default();
-        state.give_result(request, result, &mut after);
+        state.give(request, given, &mut after);
         self.settle(state, &mut after);
     }
 
