@@ -61,51 +61,46 @@ impl Hub {
         }
         let state = State::new(options);
         let shared = Arc::new(Shared::new(state, Box::new(now)));
-        let lease = Arc::new(Lease::new(shared.clone()));
-        let taker = Arc::new(Taker::new(shared.clone()));
+        let lease = Arc::new(Lease(shared.clone()));
+        let taker = Arc::new(Taker(shared.clone()));
         (Self { shared }, Peer::new(lease.clone()), Incoming::new(lease, taker))
     }
 
     /// Takes every whole message in the input, and marks what they cancel (G3). Says whether more
     /// may come, as [`is_closed`](Self::is_closed) does.
     pub fn receive(&self, input: &mut InputBuffer) -> ControlFlow<()> {
-        let mut after = Afterwards::default();
-        let mut state = self.shared.lock();
-        state.now = self.shared.now();
-        // Once nothing is unread, asking again gives nothing.
-        while !input.unread().is_empty() {
-            let state = &mut *state;
-            let taken = state.stream.receive(input.unread(), state.now);
-            if let Some(message) = taken.message {
-                state.trace(Way::Received, message);
+        self.shared.at(|state, after| {
+            // Once nothing is unread, asking again gives nothing.
+            while !input.unread().is_empty() {
+                let taken = state.stream.receive(input.unread(), state.now);
+                if let Some(message) = taken.message {
+                    state.trace(Way::Received, message);
+                }
+                if let Some(event) = taken.event {
+                    state.dispatch(event, after);
+                }
+                state.dispatch_queued(after);
+                if taken.used == 0 {
+                    break;
+                }
+                input.consume(taken.used);
             }
-            if let Some(event) = taken.event {
-                state.dispatch(event, &mut after);
-            }
-            state.dispatch_queued(&mut after);
-            if taken.used == 0 {
-                break;
-            }
-            input.consume(taken.used);
-        }
-        let is_closed = self.shared.settle(state, &mut after);
-        if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let is_closed = state.core().machine().is_closed();
+            if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
     }
 
     /// The input has ended, with these bytes unread; with an error, if that is why.
     pub fn finish(&self, input: &InputBuffer, error: Option<&io::Error>) {
-        let mut after = Afterwards::default();
-        let mut guard = self.shared.lock();
-        let state = &mut *guard;
-        state.now = self.shared.now();
-        // What ended the input says more than what a write to a peer that is gone has met.
-        if error.is_some() {
-            state.error = error.map(closed::copy);
-        }
-        if let Some(message) = state.stream.finish(input.unread(), state.now) {
-            state.trace(Way::Received, message);
-        }
-        self.shared.settle(guard, &mut after);
+        self.shared.at(|state, _| {
+            // What ended the input says more than what a write to a peer that is gone has met.
+            if error.is_some() {
+                state.error = error.map(closed::copy);
+            }
+            if let Some(message) = state.stream.finish(input.unread(), state.now) {
+                state.trace(Way::Received, message);
+            }
+        });
     }
 
     /// Nothing can be written any more, for this reason: the connection closes, and whatever is given
@@ -114,10 +109,10 @@ impl Hub {
     /// What the peer has said already is still to be read. Whoever knows that nothing of it is left
     /// calls [`finish`](Self::finish); otherwise that is done in a second.
     pub fn fail(&self, error: &io::Error) {
-        let mut state = self.shared.lock();
-        state.error.get_or_insert_with(|| closed::copy(error));
-        state.mute(self.shared.now());
-        self.shared.settle(state, &mut Afterwards::default());
+        self.shared.at(|state, _| {
+            state.error.get_or_insert_with(|| closed::copy(error));
+            state.mute(state.now);
+        });
     }
 
     /// Fires the timers that are due, and says when the next one is; the waker is woken when that
@@ -199,16 +194,13 @@ impl Hub {
 
     /// Takes one whole message, without framing, and marks what it cancels (G3).
     pub fn receive_message(&self, message: &[u8]) {
-        let mut after = Afterwards::default();
-        let mut guard = self.shared.lock();
-        let state = &mut *guard;
-        state.now = self.shared.now();
-        let event = state.stream.connection_mut().receive(message, state.now);
-        state.trace(Way::Received, message);
-        if let Some(event) = event {
-            state.dispatch(event, &mut after);
-        }
-        self.shared.settle(guard, &mut after);
+        self.shared.at(|state, after| {
+            let event = state.stream.connection_mut().receive(message, state.now);
+            state.trace(Way::Received, message);
+            if let Some(event) = event {
+                state.dispatch(event, after);
+            }
+        });
     }
 
     /// As [`poll_output`](Self::poll_output), but what is added to `out`, which the caller has

@@ -68,7 +68,7 @@ impl<T> Responder<T> {
     /// Cancels the request for a reason of our own: it is marked exactly as if the peer had asked.
     pub fn cancel(&self) {
         let Debt { lease, request, .. } = self.owed();
-        lease.shared().command(|core, now| core.cancel_request(*request, Cause::Internal, now));
+        lease.command(|core, now| core.cancel_request(*request, Cause::Internal, now));
     }
 
     /// Ends a request of the client's that the dialect lets the server end, without an answer, and
@@ -80,9 +80,8 @@ impl<T> Responder<T> {
     /// given back.
     pub fn end(mut self, reason: Option<&str>) -> Result<(), (Refusal, Self)> {
         let Debt { lease, request, .. } = self.owed();
-        let ended = lease
-            .shared()
-            .send(|state, _| state.stream.connection_mut().end_request(*request, reason));
+        let ended =
+            lease.send(|state, _| state.stream.connection_mut().end_request(*request, reason));
         match ended {
             Ok(_) => {
                 self.debt = None;
@@ -105,18 +104,18 @@ impl<T> Responder<T> {
     /// Answers with what is already on the wire's terms. Never blocks: an answer that has no room
     /// yet waits for it.
     pub fn answer(mut self, answer: Answer) {
-        self.pay(answer);
+        self.pay(answer.into());
     }
 
     fn owed(&self) -> &Debt {
         self.debt.as_ref().expect("only answering, which consumes the responder, takes it")
     }
 
-    fn pay(&mut self, answer: Answer) {
+    fn pay(&mut self, given: Given<'_>) {
         if let Some(Debt { lease, request, marker }) = self.debt.take() {
             // Nobody else may have it: then it is used again.
             drop(marker);
-            lease.shared().respond(request, answer.into());
+            lease.respond(request, given);
         }
     }
 }
@@ -124,12 +123,9 @@ impl<T> Responder<T> {
 impl<T: Serialize> Responder<T> {
     /// Answers with a result.
     pub fn respond(mut self, result: T) {
-        let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
-        drop(marker);
-        let give = |given: Given<'_>| lease.shared().respond(request, given);
-        let sent = written(&result, |result| give(Given::Result(Cow::Borrowed(result))));
-        if let Err(error) = sent {
-            give(Given::Failure(error.into()));
+        let paid = written(&result, |result| self.pay(Given::Result(Cow::Borrowed(result))));
+        if let Err(error) = paid {
+            self.pay(Given::Failure(error.into()));
         }
     }
 
@@ -145,14 +141,14 @@ impl<T: Serialize> Responder<T> {
 impl<T> Drop for Responder<T> {
     fn drop(&mut self) {
         let Some(debt) = &self.debt else { return };
-        let method = debt.lease.shared().worker_gone(debt.request);
+        let method = debt.lease.worker_gone(debt.request);
         let failure = if debt.marker.is_cancelled() {
             Failure::Cancelled
         } else {
             let message = format!("no answer from the handler of {}", clip(&method));
             Failure::Error(RpcError::new(code::INTERNAL_ERROR, message))
         };
-        self.pay(Err(failure));
+        self.pay(Given::Failure(failure));
     }
 }
 

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::answer::CallError;
-use crate::cancellation::{Cancellation, FollowerKey};
+use crate::cancellation::{Cancellation, Following};
 use crate::contain::contain;
 use crate::handle::CancellationHandle;
 use crate::json;
@@ -38,7 +38,7 @@ pub struct SentRequest<T = Box<RawValue>> {
 
 /// What cancels a call when a marker is set.
 struct Followers {
-    _last: FollowerKey,
+    _last: Following,
     _earlier: Option<Box<Followers>>,
 }
 
@@ -90,7 +90,7 @@ impl<T> SentRequest<T> {
     #[must_use]
     pub fn cancellation_handle(&self) -> CancellationHandle {
         match &self.outcome {
-            Whereabouts::There { lease, call } => CancellationHandle::of(lease.shared(), *call),
+            Whereabouts::There { lease, call } => CancellationHandle::of(&lease.0, *call),
             Whereabouts::Here(_) | Whereabouts::Taken(_) => CancellationHandle::of_nothing(),
         }
     }
@@ -98,8 +98,8 @@ impl<T> SentRequest<T> {
     /// Gives up interest in the outcome without cancelling the call.
     pub fn detach(mut self) {
         if let Whereabouts::There { lease, call } = self.take_outcome() {
-            if lease.shared().hand_over(call, self.and_let_go(nobody())).is_ok() {
-                lease.shared().command(|core, now| core.detach(call, now));
+            if lease.hand_over(call, self.and_let_go(nobody())).is_ok() {
+                lease.command(|core, now| core.detach(call, now));
             }
         }
     }
@@ -108,22 +108,18 @@ impl<T> SentRequest<T> {
     /// over; without it a call made by a proxy absorbs the cancel.
     pub fn forward_cancellation_from(mut self, marker: &Cancellation) -> Self {
         let handle = self.cancellation_handle();
-        let key = marker.follow(Box::new(move |_| {
+        let last = marker.on_cancel(move |_| {
             handle.cancel_because(Cause::Parent, None);
-        }));
-        if let Some(last) = key {
-            let earlier = self.followers.take();
-            self.followers = Some(Box::new(Followers { _last: last, _earlier: earlier }));
-        }
+        });
+        let earlier = self.followers.take();
+        self.followers = Some(Box::new(Followers { _last: last, _earlier: earlier }));
         self
     }
 
     /// Hands the outcome over, once it is there, to `then`, which is not dropped before that.
     pub(crate) fn hand_to(mut self, then: HandOver) {
         let settled = match self.take_outcome() {
-            Whereabouts::There { lease, call } => {
-                lease.shared().hand_over(call, self.and_let_go(then))
-            }
+            Whereabouts::There { lease, call } => lease.hand_over(call, self.and_let_go(then)),
             Whereabouts::Here(error) => Err((then, Err(error))),
             Whereabouts::Taken(_) => Ok(()),
         };
@@ -161,7 +157,7 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if let Whereabouts::There { lease, call } = &this.outcome {
-            let Poll::Ready(outcome) = lease.shared().poll_outcome(*call, cx.waker()) else {
+            let Poll::Ready(outcome) = lease.poll_outcome(*call, cx.waker()) else {
                 waits_for_peer();
                 return Poll::Pending;
             };
@@ -189,8 +185,8 @@ fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
 impl<T> Drop for SentRequest<T> {
     fn drop(&mut self) {
         if let Whereabouts::There { lease, call } = &self.outcome {
-            if lease.shared().hand_over(*call, nobody()).is_ok() {
-                lease.shared().command(|core, now| core.cancel(*call, Cause::Dropped, now));
+            if lease.hand_over(*call, nobody()).is_ok() {
+                lease.command(|core, now| core.cancel(*call, Cause::Dropped, now));
             }
         }
     }

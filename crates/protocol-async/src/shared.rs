@@ -34,14 +34,26 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Commands the core, and passes on what that makes happen.
-    pub(crate) fn command<R>(&self, command: impl FnOnce(&mut Core, Timestamp) -> R) -> R {
+    /// Does something under the lock, and passes on what that makes happen.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State, &mut Afterwards) -> R) -> R {
+        let mut after = Afterwards::default();
         let mut state = self.lock();
-        state.now = self.now();
-        let now = state.now;
-        let done = command(state.stream.connection_mut(), now);
-        self.settle(state, &mut Afterwards::default());
+        let done = work(&mut state, &mut after);
+        self.settle(state, &mut after);
         done
+    }
+
+    /// As [`with`](Self::with), at a time that is read under the lock, so that it does not run backwards.
+    pub(crate) fn at<R>(&self, work: impl FnOnce(&mut State, &mut Afterwards) -> R) -> R {
+        self.with(|state, after| {
+            state.now = self.now();
+            work(state, after)
+        })
+    }
+
+    /// Commands the core.
+    pub(crate) fn command<R>(&self, command: impl FnOnce(&mut Core, Timestamp) -> R) -> R {
+        self.at(|state, _| command(state.stream.connection_mut(), state.now))
     }
 
     /// Calls the peer.
@@ -95,53 +107,42 @@ impl Shared {
         &self,
         command: impl FnOnce(&mut State, Timestamp) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
-        let mut state = self.lock();
-        state.now = self.now();
-        let now = state.now;
-        if state.is_mute() {
-            return Err(Refusal::Closed);
-        }
-        let sent = command(&mut state, now);
-        // The core promises `Ready` now, and keeps it as soon as there is room.
-        state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
-        self.settle(state, &mut Afterwards::default());
-        sent
+        self.at(|state, _| {
+            if state.is_mute() {
+                return Err(Refusal::Closed);
+            }
+            let sent = command(state, state.now);
+            // The core promises `Ready` now, and keeps it as soon as there is room.
+            state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
+            sent
+        })
     }
 
     /// Shuts the connection down.
     pub(crate) fn shutdown(&self, how: Shutdown) {
-        let mut state = self.lock();
-        let now = self.now();
-        match how {
-            Shutdown::Abandon => state.abandon(now),
-            _ => state.stream.connection_mut().shutdown(how, now),
-        }
-        self.settle(state, &mut Afterwards::default());
+        self.at(|state, _| match how {
+            Shutdown::Abandon => state.abandon(state.now),
+            _ => state.stream.connection_mut().shutdown(how, state.now),
+        });
     }
 
     /// Takes note that whoever served an unanswered request is gone; gives the request's method.
     pub(crate) fn worker_gone(&self, request: RequestHandle) -> MethodName {
-        let mut after = Afterwards::default();
-        let mut state = self.lock();
-        state.worker_gone(request, &mut after);
-        let entry = state.stream.connection_mut().request_data_mut(request);
-        let method = entry.map_or_else(MethodName::default, |entry| entry.method.clone());
-        drop(state);
-        after.run();
-        method
+        self.with(|state, after| {
+            state.worker_gone(request, after);
+            let entry = state.stream.connection_mut().request_data_mut(request);
+            entry.map_or_else(MethodName::default, |entry| entry.method.clone())
+        })
     }
 
     /// Answers a request. An answer that has no room yet waits for it, and is never lost.
     pub(crate) fn respond(&self, request: RequestHandle, given: Given<'_>) {
-        let mut state = self.lock();
-        let mut after = Afterwards::default();
-        state.give(request, given, &mut after);
-        self.settle(state, &mut after);
+        self.with(|state, after| state.give(request, given, after));
     }
 
     /// To be called after every command and input: passes events on, releases the lock, and wakes
-    /// whoever waits. Says whether nothing comes in any more.
-    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) -> bool {
+    /// whoever waits.
+    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) {
         let state = &mut *guard;
         loop {
             state.dispatch_queued(after);
@@ -160,10 +161,8 @@ impl Shared {
         if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
             after.wake(state.timers.waker.take());
         }
-        let is_closed = state.core().machine().is_closed();
         drop(guard);
         after.run();
-        is_closed
     }
 }
 
