@@ -8,8 +8,8 @@
 //! 3. call [`Hub::poll_timers`] and wait for the waker or the time. One task for both calls
 //!    [`Hub::poll`].
 //!
-//! Where the transport keeps messages apart by itself, [`Hub::receive_message`] and
-//! [`Hub::poll_messages`] take the places of the first and the second.
+//! Where the transport keeps messages apart by itself, [`Hub::receive_message`] takes the place of the
+//! first.
 
 use std::io;
 use std::mem;
@@ -126,18 +126,20 @@ impl Hub {
         due
     }
 
-    /// Adds what there is to write to `out`, which the caller has emptied: what was given before is
+    /// Adds what there is to write to `out`, which the caller has cleared: what was given before is
     /// written, or never will be. Any number of messages may be in it: one write for all.
-    pub fn poll_output(&self, waker: &Waker, out: &mut Vec<u8>) -> Output {
-        self.poll_taken(waker, |state| state.take_output(out, |_| {}))
+    ///
+    /// They are framed as the dialect says; [`Whole`](protocol_core::Framing::Whole) adds nothing to them.
+    pub fn poll_output(&self, waker: &Waker, out: &mut Messages) -> Output {
+        self.take_from(self.shared.lock(), waker, out)
     }
 
     /// [`poll_timers`](Self::poll_timers) and then [`poll_output`](Self::poll_output), for one task
     /// that does both.
-    pub fn poll(&self, waker: &Waker, out: &mut Vec<u8>) -> (Option<Timestamp>, Output) {
+    pub fn poll(&self, waker: &Waker, out: &mut Messages) -> (Option<Timestamp>, Output) {
         let (mut state, due) = self.fire_timers();
         let replaced = set(&mut state.timers.waker, waker);
-        let output = self.take_from(state, waker, |state| state.take_output(out, |_| {}));
+        let output = self.take_from(state, waker, out);
         drop(replaced);
         (due, output)
     }
@@ -160,22 +162,17 @@ impl Hub {
         }
     }
 
-    /// What there is to write; `take` says whether that was anything.
-    fn poll_taken(&self, waker: &Waker, take: impl FnOnce(&mut State) -> bool) -> Output {
-        self.take_from(self.shared.lock(), waker, take)
-    }
-
     fn take_from(
         &self,
         mut state: MutexGuard<'_, State>,
         waker: &Waker,
-        take: impl FnOnce(&mut State) -> bool,
+        out: &mut Messages,
     ) -> Output {
         let mut after = Afterwards::default();
         if mem::replace(&mut state.writing, Writing::Idle) != Writing::Idle {
             state.room.wake_all(&mut after);
         }
-        if take(&mut state) {
+        if state.take_output(out) {
             state.writing = Writing::Busy { settled: None };
             // Taking messages out makes room for others.
             self.shared.settle(state, &mut after);
@@ -201,14 +198,6 @@ impl Hub {
                 state.dispatch(event, after);
             }
         });
-    }
-
-    /// As [`poll_output`](Self::poll_output), but what is added to `out`, which the caller has
-    /// cleared, are messages, framed as the dialect says: [`Whole`](protocol_core::Framing::Whole)
-    /// adds nothing to them.
-    pub fn poll_messages(&self, waker: &Waker, out: &mut Messages) -> Output {
-        let (bytes, ends) = out.parts();
-        self.poll_taken(waker, |state| state.take_output(bytes, |end| ends.push_back(end)))
     }
 
     /// Whether nothing will ever be read, written or timed again.

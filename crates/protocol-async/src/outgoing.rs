@@ -46,6 +46,12 @@ impl Messages {
         self.bytes.len()
     }
 
+    /// All of them, one behind the other.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Adds the message that `write` appends, if it says that it did.
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let is_written = write(&mut self.bytes);
@@ -55,16 +61,11 @@ impl Messages {
         is_written
     }
 
-    /// Where to write more, and where it ends.
-    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut VecDeque<usize>) {
-        (&mut self.bytes, &mut self.ends)
-    }
-
-    /// Moves them all to `out`, and tells `ended` where each ends there.
-    pub(crate) fn append_to(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) {
-        let before = out.len();
-        self.ends.drain(..).for_each(|end| ended(before + end));
-        out.append(&mut self.bytes);
+    /// Moves all of another's behind its own.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        let before = self.bytes.len();
+        self.ends.extend(other.ends.drain(..).map(|end| before + end));
+        self.bytes.append(&mut other.bytes);
     }
 }
 
@@ -90,11 +91,12 @@ mod tests {
             }));
         }
         assert!(!staged.push(|_| false));
-        let Messages { bytes, ends, .. } = &mut out;
-        bytes.push(b'7');
-        ends.push_back(1);
+        assert!(out.push(|bytes| {
+            bytes.push(b'7');
+            true
+        }));
         assert_eq!(format!("{staged:?}"), "Messages { bytes: 5, waiting: 2 }", "F10");
-        staged.append_to(bytes, |end| ends.push_back(end));
+        out.append(&mut staged);
         assert!(staged.is_empty() && staged.all_taken());
         let taken: Vec<Vec<u8>> =
             std::iter::from_fn(|| out.take_next().map(<[u8]>::to_vec)).collect();

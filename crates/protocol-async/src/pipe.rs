@@ -7,6 +7,8 @@ use std::task::{Context, Poll, ready};
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_core::InputBuffer;
 
+use crate::outgoing::Messages;
+
 /// Turns that a driver takes in one poll: then other tasks have theirs.
 pub(crate) const TURNS: usize = 32;
 /// Bytes asked for in one read.
@@ -94,13 +96,13 @@ pub(crate) struct Writer<W> {
     /// `None` once the peer reads no more.
     stream: Option<W>,
     /// What is to be written. Nothing may be added before all of it is.
-    pub(crate) output: Vec<u8>,
+    pub(crate) output: Messages,
     written: usize,
 }
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
-    pub(crate) const fn new(stream: W) -> Self {
-        Self { stream: Some(stream), output: Vec::new(), written: 0 }
+    pub(crate) fn new(stream: W) -> Self {
+        Self { stream: Some(stream), output: Messages::default(), written: 0 }
     }
 
     /// Writes what there is; ready when nothing is left of it.
@@ -113,7 +115,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             return Poll::Ready(Ok(()));
         }
         let written = match &mut self.stream {
-            Some(stream) => ready!(write_all(stream, &self.output, &mut self.written, cx)),
+            Some(stream) => ready!(write_all(stream, self.output.bytes(), &mut self.written, cx)),
             None => Ok(()),
         };
         if written.is_err() {

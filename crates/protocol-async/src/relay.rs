@@ -244,8 +244,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         }
         let output = &mut self.writer.output;
         while output.len() < OUTPUT_BYTES {
-            let Some(transmit) = joint.relay.poll_transmit(self.side, output) else { break };
-            joint.trace(self.side, Way::Sent, transmit.message(output));
+            let is_taken = output.push(|bytes| joint.take_transmit(self.side, bytes));
+            if !is_taken {
+                break;
+            }
         }
         if !output.is_empty() {
             return Poll::Ready(None);
@@ -287,6 +289,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
 }
 
 impl Joint {
+    fn take_transmit(&mut self, side: Side, out: &mut Vec<u8>) -> bool {
+        let Some(transmit) = self.relay.poll_transmit(side, out) else { return false };
+        self.trace(side, Way::Sent, transmit.message(out));
+        true
+    }
+
     fn trace(&mut self, side: Side, way: Way, message: &[u8]) {
         if let Some(trace) = &mut self.trace {
             trace(side, way, message);

@@ -15,7 +15,6 @@ use crate::answer::CallError;
 use crate::cancellation::{Cancellation, Following};
 use crate::contain::contain;
 use crate::handle::CancellationHandle;
-use crate::json;
 use crate::lease::Lease;
 use crate::outcome::{HandOver, RawOutcome};
 use crate::sync::Arc;
@@ -178,7 +177,7 @@ fn nobody() -> HandOver {
 
 fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
     let result = outcome.map_err(|error| *error)?;
-    json::read(result.get())
+    serde_json::from_str(result.get())
         .map_err(|error| CallError::InvalidResult { problem: error.to_string() })
 }
 

@@ -371,16 +371,15 @@ impl State {
         true
     }
 
-    /// Adds what may be written now, and tells `ended` where each message ends; says whether that
-    /// is anything.
-    pub(crate) fn take_output(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) -> bool {
+    /// Adds what may be written now; says whether that is anything.
+    pub(crate) fn take_output(&mut self, out: &mut Messages) -> bool {
         if self.is_corked() {
             return false;
         }
-        self.staged.append_to(out, &mut ended);
-        while out.len() < OUTPUT_BYTES && self.take_transmit(out) {
-            ended(out.len());
+        if !self.staged.is_empty() {
+            out.append(&mut self.staged);
         }
+        while out.len() < OUTPUT_BYTES && out.push(|bytes| self.take_transmit(bytes)) {}
         !out.is_empty()
     }
 

@@ -39,7 +39,7 @@ use std::thread;
 use std::time::Duration;
 
 use protocol_async::CallError;
-use protocol_async::hub::{Hub, Output};
+use protocol_async::hub::{Hub, Messages, Output};
 pub use protocol_async::{Arrival, CancellationHandle, Cork, Incoming, Peer, SentRequest};
 pub use protocol_async::{Options, Trace, Way};
 use protocol_core::{CallOptions, CloseReason, InputBuffer, Refusal, Shutdown};
@@ -185,12 +185,12 @@ fn keep_time(hub: &Hub, clock: Clock) {
 fn write(hub: &Hub, writer: impl Write) {
     let parker = Parker::new();
     let mut writer = Some(writer);
-    let mut output = Vec::new();
+    let mut output = Messages::default();
     loop {
         match hub.poll_output(parker.waker(), &mut output) {
             Output::Write => {
                 if let Some(open) = &mut writer {
-                    let written = unless_it_panics(|| write_all(hub, open, &output));
+                    let written = unless_it_panics(|| write_all(hub, open, output.bytes()));
                     if let Err(error) = written {
                         hub.fail(&error);
                         writer = None;
