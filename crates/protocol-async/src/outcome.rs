@@ -36,9 +36,9 @@ impl Outcomes {
         self.0.insert(call, outcome);
     }
 
-    /// Takes what became of a call, which can be done once.
-    pub(crate) fn take(&mut self, call: CallId) -> RawOutcome {
-        self.0.remove(&call).expect("it is kept until it is taken")
+    /// Takes what became of a call, if it has settled.
+    pub(crate) fn take(&mut self, call: CallId) -> Option<RawOutcome> {
+        self.0.remove(&call)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Messages on their way to the writer.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 
@@ -8,9 +7,10 @@ use std::mem;
 #[derive(Clone, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
-    /// Where each message that was not taken yet ends in `bytes`, in their order.
-    ends: VecDeque<usize>,
-    /// Where the first of them begins.
+    /// Where each message ends in `bytes`, in their order.
+    ends: Vec<usize>,
+    /// How many of them were taken, and where the next one begins.
+    taken: usize,
     start: usize,
 }
 
@@ -24,12 +24,13 @@ impl Messages {
     /// Whether each has been taken.
     #[must_use]
     pub fn all_taken(&self) -> bool {
-        self.ends.is_empty()
+        self.taken == self.ends.len()
     }
 
     /// Takes the next one.
     pub fn take_next(&mut self) -> Option<&[u8]> {
-        let end = self.ends.pop_front()?;
+        let end = *self.ends.get(self.taken)?;
+        self.taken += 1;
         let start = mem::replace(&mut self.start, end);
         Some(&self.bytes[start..end])
     }
@@ -38,7 +39,7 @@ impl Messages {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
-        self.start = 0;
+        (self.taken, self.start) = (0, 0);
     }
 
     /// The bytes of all messages.
@@ -56,12 +57,12 @@ impl Messages {
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let is_written = write(&mut self.bytes);
         if is_written {
-            self.ends.push_back(self.bytes.len());
+            self.ends.push(self.bytes.len());
         }
         is_written
     }
 
-    /// Moves all of another's behind its own.
+    /// Moves all of another's, none of which was taken, behind its own.
     pub(crate) fn append(&mut self, other: &mut Self) {
         let before = self.bytes.len();
         self.ends.extend(other.ends.drain(..).map(|end| before + end));
@@ -72,7 +73,7 @@ impl Messages {
 /// Without the bytes: they hold secrets, such as tokens of operations.
 impl fmt::Debug for Messages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (bytes, waiting) = (self.bytes.len(), self.ends.len());
+        let (bytes, waiting) = (self.bytes.len(), self.ends.len() - self.taken);
         f.debug_struct("Messages").field("bytes", &bytes).field("waiting", &waiting).finish()
     }
 }

@@ -10,8 +10,9 @@ use crate::closed::Closed;
 use crate::in_flight::{self, InFlight};
 use crate::json::written;
 use crate::lease::Lease;
+use crate::outcome::Interest;
 use crate::sent::SentRequest;
-use crate::state::State;
+use crate::state::{CallEntry, State};
 use crate::sync::{Arc, MutexGuard};
 use crate::turn::waits_for_peer;
 use crate::wait::WaitFor;
@@ -50,7 +51,12 @@ impl Peer {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> SentRequest<T> {
-        match self.lease.call(method, params, options) {
+        let called = self.lease.send(|state, now| {
+            let entry = CallEntry { interest: Interest::Later, method: method.into(), since: now };
+            let core = state.stream.connection_mut();
+            core.call(method, params, entry, options, now).map_err(|error| error.reason)
+        });
+        match called {
             Ok(call) => SentRequest::sent(self.lease.clone(), call),
             Err(refusal) => SentRequest::refused(refusal.into()),
         }

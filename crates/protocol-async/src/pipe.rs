@@ -40,10 +40,10 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
-        if self.is_ending() && self.left == Some(0) {
+        let Some(stream) = &mut self.stream else { return Poll::Pending };
+        if self.left == Some(0) {
             return self.end(None);
         }
-        let Some(stream) = &mut self.stream else { return Poll::Pending };
         let mut filled = Poll::Pending;
         let read = self.input.fill(READ_BYTES, |room| {
             filled = Pin::new(stream).poll_read(cx, room);
@@ -72,11 +72,6 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     /// be answered.
     pub(crate) fn end_soon(&mut self) {
         self.left.get_or_insert(LAST_READS);
-    }
-
-    /// Whether [`poll`](Self::poll) is ready whatever the peer does.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.stream.is_some() && self.left.is_some()
     }
 
     /// Reads no more.

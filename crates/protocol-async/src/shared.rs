@@ -6,12 +6,11 @@ use std::mem;
 use std::task::{Poll, Waker};
 
 use protocol_core::{CallId, Refusal, RequestHandle, Shutdown, Timestamp};
-use serde_json::value::RawValue;
 
 use crate::afterwards::Afterwards;
 use crate::method::MethodName;
 use crate::outcome::{HandOver, Interest, RawOutcome};
-use crate::state::{CallEntry, Core, Given, State};
+use crate::state::{Core, Given, State};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The state behind its lock, and the clock.
@@ -54,20 +53,6 @@ impl Shared {
     /// Commands the core.
     pub(crate) fn command<R>(&self, command: impl FnOnce(&mut Core, Timestamp) -> R) -> R {
         self.at(|state, _| command(state.stream.connection_mut(), state.now))
-    }
-
-    /// Calls the peer.
-    pub(crate) fn call(
-        &self,
-        method: &str,
-        params: Option<&RawValue>,
-        options: protocol_core::CallOptions,
-    ) -> Result<CallId, Refusal> {
-        self.send(|state, now| {
-            let entry = CallEntry { interest: Interest::Later, method: method.into(), since: now };
-            let core = state.stream.connection_mut();
-            core.call(method, params, entry, options, now).map_err(|error| error.reason)
-        })
     }
 
     /// Takes the outcome of a call, or waits for it.

@@ -217,10 +217,11 @@ impl State {
 
     /// Takes the outcome of a call, which can be done once; where it is still to come, gives who is told.
     pub(crate) fn outcome(&mut self, call: CallId) -> Result<RawOutcome, &mut Interest> {
-        match self.stream.connection_mut().call_data_mut(call) {
-            Some(entry) => Err(&mut entry.interest),
-            None => Ok(self.outcomes.take(call)),
+        if let Some(outcome) = self.outcomes.take(call) {
+            return Ok(outcome);
         }
+        let entry = self.stream.connection_mut().call_data_mut(call);
+        Err(&mut entry.expect("an outcome is kept until it is taken").interest)
     }
 
     /// Takes a request into the inbox.
