@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::cancellation::{Cancellation, Told};
 use crate::contain::contain;
 use crate::operations::CleanUp;
-use crate::outcome::{HandOver, RawOutcome, Sequel};
+use crate::outcome::{HandOver, RawOutcome};
 
 /// Whom to tell, once the lock is released: whoever is told may take locks of its own. What one
 /// message makes happen needs no allocation.
@@ -31,16 +31,6 @@ impl Afterwards {
 
     pub(crate) fn wake(&mut self, wakers: impl IntoIterator<Item = Waker>) {
         wakers.into_iter().for_each(|waker| self.push(Afterward::Wake(waker)));
-    }
-
-    /// A call has settled.
-    #[inline]
-    pub(crate) fn settle(&mut self, sequel: Sequel) {
-        match sequel {
-            Sequel::Nothing => {}
-            Sequel::Wake(waker) => self.push(Afterward::Wake(waker)),
-            Sequel::HandOver(then, outcome) => self.push(Afterward::HandOver(then, outcome)),
-        }
     }
 
     #[inline]

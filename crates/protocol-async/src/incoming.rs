@@ -13,7 +13,7 @@ use crate::lease::{Lease, Taker};
 use crate::message::{Notification, Request};
 use crate::peer::Peer;
 use crate::responder::Responder;
-use crate::state::State;
+use crate::state::{Given, State};
 use crate::sync::{Arc, MutexGuard};
 use crate::wait::{Line, WaitFor, leave, poll_wait};
 use crate::waiters::Place;
@@ -71,14 +71,14 @@ impl Incoming {
     pub fn receive(
         &self,
     ) -> impl Future<Output = Result<Arrival, CloseReason>> + Send + Unpin + '_ {
-        WaitFor::new(self.lease.shared(), ARRIVED, |state| take(&self.lease, state))
+        WaitFor::new(&self.lease, ARRIVED, |state| take(&self.lease, state))
     }
 
     /// Takes the oldest waiting notification with this method ahead of its turn: for feature
     /// methods, such as `session/cancel`, that are about work at hand.
     #[must_use]
     pub fn take_notification(&self, method: &str) -> Option<Notification> {
-        self.lease.shared().lock().inbox.take_notification(method)
+        self.lease.lock().inbox.take_notification(method)
     }
 
     /// The peer whose messages these are.
@@ -96,7 +96,7 @@ impl Clone for Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        leave(self.lease.shared(), ARRIVED, self.place.take());
+        leave(&self.lease, ARRIVED, self.place.take());
     }
 }
 
@@ -105,7 +105,7 @@ impl Stream for Incoming {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
         let this = self.get_mut();
-        let found = take(&this.lease, this.lease.shared().lock());
+        let found = take(&this.lease, this.lease.lock());
         poll_wait(found, ARRIVED, &mut this.place, cx).map(Result::ok)
     }
 }
@@ -129,8 +129,8 @@ fn take<'a>(
                 let marker = marker.expect("only its responder answers a request");
                 drop(state);
                 if rule == BeforeStart::Skipped && marker.is_cancelled() {
-                    lease.shared().respond(handle, Err(Failure::Cancelled));
-                    state = lease.shared().lock();
+                    lease.respond(handle, Given::Failure(Failure::Cancelled));
+                    state = lease.lock();
                     continue;
                 }
                 let responder = Responder::new(lease.clone(), handle, marker);

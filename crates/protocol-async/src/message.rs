@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 
 use crate::answer::RpcError;
 use crate::failure::{Failure, InvalidParams};
-use crate::json;
 use crate::method::MethodName;
 
 /// A request of the peer's. Its `Debug` leaves the params out.
@@ -64,7 +63,7 @@ fn read<T: DeserializeOwned>(
     params: Option<&RawValue>,
 ) -> Result<T, InvalidParams> {
     let params = params.map_or("null", RawValue::get);
-    json::read(params).map_err(|reason| InvalidParams::new(method, reason))
+    serde_json::from_str(params).map_err(|reason| InvalidParams::new(method, reason))
 }
 
 impl fmt::Debug for Request {

@@ -217,7 +217,7 @@ where
             }
             self.output.clear();
         }
-        match self.hub.poll_messages(cx.waker(), &mut self.output) {
+        match self.hub.poll_output(cx.waker(), &mut self.output) {
             Output::Idle => Poll::Pending,
             output => Poll::Ready(output),
         }

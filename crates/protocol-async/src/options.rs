@@ -8,6 +8,9 @@ use protocol_core::Config;
 use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
 
+/// How long a peer that does not read is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What a connection is made from.
 #[non_exhaustive]
 pub struct Options {
@@ -54,7 +57,7 @@ impl Options {
             config,
             inbox_bytes: 64 << 20,
             answer_bytes: 64 << 20,
-            patience: Duration::from_secs(5),
+            patience: PATIENCE,
             trace: None,
             entropy: outside::entropy,
             operations: None,

@@ -8,11 +8,12 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::{Config, Relay, RelayEvent, Side};
+use protocol_core::{Config, Relay, RelayEvent, Side, Timestamp};
 
-use crate::options::Way;
+use crate::options::{PATIENCE, Way};
 use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
 use crate::timer::{Alarm, Timer};
 
@@ -23,6 +24,8 @@ pub struct Options {
     pub up: Config,
     /// The connection towards the server.
     pub down: Config,
+    /// How long a side that does not read is waited for once nothing else is left to be done for it; 5 s.
+    pub patience: Duration,
     /// Sees every message.
     pub trace: Option<Trace>,
     /// Sees what did not simply pass.
@@ -41,7 +44,7 @@ impl Options {
     /// Every default.
     #[must_use]
     pub const fn new(up: Config, down: Config) -> Self {
-        Self { up, down, trace: None, observer: None }
+        Self { up, down, patience: PATIENCE, trace: None, observer: None }
     }
 }
 
@@ -68,9 +71,9 @@ where
     X: AsyncWrite + Unpin,
     T: Timer,
 {
-    let Options { up, down, trace, observer } = options;
+    let Options { up, down, patience, trace, observer } = options;
     RelayDriver {
-        joint: Joint { relay: Relay::new(up, down), trace, observer },
+        joint: Joint { relay: Relay::new(up, down), patience, trace, observer },
         up: Stream::new(Side::Up, up_reader, up_writer),
         down: Stream::new(Side::Down, down_reader, down_writer),
         alarm: Alarm::new(timer),
@@ -96,6 +99,7 @@ pub struct RelayDriver<R, W, S, X, T: Timer> {
 /// The relay, and who sees what it does.
 struct Joint {
     relay: Relay,
+    patience: Duration,
     trace: Option<Trace>,
     observer: Option<Observer>,
 }
@@ -105,6 +109,8 @@ struct Stream<R, W> {
     reader: Reader<R>,
     writer: Writer<W>,
     life: Life,
+    /// How long its peer, which does not read, is still waited for, once nothing else is left to be done.
+    until: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -136,8 +142,8 @@ where
             let moved = [
                 this.up.poll_read(joint, alarm, cx),
                 this.down.poll_read(joint, alarm, cx),
-                this.up.poll_write(joint, cx),
-                this.down.poll_write(joint, cx),
+                this.up.poll_write(joint, alarm, cx),
+                this.down.poll_write(joint, alarm, cx),
             ];
             joint.report();
             let moved = moved.map(|moved| moved.map(|error| this.keep(error)));
@@ -153,7 +159,14 @@ where
     }
 }
 
-impl<R, W, S, X, T: Timer + Unpin> RelayDriver<R, W, S, X, T> {
+impl<R, W, S, X, T> RelayDriver<R, W, S, X, T>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    S: AsyncRead + Unpin,
+    X: AsyncWrite + Unpin,
+    T: Timer + Unpin,
+{
     /// Keeps an error for whoever runs the driver. What a peer's going away looks like is none.
     fn keep(&mut self, error: Option<io::Error>) {
         let error = error.filter(|error| !is_hang_up(error));
@@ -162,9 +175,13 @@ impl<R, W, S, X, T: Timer + Unpin> RelayDriver<R, W, S, X, T> {
 
     /// Ready when a timer was due.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let due = self.joint.relay.poll_timeout().map(|(due, _)| due);
+        let timer = self.joint.relay.poll_timeout().map(|(due, _)| due);
+        let due = [timer, self.up.until, self.down.until].into_iter().flatten().min();
         ready!(self.alarm.poll(due, cx));
-        self.joint.relay.handle_timeout(self.alarm.now());
+        let now = self.alarm.now();
+        self.joint.relay.handle_timeout(now);
+        self.up.handle_timeout(now);
+        self.down.handle_timeout(now);
         Poll::Ready(())
     }
 }
@@ -172,7 +189,7 @@ impl<R, W, S, X, T: Timer + Unpin> RelayDriver<R, W, S, X, T> {
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     fn new(side: Side, reader: R, writer: W) -> Self {
         let (reader, writer) = (Reader::new(reader), Writer::new(writer));
-        Self { side, reader, writer, life: Life::Open }
+        Self { side, reader, writer, life: Life::Open, until: None }
     }
 
     fn poll_read<T: Timer>(
@@ -208,18 +225,29 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
 
     /// Ready when something was written, or can't be any more: then this side ends, once what its peer
     /// has said before is read (F34).
-    fn poll_write(&mut self, joint: &mut Joint, cx: &mut Context<'_>) -> Poll<Option<io::Error>> {
+    fn poll_write<T: Timer>(
+        &mut self,
+        joint: &mut Joint,
+        alarm: &Alarm<T>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Error>> {
         if self.life == Life::Over {
             return Poll::Pending;
         }
-        if let Err(error) = ready!(self.writer.poll(cx)) {
+        let Poll::Ready(written) = self.writer.poll(cx) else {
+            return self.wait_for_writer(joint, alarm);
+        };
+        self.until = None;
+        if let Err(error) = written {
             self.reader.end_soon();
             return Poll::Ready(Some(error));
         }
         let output = &mut self.writer.output;
         while output.len() < OUTPUT_BYTES {
-            let Some(transmit) = joint.relay.poll_transmit(self.side, output) else { break };
-            joint.trace(self.side, Way::Sent, transmit.message(output));
+            let is_taken = output.push(|bytes| joint.take_transmit(self.side, bytes));
+            if !is_taken {
+                break;
+            }
         }
         if !output.is_empty() {
             return Poll::Ready(None);
@@ -232,9 +260,41 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         }
         Poll::Pending
     }
+
+    /// Ready when there is a new time to wait for: nobody waits for ever for a peer that does not read,
+    /// once that is all that keeps its side.
+    fn wait_for_writer<T: Timer>(
+        &mut self,
+        joint: &Joint,
+        alarm: &Alarm<T>,
+    ) -> Poll<Option<io::Error>> {
+        let [this, other] =
+            [self.side, self.side.other()].map(|side| joint.relay.connection(side).machine());
+        if self.until.is_some() || !this.is_closed() || other.calls_in_flight() > 0 {
+            return Poll::Pending;
+        }
+        self.until = Some(alarm.now() + joint.patience);
+        Poll::Ready(None)
+    }
+
+    /// Gives its peer up if it was waited for long enough.
+    fn handle_timeout(&mut self, now: Timestamp) {
+        if self.until.is_some_and(|until| until <= now) {
+            self.until = None;
+            self.reader.close();
+            self.writer.give_up();
+            self.life = Life::Over;
+        }
+    }
 }
 
 impl Joint {
+    fn take_transmit(&mut self, side: Side, out: &mut Vec<u8>) -> bool {
+        let Some(transmit) = self.relay.poll_transmit(side, out) else { return false };
+        self.trace(side, Way::Sent, transmit.message(out));
+        true
+    }
+
     fn trace(&mut self, side: Side, way: Way, message: &[u8]) {
         if let Some(trace) = &mut self.trace {
             trace(side, way, message);

@@ -1,5 +1,6 @@
 //! Answering requests.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -14,6 +15,7 @@ use crate::json::written;
 use crate::lease::Lease;
 use crate::method::clip;
 use crate::peer::Peer;
+use crate::state::Given;
 use crate::sync::Arc;
 
 /// Owes one request its answer. Dropping it pays too: as cancelled if the request is, else with
@@ -66,7 +68,7 @@ impl<T> Responder<T> {
     /// Cancels the request for a reason of our own: it is marked exactly as if the peer had asked.
     pub fn cancel(&self) {
         let Debt { lease, request, .. } = self.owed();
-        lease.shared().command(|core, now| core.cancel_request(*request, Cause::Internal, now));
+        lease.command(|core, now| core.cancel_request(*request, Cause::Internal, now));
     }
 
     /// Ends a request of the client's that the dialect lets the server end, without an answer, and
@@ -78,9 +80,8 @@ impl<T> Responder<T> {
     /// given back.
     pub fn end(mut self, reason: Option<&str>) -> Result<(), (Refusal, Self)> {
         let Debt { lease, request, .. } = self.owed();
-        let ended = lease
-            .shared()
-            .send(|state, _| state.stream.connection_mut().end_request(*request, reason));
+        let ended =
+            lease.send(|state, _| state.stream.connection_mut().end_request(*request, reason));
         match ended {
             Ok(_) => {
                 self.debt = None;
@@ -103,18 +104,18 @@ impl<T> Responder<T> {
     /// Answers with what is already on the wire's terms. Never blocks: an answer that has no room
     /// yet waits for it.
     pub fn answer(mut self, answer: Answer) {
-        self.pay(answer);
+        self.pay(answer.into());
     }
 
     fn owed(&self) -> &Debt {
         self.debt.as_ref().expect("only answering, which consumes the responder, takes it")
     }
 
-    fn pay(&mut self, answer: Answer) {
+    fn pay(&mut self, given: Given<'_>) {
         if let Some(Debt { lease, request, marker }) = self.debt.take() {
             // Nobody else may have it: then it is used again.
             drop(marker);
-            lease.shared().respond(request, answer);
+            lease.respond(request, given);
         }
     }
 }
@@ -122,11 +123,9 @@ impl<T> Responder<T> {
 impl<T: Serialize> Responder<T> {
     /// Answers with a result.
     pub fn respond(mut self, result: T) {
-        let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
-        drop(marker);
-        let sent = written(&result, |result| lease.shared().respond_with_result(request, result));
-        if let Err(error) = sent {
-            lease.shared().respond(request, Err(error.into()));
+        let paid = written(&result, |result| self.pay(Given::Result(Cow::Borrowed(result))));
+        if let Err(error) = paid {
+            self.pay(Given::Failure(error.into()));
         }
     }
 
@@ -142,14 +141,14 @@ impl<T: Serialize> Responder<T> {
 impl<T> Drop for Responder<T> {
     fn drop(&mut self) {
         let Some(debt) = &self.debt else { return };
-        let method = debt.lease.shared().worker_gone(debt.request);
+        let method = debt.lease.worker_gone(debt.request);
         let failure = if debt.marker.is_cancelled() {
             Failure::Cancelled
         } else {
             let message = format!("no answer from the handler of {}", clip(&method));
             Failure::Error(RpcError::new(code::INTERNAL_ERROR, message))
         };
-        self.pay(Err(failure));
+        self.pay(Given::Failure(failure));
     }
 }
 
