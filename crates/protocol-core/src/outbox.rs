@@ -34,7 +34,8 @@ pub(crate) enum Lane {
     Bulk,
 }
 
-/// Names a message that waits; once it has left or was taken back, it names nothing.
+/// Names a message that waits. Once it has left or was taken back, it must not be used: after 2^32
+/// messages it names another one. The phase of a call says whether its message waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(NonZeroU32);
 
@@ -104,12 +105,13 @@ impl Outbox {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, usize> {
-        let buffer = self.spare.pop();
+        // So few messages wait in spare buffers, which may be far larger than they.
+        let buffer = if self.len() < Self::SPARE { self.spare.pop() } else { None };
         let mut bytes = buffer.unwrap_or_else(|| Vec::with_capacity(Self::NEW_BYTES));
         match draft.write(context, most, &mut bytes) {
             Ok(()) => {
                 // A buffer doubles as it grows; a long message holds no more than it needs.
-                if bytes.capacity() > Self::SPARE_BYTES {
+                if bytes.capacity() - bytes.len() > Self::SPARE_BYTES {
                     bytes.shrink_to_fit();
                 }
                 Ok(self.queue(lane, kind, number, bytes))
@@ -143,7 +145,8 @@ impl Outbox {
 
     #[inline]
     fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < Self::SPARE && buffer.capacity() <= Self::SPARE_BYTES {
+        let is_fit = (Self::NEW_BYTES..=Self::SPARE_BYTES).contains(&buffer.capacity());
+        if is_fit && self.spare.len() < Self::SPARE {
             buffer.clear();
             self.spare.push(buffer);
         }

@@ -46,7 +46,8 @@ impl<O, I: Default> Connection<O, I> {
     const fn fixed_bytes(limits: &Limits) -> usize {
         let answers = limits.unsent_bytes.saturating_mul(4);
         let smallest = 16 * (size_of::<Event<'_, O>>() + Self::call_bytes() + TABLE * Outbox::ROW);
-        let spare = Outbox::SPARE * (Outbox::SPARE_BYTES + 2 * size_of::<usize>());
+        // As many again are in use, for messages that may be short.
+        let spare = 2 * Outbox::SPARE * (Outbox::SPARE_BYTES + 2 * size_of::<usize>());
         answers.saturating_add(limits.message_bytes).saturating_add(smallest + spare)
     }
 

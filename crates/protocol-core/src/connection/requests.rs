@@ -3,14 +3,17 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
+use serde_json::value::RawValue;
+
 use super::Connection;
 use super::rows::{Incoming, Opening, Rare, server_ends, uncancellable};
 use super::unsent::BatchKey;
 use crate::cause::CloseReason;
+use crate::config::Config;
 use crate::dialect::{AnswerRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::CancelRefusal;
+use crate::machine::{CancelRefusal, RequestHandle};
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{Asked, Origin};
@@ -64,13 +67,8 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(batch) = batch {
             self.unsent.add_member(batch);
         }
-        let dialect = &self.machine.config().dialect;
-        if dialect.answer == AnswerRule::SilentWithProgress {
-            let longest = self.machine.config().limits.id_bytes;
-            let tokens = decode::progress_tokens(&dialect.progress, request.params);
-            for token in tokens.into_iter().filter(|token| token.token().len() <= longest) {
-                self.machine.withhold_progress(handle, token);
-            }
+        if self.config().dialect.answer == AnswerRule::SilentWithProgress {
+            self.withhold_progress(handle, request.params);
         }
         self.follow();
         let Request { id, method, params, options, .. } = request;
@@ -81,6 +79,16 @@ impl<O, I: Default> Connection<O, I> {
             params: params.map(Cow::Borrowed),
             options: options.map(Cow::Borrowed),
         })
+    }
+
+    /// Once this request is cancelled, no progress of it is sent.
+    fn withhold_progress(&mut self, request: RequestHandle, params: Option<&RawValue>) {
+        let Config { dialect, limits, .. } = self.machine.config();
+        let longest = limits.id_bytes;
+        let tokens = decode::progress_tokens(&dialect.progress, params);
+        for token in tokens.into_iter().filter(|token| token.token().len() <= longest) {
+            self.machine.withhold_progress(request, token);
+        }
     }
 
     /// What is kept with few requests, and why the peer can't cancel this one, if it can't.

@@ -85,6 +85,8 @@ impl Blocks {
         mut scanned: usize,
     ) -> Result<Option<(usize, u64)>, Violation> {
         let block = &rest[..rest.len().min(self.header_limit)];
+        // What was there before is there again, unless the host forgot some of it.
+        scanned = scanned.min(block.len());
         while let Some(at) = memchr(b'\n', &block[scanned..]) {
             let (begin, end) = (scanned, scanned + at);
             scanned = end + 1;
