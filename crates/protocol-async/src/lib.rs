@@ -43,6 +43,7 @@ mod inbox;
 mod incoming;
 mod json;
 mod lease;
+mod mcp;
 mod message;
 mod messages;
 mod method;
@@ -61,6 +62,9 @@ mod responder;
 pub mod router;
 mod sent;
 mod shared;
+mod spanned;
+#[cfg_attr(not(feature = "tracing"), path = "spans_off.rs")]
+mod spans;
 mod state;
 mod sync;
 mod timer;

@@ -12,6 +12,8 @@ use crate::in_flight::{self, InFlight};
 use crate::json::written;
 use crate::lease::Lease;
 use crate::sent::SentRequest;
+use crate::spanned;
+use crate::spans::RequestSpan;
 use crate::state::State;
 use crate::sync::{Arc, MutexGuard};
 use crate::turn::waits_for_peer;
@@ -51,9 +53,16 @@ impl Peer {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> SentRequest<T> {
-        match self.lease.shared().call(method, params, options) {
-            Ok((call, outcome)) => SentRequest::sent(self.lease.clone(), call, outcome),
-            Err(refusal) => SentRequest::refused(refusal.into()),
+        let span = spanned::call(self.lease.shared(), method, &options);
+        match self.lease.shared().call(method, params, options, span.clone()) {
+            Ok((call, outcome)) => {
+                span.accepted(call.number());
+                SentRequest::sent(self.lease.clone(), call, outcome)
+            }
+            Err(refusal) => {
+                span.refused(&refusal);
+                SentRequest::refused(refusal.into())
+            }
         }
     }
 
@@ -164,6 +173,11 @@ impl Peer {
         there: fn(&State) -> bool,
     ) -> impl Future<Output = ()> + Send + Unpin + '_ {
         WaitFor::new(self.lease.shared(), |state| &mut state.room, holds(there))
+    }
+
+    /// The span of a notification that is about to be handled.
+    pub(crate) fn span_of_notification(&self, method: &str) -> RequestSpan {
+        spanned::notification(self.lease.shared(), method)
     }
 
     /// What the connection's clock says.

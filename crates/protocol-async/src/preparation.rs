@@ -5,6 +5,7 @@ use std::mem;
 use protocol_core::{CallId, CancelOutcome, Cause};
 
 use crate::shared::Shared;
+use crate::spanned;
 use crate::sync::{Mutex, Weak, lock};
 
 /// What a [`CancellationHandle`](crate::CancellationHandle) of a prepared call points at. It keeps nothing alive.
@@ -57,6 +58,7 @@ impl Preparation {
         };
         drop(prepared);
         shared.map_or(CancelOutcome::AlreadySettled, |shared| {
+            spanned::cancelling(&shared, call, cause);
             shared.command(|core, now| core.cancel(call, cause, now))
         })
     }

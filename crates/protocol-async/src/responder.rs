@@ -14,6 +14,7 @@ use crate::json::written;
 use crate::lease::Lease;
 use crate::method::clip;
 use crate::peer::Peer;
+use crate::spans::RequestSpan;
 use crate::sync::Arc;
 
 /// Owes one request its answer. Dropping it pays too: as cancelled if the request is, else with
@@ -29,11 +30,21 @@ struct Debt {
     lease: Arc<Lease>,
     request: RequestHandle,
     marker: Cancellation,
+    span: RequestSpan,
 }
 
 impl Responder {
-    pub(crate) fn new(lease: Arc<Lease>, request: RequestHandle, marker: Cancellation) -> Self {
-        Self { debt: Some(Debt { lease, request, marker }), result: PhantomData }
+    pub(crate) fn new(
+        lease: Arc<Lease>,
+        request: RequestHandle,
+        marker: Cancellation,
+        span: RequestSpan,
+    ) -> Self {
+        Self { debt: Some(Debt { lease, request, marker, span }), result: PhantomData }
+    }
+
+    pub(crate) fn request_span(&self) -> RequestSpan {
+        self.owed().span.clone()
     }
 }
 
@@ -61,6 +72,20 @@ impl<T> Responder<T> {
     #[must_use]
     pub fn peer(&self) -> Peer {
         Peer::new(self.owed().lease.clone())
+    }
+
+    /// Does some work inside the request's span, if it has one: what a [`Router`](crate::Router) does for
+    /// its handlers.
+    pub fn in_span<U>(&self, work: impl FnOnce() -> U) -> U {
+        self.owed().span.inside(work)
+    }
+
+    /// The request's span, for futures: `work.instrument(responder.span())`. It is disabled if nobody
+    /// listened when the request was taken.
+    #[cfg(feature = "tracing")]
+    #[must_use]
+    pub fn span(&self) -> tracing::Span {
+        self.owed().span.span()
     }
 
     /// Cancels the request for a reason of our own: it is marked exactly as if the peer had asked.
@@ -111,9 +136,10 @@ impl<T> Responder<T> {
     }
 
     fn pay(&mut self, answer: Answer) {
-        if let Some(Debt { lease, request, marker }) = self.debt.take() {
+        if let Some(Debt { lease, request, marker, span }) = self.debt.take() {
+            span.answered(answer.as_ref().err(), || lease.shared().now());
             // Nobody else may have it: then it is used again.
-            drop(marker);
+            drop((marker, span));
             lease.shared().respond(request, answer);
         }
     }
@@ -122,11 +148,14 @@ impl<T> Responder<T> {
 impl<T: Serialize> Responder<T> {
     /// Answers with a result.
     pub fn respond(mut self, result: T) {
-        let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
-        drop(marker);
-        let sent = written(&result, |result| lease.shared().respond_with_result(request, result));
+        let sent = written(&result, |result| {
+            let Some(Debt { lease, request, marker, span }) = self.debt.take() else { return };
+            span.answered(None, || lease.shared().now());
+            drop((marker, span));
+            lease.shared().respond_with_result(request, result);
+        });
         if let Err(error) = sent {
-            lease.shared().respond(request, Err(error.into()));
+            self.pay(Err(error.into()));
         }
     }
 

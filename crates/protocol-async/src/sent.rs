@@ -19,6 +19,7 @@ use crate::lease::Lease;
 use crate::outcome::{HandOver, OutcomeCell, RawOutcome};
 use crate::preparation::Preparation;
 use crate::shared::Shared;
+use crate::spanned;
 use crate::state::Core;
 use crate::sync::{Arc, Weak};
 use crate::turn::waits_for_peer;
@@ -88,6 +89,7 @@ impl<T> SentRequest<T> {
     ) -> CancelOutcome {
         match &self.outcome {
             Whereabouts::There { lease, call, .. } => {
+                spanned::cancelling(lease.shared(), *call, Cause::Caller);
                 lease.shared().command(|core, now| cancel(core, *call, now))
             }
             Whereabouts::Here(_) | Whereabouts::Taken(_) => CancelOutcome::AlreadySettled,
@@ -199,6 +201,7 @@ impl<T> Drop for SentRequest<T> {
     fn drop(&mut self) {
         if let Whereabouts::There { lease, call, cell } = &self.outcome {
             if cell.leave() {
+                spanned::cancelling(lease.shared(), *call, Cause::Dropped);
                 lease.shared().command(|core, now| core.cancel(*call, Cause::Dropped, now));
             }
         }
@@ -241,8 +244,11 @@ impl CancellationHandle {
     pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
         match &self.0 {
             Target::Call { shared, call } => match Weak::upgrade(shared) {
-                Some(shared) => shared
-                    .command(|core, now| core.cancel_because(*call, Cause::Caller, reason, now)),
+                Some(shared) => {
+                    spanned::cancelling(&shared, *call, Cause::Caller);
+                    shared
+                        .command(|core, now| core.cancel_because(*call, Cause::Caller, reason, now))
+                }
                 None => CancelOutcome::AlreadySettled,
             },
             Target::Prepared(_) | Target::Nothing => self.cancel(),
@@ -252,7 +258,10 @@ impl CancellationHandle {
     pub(crate) fn cancel_because(&self, cause: Cause) -> CancelOutcome {
         match &self.0 {
             Target::Call { shared, call } => match Weak::upgrade(shared) {
-                Some(shared) => shared.command(|core, now| core.cancel(*call, cause, now)),
+                Some(shared) => {
+                    spanned::cancelling(&shared, *call, cause);
+                    shared.command(|core, now| core.cancel(*call, cause, now))
+                }
                 None => CancelOutcome::AlreadySettled,
             },
             Target::Prepared(preparation) => preparation.cancel(cause),

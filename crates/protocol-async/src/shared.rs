@@ -10,6 +10,7 @@ use crate::afterwards::Afterwards;
 use crate::failure::Answer;
 use crate::method::MethodName;
 use crate::outcome::OutcomeCell;
+use crate::spans::{self, CallSpan};
 use crate::state::{CallEntry, Core, State};
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -49,10 +50,11 @@ impl Shared {
         method: &str,
         params: Option<&RawValue>,
         options: protocol_core::CallOptions,
+        span: CallSpan,
     ) -> Result<(CallId, OutcomeCell), Refusal> {
         self.send(|state, now| {
             let cell = OutcomeCell::default();
-            let entry = CallEntry { cell: cell.clone(), method: method.into(), since: now };
+            let entry = CallEntry { cell: cell.clone(), method: method.into(), since: now, span };
             let core = state.stream.connection_mut();
             let called = core.call(method, params, entry, options, now);
             called.map(|call| (call, cell)).map_err(|error| error.reason)
@@ -71,9 +73,11 @@ impl Shared {
             return Err(Refusal::Closed);
         }
         let sent = command(&mut state, now);
+        let mut after = Afterwards::default();
+        after.show(spans::refused(sent.as_ref().err(), state.is_full));
         // The core promises `Ready` now, and keeps it as soon as there is room.
         state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
-        self.settle(state, &mut Afterwards::default());
+        self.settle(state, &mut after);
         sent
     }
 

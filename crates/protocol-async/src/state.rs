@@ -27,6 +27,7 @@ use crate::options::{Options, Trace, Way};
 use crate::outcome::OutcomeCell;
 use crate::outgoing::Messages;
 use crate::outside::Entropy;
+use crate::spans::{self, CallSpan, RequestSpan};
 use crate::sync::Arc;
 use crate::waiters::Waiters;
 use answers::{Refused, WaitingAnswers};
@@ -47,6 +48,7 @@ pub(crate) struct CallEntry {
     pub(crate) cell: OutcomeCell,
     pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
+    pub(crate) span: CallSpan,
 }
 
 /// What we keep with each request.
@@ -56,6 +58,14 @@ pub(crate) struct RequestEntry {
     pub(crate) marker: Option<Cancellation>,
     pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
+    pub(crate) span: RequestSpan,
+}
+
+impl CallEntry {
+    /// Its span, and how long the call took.
+    fn end_span(&mut self, now: Timestamp) -> (CallSpan, Duration) {
+        (mem::take(&mut self.span), now.since(self.since))
+    }
 }
 
 pub(crate) struct State {
@@ -162,7 +172,8 @@ impl State {
     }
 
     /// Passes on what has happened.
-    pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
+    pub(crate) fn dispatch(&mut self, mut event: Event<'_, CallEntry>, after: &mut Afterwards) {
+        after.show(spans::seen(&mut event, |call| call.end_span(self.now)));
         match event {
             Event::Settled { outcome: Outcome::Result(result), data, .. } => {
                 after.settle(data.cell.settle(Ok(result.into_owned())));
@@ -430,6 +441,7 @@ impl State {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        self.now = now;
         if self.patience().is_some_and(|until| until <= now) {
             self.abandon(now);
         }
@@ -473,6 +485,7 @@ fn keep(spare: &mut Vec<Cancellation>, mut entry: RequestEntry, after: &mut Afte
     /// More than those are given back.
     const KEPT: usize = 1024;
 
+    after.show(spans::gone(mem::take(&mut entry.span)));
     let Some(mut marker) = entry.marker.take() else { return };
     if spare.len() < KEPT && marker.is_unused() {
         spare.push(marker);

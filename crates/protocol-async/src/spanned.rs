@@ -1,0 +1,75 @@
+//! Spans of what a connection has in flight. Nothing here does anything unless somebody listens, and nothing
+//! is told under the lock: see `spans.rs`.
+
+use protocol_core::{CallId, CallOptions, Cause, RequestHandle};
+
+use crate::cancellation::Cancellation;
+use crate::message::Request;
+use crate::shared::Shared;
+use crate::spans::{self, CallSpan, Protocol, RequestSpan};
+
+/// The span of a call that is about to be made.
+pub(crate) fn call(shared: &Shared, method: &str, options: &CallOptions) -> CallSpan {
+    if !spans::is_watched() {
+        return CallSpan::default();
+    }
+    let mut state = shared.lock();
+    let core = state.stream.connection_mut();
+    let parent = options.parent.and_then(|parent| core.request_data_mut(parent));
+    let parent = parent.map_or_else(RequestSpan::default, |entry| entry.span.clone());
+    let protocol = Protocol::of(&core.config().dialect);
+    drop(state);
+    CallSpan::begin(method, protocol, &parent)
+}
+
+/// Tells that a call in flight is about to be cancelled, if it can be and was not before.
+pub(crate) fn cancelling(shared: &Shared, call: CallId, cause: Cause) {
+    if !spans::is_watched() {
+        return;
+    }
+    let mut state = shared.lock();
+    let core = state.stream.connection_mut();
+    let machine = core.machine();
+    if machine.call_cause(call).is_some() || machine.call_refusal(call).is_some() {
+        return;
+    }
+    let span = core.call_data_mut(call).map(|entry| entry.span.clone());
+    drop(state);
+    span.unwrap_or_default().cancelled(cause);
+}
+
+/// The span of a request that somebody takes.
+pub(crate) fn request(
+    shared: &Shared,
+    handle: RequestHandle,
+    request: &Request,
+    marker: &Cancellation,
+) -> RequestSpan {
+    if !spans::is_watched() {
+        return RequestSpan::default();
+    }
+    let state = shared.lock();
+    let machine = state.core().machine();
+    // None of a request that goes on as an operation: its token is a secret.
+    let id = machine.request_id(handle).map(|id| id.token().to_owned());
+    let since = machine.request_data(handle).map_or(state.now, |entry| entry.since);
+    let protocol = Protocol::of(&state.core().config().dialect);
+    drop(state);
+    let span = RequestSpan::begin(&request.method, protocol, id.as_deref(), since, Some(marker));
+    let mut state = shared.lock();
+    if let Some(entry) = state.stream.connection_mut().request_data_mut(handle) {
+        entry.span = span.clone();
+    }
+    span
+}
+
+/// The span of a notification that is about to be handled.
+pub(crate) fn notification(shared: &Shared, method: &str) -> RequestSpan {
+    if !spans::is_watched() {
+        return RequestSpan::default();
+    }
+    let state = shared.lock();
+    let (protocol, now) = (Protocol::of(&state.core().config().dialect), state.now);
+    drop(state);
+    RequestSpan::begin(method, protocol, None, now, None)
+}

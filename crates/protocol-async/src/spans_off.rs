@@ -1,0 +1,82 @@
+//! What `spans.rs` has, for builds without the feature: nothing.
+
+use std::time::Duration;
+
+use protocol_core::{Cause, Dialect, Event, Refusal, Timestamp};
+
+use crate::cancellation::Cancellation;
+use crate::failure::Failure;
+
+pub(crate) const fn is_watched() -> bool {
+    false
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Protocol;
+
+impl Protocol {
+    pub(crate) const fn of(_: &Dialect) -> Self {
+        Self
+    }
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct CallSpan;
+
+impl CallSpan {
+    pub(crate) const fn begin(_: &str, _: Protocol, _: &RequestSpan) -> Self {
+        Self
+    }
+
+    pub(crate) const fn accepted(&self, _: u32) {}
+
+    pub(crate) const fn refused(self, _: &Refusal) {}
+
+    pub(crate) const fn cancelled(&self, _: Cause) {}
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct RequestSpan;
+
+impl RequestSpan {
+    pub(crate) const fn begin(
+        _: &str,
+        _: Protocol,
+        _: Option<&str>,
+        _: Timestamp,
+        _: Option<&Cancellation>,
+    ) -> Self {
+        Self
+    }
+
+    pub(crate) fn answered(&self, _: Option<&Failure>, _: impl FnOnce() -> Timestamp) {}
+
+    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+}
+
+pub(crate) enum Seen {}
+
+impl Seen {
+    pub(crate) const fn tell(self) {
+        match self {}
+    }
+}
+
+pub(crate) fn seen<O>(
+    _: &mut Event<'_, O>,
+    _: impl FnOnce(&mut O) -> (CallSpan, Duration),
+) -> Option<Box<Seen>> {
+    None
+}
+
+pub(crate) const fn refused(_: Option<&Refusal>, _: bool) -> Option<Box<Seen>> {
+    None
+}
+
+pub(crate) const fn gone(_: RequestSpan) -> Option<Box<Seen>> {
+    None
+}
+
+pub(crate) const fn missed(_: usize) {}
