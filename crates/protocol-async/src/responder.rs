@@ -148,14 +148,16 @@ impl<T> Responder<T> {
 impl<T: Serialize> Responder<T> {
     /// Answers with a result.
     pub fn respond(mut self, result: T) {
+        let Some(Debt { lease, request, marker, span }) = self.debt.take() else { return };
+        drop(marker);
         let sent = written(&result, |result| {
-            let Some(Debt { lease, request, marker, span }) = self.debt.take() else { return };
             span.answered(None, || lease.shared().now());
-            drop((marker, span));
             lease.shared().respond_with_result(request, result);
         });
         if let Err(error) = sent {
-            self.pay(Err(error.into()));
+            let failure = error.into();
+            span.answered(Some(&failure), || lease.shared().now());
+            lease.shared().respond(request, Err(failure));
         }
     }
 

@@ -9,10 +9,13 @@ use crate::shared::Shared;
 use crate::spans::{self, CallSpan, Protocol, RequestSpan};
 
 /// The span of a call that is about to be made.
+#[inline]
 pub(crate) fn call(shared: &Shared, method: &str, options: &CallOptions) -> CallSpan {
-    if !spans::is_watched() {
-        return CallSpan::default();
-    }
+    if spans::is_watched() { begin_call(shared, method, options) } else { CallSpan::default() }
+}
+
+#[cold]
+fn begin_call(shared: &Shared, method: &str, options: &CallOptions) -> CallSpan {
     let mut state = shared.lock();
     let core = state.stream.connection_mut();
     let parent = options.parent.and_then(|parent| core.request_data_mut(parent));
@@ -23,10 +26,15 @@ pub(crate) fn call(shared: &Shared, method: &str, options: &CallOptions) -> Call
 }
 
 /// Tells that a call in flight is about to be cancelled, if it can be and was not before.
+#[inline]
 pub(crate) fn cancelling(shared: &Shared, call: CallId, cause: Cause) {
-    if !spans::is_watched() {
-        return;
+    if spans::is_watched() {
+        tell_cancelling(shared, call, cause);
     }
+}
+
+#[cold]
+fn tell_cancelling(shared: &Shared, call: CallId, cause: Cause) {
     let mut state = shared.lock();
     let core = state.stream.connection_mut();
     let machine = core.machine();
@@ -39,6 +47,7 @@ pub(crate) fn cancelling(shared: &Shared, call: CallId, cause: Cause) {
 }
 
 /// The span of a request that somebody takes.
+#[inline]
 pub(crate) fn request(
     shared: &Shared,
     handle: RequestHandle,
@@ -48,6 +57,16 @@ pub(crate) fn request(
     if !spans::is_watched() {
         return RequestSpan::default();
     }
+    begin_request(shared, handle, request, marker)
+}
+
+#[cold]
+fn begin_request(
+    shared: &Shared,
+    handle: RequestHandle,
+    request: &Request,
+    marker: &Cancellation,
+) -> RequestSpan {
     let state = shared.lock();
     let machine = state.core().machine();
     // None of a request that goes on as an operation: its token is a secret.
@@ -64,10 +83,13 @@ pub(crate) fn request(
 }
 
 /// The span of a notification that is about to be handled.
+#[inline]
 pub(crate) fn notification(shared: &Shared, method: &str) -> RequestSpan {
-    if !spans::is_watched() {
-        return RequestSpan::default();
-    }
+    if spans::is_watched() { begin_notification(shared, method) } else { RequestSpan::default() }
+}
+
+#[cold]
+fn begin_notification(shared: &Shared, method: &str) -> RequestSpan {
     let state = shared.lock();
     let (protocol, now) = (Protocol::of(&state.core().config().dialect), state.now);
     drop(state);

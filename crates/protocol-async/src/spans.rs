@@ -95,6 +95,7 @@ impl CallSpan {
     }
 
     /// The call was accepted, with this number on the wire.
+    #[inline]
     pub(crate) fn accepted(&self, number: u32) {
         if let Some(span) = &self.0 {
             span.record("jsonrpc.request.id", tracing::field::display(number));
@@ -150,17 +151,11 @@ impl RequestSpan {
     }
 
     /// The request is answered: with a failure, or a result. `now` reads the clock.
+    #[inline]
     pub(crate) fn answered(&self, failure: Option<&Failure>, now: impl FnOnce() -> Timestamp) {
-        let Some(open) = &self.0 else { return };
-        let (outcome, code) = match failure.map(Failure::as_reply) {
-            None => ("result", None),
-            Some(Reply::Error { code, .. }) => ("error", Some(code)),
-            Some(_) => ("cancelled", None),
-        };
-        let ended = Ended { outcome, code, cause: None, took: now().since(open.since) };
-        ended.record(&open.span);
-        let (code, duration) = (ended.code, ended.took.as_secs_f64());
-        tell!(in &open.span, DEBUG, "answered", outcome, code, duration);
+        if let Some(open) = &self.0 {
+            open.answered(failure, now());
+        }
     }
 
     /// Does some work for the request: inside its span.
@@ -174,6 +169,21 @@ impl RequestSpan {
 
     pub(crate) fn span(&self) -> Span {
         self.0.as_ref().map_or_else(Span::none, |open| open.span.clone())
+    }
+}
+
+impl Open {
+    #[cold]
+    fn answered(&self, failure: Option<&Failure>, now: Timestamp) {
+        let (outcome, code) = match failure.map(Failure::as_reply) {
+            None => ("result", None),
+            Some(Reply::Error { code, .. }) => ("error", Some(code)),
+            Some(_) => ("cancelled", None),
+        };
+        let ended = Ended { outcome, code, cause: None, took: now.since(self.since) };
+        ended.record(&self.span);
+        let (code, duration) = (ended.code, ended.took.as_secs_f64());
+        tell!(in &self.span, DEBUG, "answered", outcome, code, duration);
     }
 }
 
@@ -254,21 +264,24 @@ impl Seen {
     }
 }
 
-/// What an event of the core shows; `settled` takes the span of a call and says when it began.
+/// What an event of the core shows; `settled` finds the span of a call and says when it began.
 #[inline]
 pub(crate) fn seen<O>(
     event: &mut Event<'_, O>,
-    settled: impl FnOnce(&mut O) -> (CallSpan, Duration),
+    settled: impl FnOnce(&mut O) -> (&mut CallSpan, Timestamp),
+    now: Timestamp,
 ) -> Option<Box<Seen>> {
     // Looked at whoever listens by now: the last of a span must not go under the lock.
     if let Event::Settled { outcome, data, .. } = event {
-        let (span, took) = settled(data);
-        span.0.as_ref()?;
-        return Some(Box::new(Seen::Settled(span, Ended::of(outcome, took))));
+        let (span, since) = settled(data);
+        let span = CallSpan(Some(span.0.take()?));
+        return Some(Box::new(Seen::Settled(span, Ended::of(outcome, now.since(since)))));
     }
-    if !is_watched() {
-        return None;
-    }
+    if is_watched() { seen_otherwise(event) } else { None }
+}
+
+#[cold]
+fn seen_otherwise<O>(event: &Event<'_, O>) -> Option<Box<Seen>> {
     Some(Box::new(match event {
         Event::Violation { violation, id } => Seen::Violation(*violation, id.clone()),
         Event::Ready => Seen::Room,

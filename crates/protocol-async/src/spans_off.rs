@@ -1,7 +1,5 @@
 //! What `spans.rs` has, for builds without the feature: nothing.
 
-use std::time::Duration;
-
 use protocol_core::{Cause, Dialect, Event, Refusal, Timestamp};
 
 use crate::cancellation::Cancellation;
@@ -66,7 +64,8 @@ impl Seen {
 
 pub(crate) fn seen<O>(
     _: &mut Event<'_, O>,
-    _: impl FnOnce(&mut O) -> (CallSpan, Duration),
+    _: impl FnOnce(&mut O) -> (&mut CallSpan, Timestamp),
+    _: Timestamp,
 ) -> Option<Box<Seen>> {
     None
 }

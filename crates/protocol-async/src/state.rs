@@ -1,6 +1,7 @@
 //! Everything behind a connection's lock.
 
 mod answers;
+mod beat;
 
 use std::borrow::Cow;
 use std::io;
@@ -31,6 +32,7 @@ use crate::spans::{self, CallSpan, RequestSpan};
 use crate::sync::Arc;
 use crate::waiters::Waiters;
 use answers::{Refused, WaitingAnswers};
+use beat::Heart;
 
 /// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
 /// there can be withdrawn.
@@ -59,13 +61,6 @@ pub(crate) struct RequestEntry {
     pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
     pub(crate) span: RequestSpan,
-}
-
-impl CallEntry {
-    /// Its span, and how long the call took.
-    fn end_span(&mut self, now: Timestamp) -> (CallSpan, Duration) {
-        (mem::take(&mut self.span), now.since(self.since))
-    }
 }
 
 pub(crate) struct State {
@@ -104,6 +99,8 @@ pub(crate) struct State {
     /// Whoever writes.
     pub(crate) driver: Option<Waker>,
     pub(crate) timers: Timers,
+    /// The keep-alive, if there is one.
+    heart: Option<Box<Heart>>,
     trace: Option<Trace>,
     entropy: Entropy,
     operations: Option<SharedOperations>,
@@ -130,8 +127,16 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options { config, inbox_bytes, answer_bytes, patience, trace, entropy, operations } =
-            options;
+        let Options {
+            config,
+            inbox_bytes,
+            answer_bytes,
+            patience,
+            keep_alive,
+            trace,
+            entropy,
+            operations,
+        } = options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
@@ -152,6 +157,7 @@ impl State {
             is_abandoned: false,
             driver: None,
             timers: Timers::default(),
+            heart: keep_alive.map(Heart::new),
             trace,
             entropy,
             operations,
@@ -173,7 +179,7 @@ impl State {
 
     /// Passes on what has happened.
     pub(crate) fn dispatch(&mut self, mut event: Event<'_, CallEntry>, after: &mut Afterwards) {
-        after.show(spans::seen(&mut event, |call| call.end_span(self.now)));
+        after.show(spans::seen(&mut event, |call| (&mut call.span, call.since), self.now));
         match event {
             Event::Settled { outcome: Outcome::Result(result), data, .. } => {
                 after.settle(data.cell.settle(Ok(result.into_owned())));
@@ -198,6 +204,7 @@ impl State {
             Event::Ready => {
                 self.is_full = false;
                 self.answer_waiting(after);
+                self.beat_again();
                 self.room.wake_all(after);
             }
             Event::Closed { reason } => {
@@ -425,7 +432,7 @@ impl State {
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let timer = self.core().poll_timeout().map(|(due, _)| due);
         let muted = self.muted.filter(|_| self.closed.is_none());
-        [timer, self.patience(), muted].into_iter().flatten().min()
+        [timer, self.patience(), muted, self.beat_due()].into_iter().flatten().min()
     }
 
     /// Until when a peer that reads no more is waited for: once nothing is in flight, only unwritten
@@ -450,6 +457,7 @@ impl State {
         if self.muted.is_some_and(|until| until <= now) {
             core.handle_eof(now);
         }
+        self.beat(now);
     }
 
     /// Whether there is anything to write now.
