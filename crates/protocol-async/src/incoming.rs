@@ -135,8 +135,8 @@ fn take<'a>(
                     state = lease.shared().lock();
                     continue;
                 }
-                let span = spanned::request(lease.shared(), handle, &request, &marker);
-                let responder = Responder::new(lease.clone(), handle, marker, span);
+                spanned::request_begins(lease.shared(), handle, &request, &marker);
+                let responder = Responder::new(lease.clone(), handle, marker);
                 Arrival::Request(request, responder)
             }
             Arrived::Notification(notification) => Arrival::Notification(notification),

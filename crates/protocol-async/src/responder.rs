@@ -14,6 +14,7 @@ use crate::json::written;
 use crate::lease::Lease;
 use crate::method::clip;
 use crate::peer::Peer;
+use crate::spanned;
 use crate::spans::RequestSpan;
 use crate::sync::Arc;
 
@@ -30,21 +31,11 @@ struct Debt {
     lease: Arc<Lease>,
     request: RequestHandle,
     marker: Cancellation,
-    span: RequestSpan,
 }
 
 impl Responder {
-    pub(crate) fn new(
-        lease: Arc<Lease>,
-        request: RequestHandle,
-        marker: Cancellation,
-        span: RequestSpan,
-    ) -> Self {
-        Self { debt: Some(Debt { lease, request, marker, span }), result: PhantomData }
-    }
-
-    pub(crate) fn request_span(&self) -> RequestSpan {
-        self.owed().span.clone()
+    pub(crate) fn new(lease: Arc<Lease>, request: RequestHandle, marker: Cancellation) -> Self {
+        Self { debt: Some(Debt { lease, request, marker }), result: PhantomData }
     }
 }
 
@@ -77,7 +68,7 @@ impl<T> Responder<T> {
     /// Does some work inside the request's span, if it has one: what a [`Router`](crate::Router) does for
     /// its handlers.
     pub fn in_span<U>(&self, work: impl FnOnce() -> U) -> U {
-        self.owed().span.inside(work)
+        self.request_span().inside(work)
     }
 
     /// The request's span, for futures: `work.instrument(responder.span())`. It is disabled if nobody
@@ -85,7 +76,12 @@ impl<T> Responder<T> {
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn span(&self) -> tracing::Span {
-        self.owed().span.span()
+        self.request_span().span()
+    }
+
+    pub(crate) fn request_span(&self) -> RequestSpan {
+        let Debt { lease, request, .. } = self.owed();
+        spanned::of_request(lease.shared(), *request)
     }
 
     /// Cancels the request for a reason of our own: it is marked exactly as if the peer had asked.
@@ -108,6 +104,7 @@ impl<T> Responder<T> {
             .send(|state, _| state.stream.connection_mut().end_request(*request, reason));
         match ended {
             Ok(_) => {
+                spanned::request_ends(lease.shared(), *request);
                 self.debt = None;
                 Ok(())
             }
@@ -136,10 +133,10 @@ impl<T> Responder<T> {
     }
 
     fn pay(&mut self, answer: Answer) {
-        if let Some(Debt { lease, request, marker, span }) = self.debt.take() {
-            span.answered(answer.as_ref().err(), || lease.shared().now());
+        if let Some(Debt { lease, request, marker }) = self.debt.take() {
+            spanned::answered(lease.shared(), request, answer.as_ref().err());
             // Nobody else may have it: then it is used again.
-            drop((marker, span));
+            drop(marker);
             lease.shared().respond(request, answer);
         }
     }
@@ -148,15 +145,15 @@ impl<T> Responder<T> {
 impl<T: Serialize> Responder<T> {
     /// Answers with a result.
     pub fn respond(mut self, result: T) {
-        let Some(Debt { lease, request, marker, span }) = self.debt.take() else { return };
+        let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
         drop(marker);
         let sent = written(&result, |result| {
-            span.answered(None, || lease.shared().now());
+            spanned::answered(lease.shared(), request, None);
             lease.shared().respond_with_result(request, result);
         });
         if let Err(error) = sent {
             let failure = error.into();
-            span.answered(Some(&failure), || lease.shared().now());
+            spanned::answered(lease.shared(), request, Some(&failure));
             lease.shared().respond(request, Err(failure));
         }
     }

@@ -54,10 +54,12 @@ impl Shared {
     ) -> Result<(CallId, OutcomeCell), Refusal> {
         self.send(|state, now| {
             let cell = OutcomeCell::default();
-            let entry = CallEntry { cell: cell.clone(), method: method.into(), since: now, span };
+            let entry = CallEntry { cell: cell.clone(), method: method.into(), since: now };
             let core = state.stream.connection_mut();
             let called = core.call(method, params, entry, options, now);
-            called.map(|call| (call, cell)).map_err(|error| error.reason)
+            let call = called.map_err(|error| error.reason)?;
+            state.spans.call_begins(call, span, now);
+            Ok((call, cell))
         })
     }
 

@@ -4,6 +4,7 @@
 use protocol_core::{CallId, CallOptions, Cause, RequestHandle};
 
 use crate::cancellation::Cancellation;
+use crate::failure::Failure;
 use crate::message::Request;
 use crate::shared::Shared;
 use crate::spans::{self, CallSpan, Protocol, RequestSpan};
@@ -16,11 +17,9 @@ pub(crate) fn call(shared: &Shared, method: &str, options: &CallOptions) -> Call
 
 #[cold]
 fn begin_call(shared: &Shared, method: &str, options: &CallOptions) -> CallSpan {
-    let mut state = shared.lock();
-    let core = state.stream.connection_mut();
-    let parent = options.parent.and_then(|parent| core.request_data_mut(parent));
-    let parent = parent.map_or_else(RequestSpan::default, |entry| entry.span.clone());
-    let protocol = Protocol::of(&core.config().dialect);
+    let state = shared.lock();
+    let parent = options.parent.map_or_else(RequestSpan::default, |of| state.spans.request(of));
+    let protocol = Protocol::of(&state.core().config().dialect);
     drop(state);
     CallSpan::begin(method, protocol, &parent)
 }
@@ -35,38 +34,31 @@ pub(crate) fn cancelling(shared: &Shared, call: CallId, cause: Cause) {
 
 #[cold]
 fn tell_cancelling(shared: &Shared, call: CallId, cause: Cause) {
-    let mut state = shared.lock();
-    let core = state.stream.connection_mut();
-    let machine = core.machine();
+    let state = shared.lock();
+    let machine = state.core().machine();
     if machine.call_cause(call).is_some() || machine.call_refusal(call).is_some() {
         return;
     }
-    let span = core.call_data_mut(call).map(|entry| entry.span.clone());
+    let span = state.spans.call(call);
     drop(state);
-    span.unwrap_or_default().cancelled(cause);
+    span.cancelled(cause);
 }
 
-/// The span of a request that somebody takes.
+/// Somebody takes a request: its span begins.
 #[inline]
-pub(crate) fn request(
+pub(crate) fn request_begins(
     shared: &Shared,
     handle: RequestHandle,
     request: &Request,
     marker: &Cancellation,
-) -> RequestSpan {
-    if !spans::is_watched() {
-        return RequestSpan::default();
+) {
+    if spans::is_watched() {
+        begin_request(shared, handle, request, marker);
     }
-    begin_request(shared, handle, request, marker)
 }
 
 #[cold]
-fn begin_request(
-    shared: &Shared,
-    handle: RequestHandle,
-    request: &Request,
-    marker: &Cancellation,
-) -> RequestSpan {
+fn begin_request(shared: &Shared, handle: RequestHandle, request: &Request, marker: &Cancellation) {
     let state = shared.lock();
     let machine = state.core().machine();
     // None of a request that goes on as an operation: its token is a secret.
@@ -75,11 +67,27 @@ fn begin_request(
     let protocol = Protocol::of(&state.core().config().dialect);
     drop(state);
     let span = RequestSpan::begin(&request.method, protocol, id.as_deref(), since, Some(marker));
-    let mut state = shared.lock();
-    if let Some(entry) = state.stream.connection_mut().request_data_mut(handle) {
-        entry.span = span.clone();
+    shared.lock().spans.request_begins(handle, span);
+}
+
+/// The span of a request at work.
+#[inline]
+pub(crate) fn of_request(shared: &Shared, handle: RequestHandle) -> RequestSpan {
+    if spans::is_watched() { shared.lock().spans.request(handle) } else { RequestSpan::default() }
+}
+
+/// A request is about to be answered: with a failure, or a result.
+#[inline]
+pub(crate) fn answered(shared: &Shared, handle: RequestHandle, failure: Option<&Failure>) {
+    if spans::is_watched() {
+        of_request(shared, handle).answered(failure, shared.now());
     }
-    span
+}
+
+/// A request has ended without an answer.
+pub(crate) fn request_ends(shared: &Shared, handle: RequestHandle) {
+    let ended = shared.lock().spans.request_ends(handle);
+    drop(ended);
 }
 
 /// The span of a notification that is about to be handled.

@@ -8,12 +8,13 @@
 //!
 //! Nothing here takes params, results or an error's message.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_core::{
-    Cause, CloseReason, Dialect, Envelope, Event, Outcome, Refusal, Reply, Timestamp, Violation,
-    WireId,
+    CallId, Cause, CloseReason, Dialect, Envelope, Event, Outcome, Refusal, Reply, RequestHandle,
+    Timestamp, Violation, WireId,
 };
 use tracing::field::Empty;
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
@@ -150,12 +151,18 @@ impl RequestSpan {
         Self(Some(Arc::new(Open { span, since, cancels })))
     }
 
-    /// The request is answered: with a failure, or a result. `now` reads the clock.
-    #[inline]
-    pub(crate) fn answered(&self, failure: Option<&Failure>, now: impl FnOnce() -> Timestamp) {
-        if let Some(open) = &self.0 {
-            open.answered(failure, now());
-        }
+    /// The request is answered: with a failure, or a result.
+    pub(crate) fn answered(&self, failure: Option<&Failure>, now: Timestamp) {
+        let Some(open) = &self.0 else { return };
+        let (outcome, code) = match failure.map(Failure::as_reply) {
+            None => ("result", None),
+            Some(Reply::Error { code, .. }) => ("error", Some(code)),
+            Some(_) => ("cancelled", None),
+        };
+        let ended = Ended { outcome, code, cause: None, took: now.since(open.since) };
+        ended.record(&open.span);
+        let duration = ended.took.as_secs_f64();
+        tell!(in &open.span, DEBUG, "answered", outcome, code, duration);
     }
 
     /// Does some work for the request: inside its span.
@@ -172,18 +179,68 @@ impl RequestSpan {
     }
 }
 
-impl Open {
+/// The spans of what is in flight. A table of its own, so that the rows of calls and requests cost
+/// nothing more where nobody listens.
+#[derive(Default)]
+pub(crate) struct Spans(Option<Box<InFlight>>);
+
+#[derive(Default)]
+struct InFlight {
+    /// With when they began.
+    calls: HashMap<CallId, (CallSpan, Timestamp)>,
+    requests: HashMap<RequestHandle, RequestSpan>,
+}
+
+impl Spans {
+    #[inline]
+    pub(crate) fn call_begins(&mut self, call: CallId, span: CallSpan, now: Timestamp) {
+        if span.0.is_some() {
+            self.0.get_or_insert_default().calls.insert(call, (span, now));
+        }
+    }
+
+    pub(crate) fn call(&self, call: CallId) -> CallSpan {
+        let found = self.0.as_ref().and_then(|spans| spans.calls.get(&call));
+        found.map_or_else(CallSpan::default, |(span, _)| span.clone())
+    }
+
+    pub(crate) fn request_begins(&mut self, request: RequestHandle, span: RequestSpan) {
+        if span.0.is_some() {
+            self.0.get_or_insert_default().requests.insert(request, span);
+        }
+    }
+
+    pub(crate) fn request(&self, request: RequestHandle) -> RequestSpan {
+        let found = self.0.as_ref().and_then(|spans| spans.requests.get(&request));
+        found.cloned().unwrap_or_default()
+    }
+
+    /// A request is answered: what is left to do about its span.
+    #[inline]
+    pub(crate) fn request_ends(&mut self, request: RequestHandle) -> Option<Box<Seen>> {
+        let span = self.0.as_mut()?.requests.remove(&request)?;
+        Some(Box::new(Seen::Ended(span)))
+    }
+
+    /// What an event of the core shows.
+    #[inline]
+    pub(crate) fn see<O>(&mut self, event: &Event<'_, O>, now: Timestamp) -> Option<Box<Seen>> {
+        // What has a span has to end whoever listens by now.
+        if self.0.is_some() || is_watched() { self.look_at(event, now) } else { None }
+    }
+
     #[cold]
-    fn answered(&self, failure: Option<&Failure>, now: Timestamp) {
-        let (outcome, code) = match failure.map(Failure::as_reply) {
-            None => ("result", None),
-            Some(Reply::Error { code, .. }) => ("error", Some(code)),
-            Some(_) => ("cancelled", None),
-        };
-        let ended = Ended { outcome, code, cause: None, took: now.since(self.since) };
-        ended.record(&self.span);
-        let (code, duration) = (ended.code, ended.took.as_secs_f64());
-        tell!(in &self.span, DEBUG, "answered", outcome, code, duration);
+    fn look_at<O>(&mut self, event: &Event<'_, O>, now: Timestamp) -> Option<Box<Seen>> {
+        Some(Box::new(match event {
+            Event::Settled { call, outcome, .. } => {
+                let (span, since) = self.0.as_mut()?.calls.remove(call)?;
+                Seen::Settled(span, Ended::of(outcome, now.since(since)))
+            }
+            Event::Violation { violation, id } => Seen::Violation(*violation, id.clone()),
+            Event::Ready => Seen::Room,
+            Event::Closed { reason } => Seen::Closed(*reason),
+            _ => return None,
+        }))
     }
 }
 
@@ -232,7 +289,7 @@ pub(crate) enum Seen {
     Room,
     Closed(CloseReason),
     /// Only to be let go: with the last of it the span ends.
-    Gone(#[allow(dead_code, reason = "it is dropped")] RequestSpan),
+    Ended(#[allow(dead_code, reason = "it is dropped")] RequestSpan),
 }
 
 impl Seen {
@@ -259,35 +316,9 @@ impl Seen {
             Self::NoRoom => tell!(DEBUG, "no room"),
             Self::Room => tell!(DEBUG, "room"),
             Self::Closed(reason) => tell!(DEBUG, "closed", reason = reason.as_str()),
-            Self::Gone(_) => {}
+            Self::Ended(_) => {}
         }
     }
-}
-
-/// What an event of the core shows; `settled` finds the span of a call and says when it began.
-#[inline]
-pub(crate) fn seen<O>(
-    event: &mut Event<'_, O>,
-    settled: impl FnOnce(&mut O) -> (&mut CallSpan, Timestamp),
-    now: Timestamp,
-) -> Option<Box<Seen>> {
-    // Looked at whoever listens by now: the last of a span must not go under the lock.
-    if let Event::Settled { outcome, data, .. } = event {
-        let (span, since) = settled(data);
-        let span = CallSpan(Some(span.0.take()?));
-        return Some(Box::new(Seen::Settled(span, Ended::of(outcome, now.since(since)))));
-    }
-    if is_watched() { seen_otherwise(event) } else { None }
-}
-
-#[cold]
-fn seen_otherwise<O>(event: &Event<'_, O>) -> Option<Box<Seen>> {
-    Some(Box::new(match event {
-        Event::Violation { violation, id } => Seen::Violation(*violation, id.clone()),
-        Event::Ready => Seen::Room,
-        Event::Closed { reason } => Seen::Closed(*reason),
-        _ => return None,
-    }))
 }
 
 /// What a refusal shows, when there was room before.
@@ -295,12 +326,6 @@ fn seen_otherwise<O>(event: &Event<'_, O>) -> Option<Box<Seen>> {
 pub(crate) fn refused(refusal: Option<&Refusal>, was_full: bool) -> Option<Box<Seen>> {
     let is_full = matches!(refusal, Some(Refusal::OutboxFull)) && !was_full;
     (is_full && is_watched()).then(|| Box::new(Seen::NoRoom))
-}
-
-/// What is left to do about the span of a request that is answered.
-#[inline]
-pub(crate) fn gone(span: RequestSpan) -> Option<Box<Seen>> {
-    span.0.is_some().then(|| Box::new(Seen::Gone(span)))
 }
 
 /// So many notifications were not kept.

@@ -1,6 +1,6 @@
 //! What `spans.rs` has, for builds without the feature: nothing.
 
-use protocol_core::{Cause, Dialect, Event, Refusal, Timestamp};
+use protocol_core::{CallId, Cause, Dialect, Event, Refusal, RequestHandle, Timestamp};
 
 use crate::cancellation::Cancellation;
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ impl RequestSpan {
         Self
     }
 
-    pub(crate) fn answered(&self, _: Option<&Failure>, _: impl FnOnce() -> Timestamp) {}
+    pub(crate) const fn answered(&self, _: Option<&Failure>, _: Timestamp) {}
 
     pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
         work()
@@ -62,19 +62,32 @@ impl Seen {
     }
 }
 
-pub(crate) fn seen<O>(
-    _: &mut Event<'_, O>,
-    _: impl FnOnce(&mut O) -> (&mut CallSpan, Timestamp),
-    _: Timestamp,
-) -> Option<Box<Seen>> {
-    None
+#[derive(Default)]
+pub(crate) struct Spans;
+
+impl Spans {
+    pub(crate) const fn call_begins(&mut self, _: CallId, _: CallSpan, _: Timestamp) {}
+
+    pub(crate) const fn call(&self, _: CallId) -> CallSpan {
+        CallSpan
+    }
+
+    pub(crate) const fn request_begins(&mut self, _: RequestHandle, _: RequestSpan) {}
+
+    pub(crate) const fn request(&self, _: RequestHandle) -> RequestSpan {
+        RequestSpan
+    }
+
+    pub(crate) const fn request_ends(&mut self, _: RequestHandle) -> Option<Box<Seen>> {
+        None
+    }
+
+    pub(crate) const fn see<O>(&mut self, _: &Event<'_, O>, _: Timestamp) -> Option<Box<Seen>> {
+        None
+    }
 }
 
 pub(crate) const fn refused(_: Option<&Refusal>, _: bool) -> Option<Box<Seen>> {
-    None
-}
-
-pub(crate) const fn gone(_: RequestSpan) -> Option<Box<Seen>> {
     None
 }
 

@@ -28,7 +28,7 @@ use crate::options::{Options, Trace, Way};
 use crate::outcome::OutcomeCell;
 use crate::outgoing::Messages;
 use crate::outside::Entropy;
-use crate::spans::{self, CallSpan, RequestSpan};
+use crate::spans::Spans;
 use crate::sync::Arc;
 use crate::waiters::Waiters;
 use answers::{Refused, WaitingAnswers};
@@ -50,7 +50,6 @@ pub(crate) struct CallEntry {
     pub(crate) cell: OutcomeCell,
     pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
-    pub(crate) span: CallSpan,
 }
 
 /// What we keep with each request.
@@ -60,7 +59,6 @@ pub(crate) struct RequestEntry {
     pub(crate) marker: Option<Cancellation>,
     pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
-    pub(crate) span: RequestSpan,
 }
 
 pub(crate) struct State {
@@ -99,6 +97,7 @@ pub(crate) struct State {
     /// Whoever writes.
     pub(crate) driver: Option<Waker>,
     pub(crate) timers: Timers,
+    pub(crate) spans: Spans,
     /// The keep-alive, if there is one.
     heart: Option<Box<Heart>>,
     trace: Option<Trace>,
@@ -157,6 +156,7 @@ impl State {
             is_abandoned: false,
             driver: None,
             timers: Timers::default(),
+            spans: Spans::default(),
             heart: keep_alive.map(Heart::new),
             trace,
             entropy,
@@ -178,8 +178,8 @@ impl State {
     }
 
     /// Passes on what has happened.
-    pub(crate) fn dispatch(&mut self, mut event: Event<'_, CallEntry>, after: &mut Afterwards) {
-        after.show(spans::seen(&mut event, |call| (&mut call.span, call.since), self.now));
+    pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
+        after.show(self.spans.see(&event, self.now));
         match event {
             Event::Settled { outcome: Outcome::Result(result), data, .. } => {
                 after.settle(data.cell.settle(Ok(result.into_owned())));
@@ -376,6 +376,7 @@ impl State {
         let core = self.stream.connection_mut();
         let (entry, clean_up) =
             operations::respond(core, self.operations.as_ref(), request, reply)?;
+        after.show(self.spans.request_ends(request));
         if let Some(clean_up) = clean_up {
             after.push(Afterward::CleanUp(clean_up));
         }
@@ -493,7 +494,6 @@ fn keep(spare: &mut Vec<Cancellation>, mut entry: RequestEntry, after: &mut Afte
     /// More than those are given back.
     const KEPT: usize = 1024;
 
-    after.show(spans::gone(mem::take(&mut entry.span)));
     let Some(mut marker) = entry.marker.take() else { return };
     if spare.len() < KEPT && marker.is_unused() {
         spare.push(marker);

@@ -16,7 +16,6 @@ use protocol_core::{CallId, CallOptions, Refusal, Timestamp};
 use super::{CallEntry, State};
 use crate::keep_alive::{KeepAlive, Unanswered};
 use crate::outcome::OutcomeCell;
-use crate::spans::CallSpan;
 use crate::sync::Arc;
 
 /// A keep-alive, and how far it has come.
@@ -77,12 +76,8 @@ impl State {
     fn ask(&mut self, how: &KeepAlive, now: Timestamp) -> Option<Question> {
         let core = self.stream.connection_mut();
         let method = how.method(&core.config().dialect)?.to_owned();
-        let entry = CallEntry {
-            cell: OutcomeCell::default(),
-            method: method.as_str().into(),
-            since: now,
-            span: CallSpan::default(),
-        };
+        let cell = OutcomeCell::default();
+        let entry = CallEntry { cell, method: method.as_str().into(), since: now };
         match core.call(&method, None, entry, CallOptions::default(), now) {
             Ok(call) => Some(Question::Sent(call)),
             // It is promised to be told when there is room.
