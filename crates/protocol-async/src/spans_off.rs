@@ -10,20 +10,20 @@ pub(crate) const fn is_watched() -> bool {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Protocol;
+pub(crate) struct Protocol {}
 
 impl Protocol {
     pub(crate) const fn of(_: &Dialect) -> Self {
-        Self
+        Self {}
     }
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct CallSpan;
+pub(crate) struct CallSpan {}
 
 impl CallSpan {
     pub(crate) const fn begin(_: &str, _: Protocol, _: &RequestSpan) -> Self {
-        Self
+        Self {}
     }
 
     pub(crate) const fn accepted(&self, _: u32) {}
@@ -34,7 +34,7 @@ impl CallSpan {
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct RequestSpan;
+pub(crate) struct RequestSpan {}
 
 impl RequestSpan {
     pub(crate) const fn begin(
@@ -44,7 +44,7 @@ impl RequestSpan {
         _: Timestamp,
         _: Option<&Cancellation>,
     ) -> Self {
-        Self
+        Self {}
     }
 
     pub(crate) const fn answered(&self, _: Option<&Failure>, _: Timestamp) {}
@@ -63,19 +63,19 @@ impl Seen {
 }
 
 #[derive(Default)]
-pub(crate) struct Spans;
+pub(crate) struct Spans {}
 
 impl Spans {
     pub(crate) const fn call_begins(&mut self, _: CallId, _: CallSpan, _: Timestamp) {}
 
     pub(crate) const fn call(&self, _: CallId) -> CallSpan {
-        CallSpan
+        CallSpan {}
     }
 
     pub(crate) const fn request_begins(&mut self, _: RequestHandle, _: RequestSpan) {}
 
     pub(crate) const fn request(&self, _: RequestHandle) -> RequestSpan {
-        RequestSpan
+        RequestSpan {}
     }
 
     pub(crate) const fn request_ends(&mut self, _: RequestHandle) -> Option<Box<Seen>> {
