@@ -5,6 +5,7 @@ use std::{fmt, mem};
 use protocol_core::{CallId, CancelOutcome, Cause};
 
 use crate::shared::Shared;
+use crate::spanned;
 use crate::sync::{Arc, Mutex, Weak, lock};
 
 /// Cancels one call, from anywhere. It keeps neither the call nor the connection alive.
@@ -53,6 +54,7 @@ impl CancellationHandle {
             Target::Nothing => return CancelOutcome::AlreadySettled,
         };
         let Some(shared) = shared else { return CancelOutcome::AlreadySettled };
+        spanned::cancelling(&shared, call, cause);
         shared.command(|core, now| core.cancel_because(call, cause, reason, now))
     }
 }

@@ -13,6 +13,8 @@ use crate::lease::{Lease, Taker};
 use crate::message::{Notification, Request};
 use crate::peer::Peer;
 use crate::responder::Responder;
+use crate::spanned;
+use crate::spans;
 use crate::state::{Given, State};
 use crate::sync::{Arc, MutexGuard};
 use crate::wait::{Line, WaitFor, leave, poll_wait};
@@ -133,12 +135,17 @@ fn take<'a>(
                     state = lease.lock();
                     continue;
                 }
+                spanned::request_begins(lease, handle, &request, &marker);
                 let responder = Responder::new(lease.clone(), handle, marker);
                 Arrival::Request(request, responder)
             }
             Arrived::Notification(notification) => Arrival::Notification(notification),
             Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
-            Arrived::Missed(count) => Arrival::Missed { count },
+            Arrived::Missed(count) => {
+                drop(state);
+                spans::missed(count);
+                Arrival::Missed { count }
+            }
         }));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use protocol_core::Config;
 
+use crate::keep_alive::KeepAlive;
 use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
 
@@ -28,6 +29,8 @@ pub struct Options {
     /// How long a peer that does not read is waited for once nothing else keeps the connection alive;
     /// 5 s.
     pub patience: Duration,
+    /// Asks the peer every so often whether it is still there; nobody does.
+    pub keep_alive: Option<KeepAlive>,
     /// Sees every message.
     pub trace: Option<Trace>,
     /// What unforgeable tokens are made of; the operating system's.
@@ -58,6 +61,7 @@ impl Options {
             inbox_bytes: 64 << 20,
             answer_bytes: 64 << 20,
             patience: PATIENCE,
+            keep_alive: None,
             trace: None,
             entropy: outside::entropy,
             operations: None,
@@ -78,6 +82,7 @@ impl fmt::Debug for Options {
             .field("inbox_bytes", &self.inbox_bytes)
             .field("answer_bytes", &self.answer_bytes)
             .field("patience", &self.patience)
+            .field("keep_alive", &self.keep_alive)
             .finish_non_exhaustive()
     }
 }

@@ -15,6 +15,11 @@ pub(crate) type RawOutcome = Result<Box<RawValue>, Box<CallError>>;
 /// What is done with an outcome.
 pub(crate) type HandOver = Box<dyn FnOnce(RawOutcome) + Send>;
 
+/// Nobody wants to know. A box of what captures nothing takes no room.
+pub(crate) fn nobody() -> HandOver {
+    Box::new(drop)
+}
+
 /// Who is told the outcome of a call in flight.
 #[derive(Default)]
 pub(crate) enum Interest {

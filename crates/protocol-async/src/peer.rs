@@ -12,6 +12,8 @@ use crate::json::written;
 use crate::lease::Lease;
 use crate::outcome::Interest;
 use crate::sent::SentRequest;
+use crate::spanned;
+use crate::spans::RequestSpan;
 use crate::state::{CallEntry, State};
 use crate::sync::{Arc, MutexGuard};
 use crate::turn::waits_for_peer;
@@ -51,14 +53,24 @@ impl Peer {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> SentRequest<T> {
+        let span = spanned::call(&self.lease, method, &options);
         let called = self.lease.send(|state, now| {
             let entry = CallEntry { interest: Interest::Later, method: method.into(), since: now };
             let core = state.stream.connection_mut();
-            core.call(method, params, entry, options, now).map_err(|error| error.reason)
+            let called = core.call(method, params, entry, options, now);
+            let call = called.map_err(|error| error.reason)?;
+            state.spans.call_begins(call, span.clone(), now);
+            Ok(call)
         });
         match called {
-            Ok(call) => SentRequest::sent(self.lease.clone(), call),
-            Err(refusal) => SentRequest::refused(refusal.into()),
+            Ok(call) => {
+                span.accepted(call.number());
+                SentRequest::sent(self.lease.clone(), call)
+            }
+            Err(refusal) => {
+                span.refused(&refusal);
+                SentRequest::refused(refusal.into())
+            }
         }
     }
 
@@ -167,6 +179,11 @@ impl Peer {
         there: fn(&State) -> bool,
     ) -> impl Future<Output = ()> + Send + Unpin + '_ {
         WaitFor::new(&self.lease, |state| &mut state.room, holds(there))
+    }
+
+    /// The span of a notification that is about to be handled.
+    pub(crate) fn span_of_notification(&self, method: &str) -> RequestSpan {
+        spanned::notification(&self.lease, method)
     }
 
     /// What the connection's clock says.

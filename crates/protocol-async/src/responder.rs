@@ -15,6 +15,8 @@ use crate::json::written;
 use crate::lease::Lease;
 use crate::method::clip;
 use crate::peer::Peer;
+use crate::spanned;
+use crate::spans::RequestSpan;
 use crate::state::Given;
 use crate::sync::Arc;
 
@@ -65,6 +67,25 @@ impl<T> Responder<T> {
         Peer::new(self.owed().lease.clone())
     }
 
+    /// Does some work inside the request's span, if it has one: what a [`Router`](crate::Router) does for
+    /// its handlers.
+    pub fn in_span<U>(&self, work: impl FnOnce() -> U) -> U {
+        self.request_span().inside(work)
+    }
+
+    /// The request's span, for futures: `work.instrument(responder.span())`. It is disabled if nobody
+    /// listened when the request was taken.
+    #[cfg(feature = "tracing")]
+    #[must_use]
+    pub fn span(&self) -> tracing::Span {
+        self.request_span().span()
+    }
+
+    pub(crate) fn request_span(&self) -> RequestSpan {
+        let Debt { lease, request, .. } = self.owed();
+        spanned::of_request(lease, *request)
+    }
+
     /// Cancels the request for a reason of our own: it is marked exactly as if the peer had asked.
     pub fn cancel(&self) {
         let Debt { lease, request, .. } = self.owed();
@@ -84,6 +105,7 @@ impl<T> Responder<T> {
             lease.send(|state, _| state.stream.connection_mut().end_request(*request, reason));
         match ended {
             Ok(_) => {
+                spanned::request_ends(lease, *request);
                 self.debt = None;
                 Ok(())
             }
@@ -113,6 +135,7 @@ impl<T> Responder<T> {
 
     fn pay(&mut self, given: Given<'_>) {
         if let Some(Debt { lease, request, marker }) = self.debt.take() {
+            spanned::answered(&lease, request, given.failure());
             // Nobody else may have it: then it is used again.
             drop(marker);
             lease.respond(request, given);

@@ -16,7 +16,8 @@ use crate::cancellation::{Cancellation, Following};
 use crate::contain::contain;
 use crate::handle::CancellationHandle;
 use crate::lease::Lease;
-use crate::outcome::{HandOver, RawOutcome};
+use crate::outcome::{HandOver, RawOutcome, nobody};
+use crate::spanned;
 use crate::sync::Arc;
 use crate::turn::waits_for_peer;
 
@@ -170,11 +171,6 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
     }
 }
 
-/// Nobody wants to know. A box of what captures nothing takes no room.
-fn nobody() -> HandOver {
-    Box::new(drop)
-}
-
 fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
     let result = outcome.map_err(|error| *error)?;
     serde_json::from_str(result.get())
@@ -185,6 +181,7 @@ impl<T> Drop for SentRequest<T> {
     fn drop(&mut self) {
         if let Whereabouts::There { lease, call } = &self.outcome {
             if lease.hand_over(*call, nobody()).is_ok() {
+                spanned::cancelling(lease, *call, Cause::Dropped);
                 lease.command(|core, now| core.cancel(*call, Cause::Dropped, now));
             }
         }

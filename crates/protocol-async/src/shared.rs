@@ -10,6 +10,7 @@ use protocol_core::{CallId, Refusal, RequestHandle, Shutdown, Timestamp};
 use crate::afterwards::Afterwards;
 use crate::method::MethodName;
 use crate::outcome::{HandOver, Interest, RawOutcome};
+use crate::spans;
 use crate::state::{Core, Given, State};
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -92,11 +93,12 @@ impl Shared {
         &self,
         command: impl FnOnce(&mut State, Timestamp) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
-        self.at(|state, _| {
+        self.at(|state, after| {
             if state.is_mute() {
                 return Err(Refusal::Closed);
             }
             let sent = command(state, state.now);
+            after.show(spans::refused(sent.as_ref().err(), state.is_full));
             // The core promises `Ready` now, and keeps it as soon as there is room.
             state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
             sent

@@ -1,6 +1,7 @@
 //! Everything behind a connection's lock.
 
 mod answers;
+mod beat;
 
 use std::borrow::Cow;
 use std::io;
@@ -26,10 +27,12 @@ use crate::options::{Options, Trace, Way};
 use crate::outcome::{Interest, Outcomes, RawOutcome};
 use crate::outgoing::Messages;
 use crate::outside::Entropy;
+use crate::spans::Spans;
 use crate::sync::Arc;
 use crate::waiters::Waiters;
 pub(crate) use answers::Given;
 use answers::WaitingAnswers;
+use beat::Heart;
 
 /// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
 /// there can be withdrawn.
@@ -94,6 +97,9 @@ pub(crate) struct State {
     /// Whoever writes.
     pub(crate) driver: Option<Waker>,
     pub(crate) timers: Timers,
+    pub(crate) spans: Spans,
+    /// The keep-alive, if there is one.
+    heart: Option<Box<Heart>>,
     trace: Option<Trace>,
     entropy: Entropy,
     operations: Option<SharedOperations>,
@@ -120,8 +126,16 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options { config, inbox_bytes, answer_bytes, patience, trace, entropy, operations } =
-            options;
+        let Options {
+            config,
+            inbox_bytes,
+            answer_bytes,
+            patience,
+            keep_alive,
+            trace,
+            entropy,
+            operations,
+        } = options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
@@ -143,6 +157,8 @@ impl State {
             is_abandoned: false,
             driver: None,
             timers: Timers::default(),
+            spans: Spans::default(),
+            heart: keep_alive.map(Heart::new),
             trace,
             entropy,
             operations,
@@ -164,6 +180,7 @@ impl State {
 
     /// Passes on what has happened.
     pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
+        after.show(self.spans.see(&event, self.now));
         match event {
             Event::Settled { call, outcome, data } => {
                 let outcome = self.owned(outcome);
@@ -189,6 +206,7 @@ impl State {
             Event::Ready => {
                 self.is_full = false;
                 self.answer_waiting(after);
+                self.beat_again();
                 self.room.wake_all(after);
             }
             Event::Closed { reason } => {
@@ -344,6 +362,7 @@ impl State {
         let core = self.stream.connection_mut();
         let (entry, clean_up) =
             operations::respond(core, self.operations.as_ref(), request, reply)?;
+        after.show(self.spans.request_ends(request));
         if let Some(clean_up) = clean_up {
             after.push(Afterward::CleanUp(clean_up));
         }
@@ -399,7 +418,7 @@ impl State {
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let timer = self.core().poll_timeout().map(|(due, _)| due);
         let muted = self.muted.filter(|_| self.closed.is_none());
-        [timer, self.patience(), muted].into_iter().flatten().min()
+        [timer, self.patience(), muted, self.beat_due()].into_iter().flatten().min()
     }
 
     /// Until when a peer that reads no more is waited for: once nothing is in flight, only unwritten
@@ -415,6 +434,7 @@ impl State {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        self.now = now;
         if self.patience().is_some_and(|until| until <= now) {
             self.abandon(now);
         }
@@ -423,6 +443,7 @@ impl State {
         if self.muted.is_some_and(|until| until <= now) {
             core.handle_eof(now);
         }
+        self.beat(now);
     }
 
     /// Whether there is anything to write now.

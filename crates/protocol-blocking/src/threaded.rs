@@ -271,15 +271,11 @@ fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseRe
             Ok(Arrival::Request(request, responder)) => {
                 let peer = responder.peer();
                 let cancelled = responder.cancellation().cause();
-                let mut at_work = AtWork { incoming, peer, responder };
-                let answer = handler::answer(
-                    handler,
-                    &request,
-                    &mut at_work,
-                    cancelled,
-                    BeforeStart::Delivered,
-                );
-                at_work.responder.answer(answer);
+                let mut at_work = AtWork { incoming, peer, responder: &responder };
+                let rule = BeforeStart::Delivered;
+                let answer = responder
+                    .in_span(|| handler::answer(handler, &request, &mut at_work, cancelled, rule));
+                responder.answer(answer);
             }
             Ok(Arrival::Notification(notification)) => {
                 if handler::notify(handler, &notification).is_break() {
@@ -299,7 +295,7 @@ fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseRe
 struct AtWork<'s> {
     incoming: &'s Incoming,
     peer: Peer,
-    responder: protocol_async::Responder,
+    responder: &'s protocol_async::Responder,
 }
 
 impl Responder for AtWork<'_> {

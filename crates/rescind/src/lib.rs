@@ -43,4 +43,6 @@ mod documented {
     pub struct Orderings;
     #[doc = include_str!("../../../docs/guide/own-driver.md")]
     pub struct OwnDriver;
+    #[doc = include_str!("../../../docs/guide/tracing.md")]
+    pub struct Tracing;
 }

@@ -24,6 +24,16 @@ pub(crate) enum Given<'a> {
     },
 }
 
+impl Given<'_> {
+    /// What it fails with, if whoever served the request gave a failure.
+    pub(crate) const fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Failure(failure) => Some(failure),
+            Self::Result(_) | Self::Refusal { .. } => None,
+        }
+    }
+}
+
 /// A queue bounded in bytes, at most one answer for each request in flight. An answer that does not fit
 /// is replaced by a refusal, which takes no more than its place in the queue: memory is at most the
 /// limit and [`Limits::requests`](protocol_core::Limits::requests) places (G8).
