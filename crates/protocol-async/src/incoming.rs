@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use protocol_core::{BeforeStart, CloseReason, Violation, WireId};
 
+use crate::answer::RpcError;
 use crate::failure::Failure;
 use crate::inbox::Arrived;
 use crate::lease::{Lease, Taker};
@@ -110,8 +111,8 @@ impl Stream for Incoming {
     }
 }
 
-/// Takes the next arrival, or gives the lock back. Where the dialect says so, requests that were
-/// cancelled before their turn are answered here.
+/// Takes the next arrival, or gives the lock back. Requests that find no place among those at work are
+/// answered here, and where the dialect says so, those that were cancelled before their turn.
 fn take<'a>(
     lease: &'a Arc<Lease>,
     mut state: MutexGuard<'a, State>,
@@ -127,18 +128,32 @@ fn take<'a>(
                 let entry = state.stream.connection_mut().request_data_mut(handle);
                 let marker = entry.and_then(|entry| entry.marker.clone());
                 let marker = marker.expect("only its responder answers a request");
+                let taken = if rule == BeforeStart::Skipped && marker.is_cancelled() {
+                    Err(Failure::Cancelled)
+                } else {
+                    state.at_work.enter(&request).ok_or_else(|| too_many_at_work(&state))
+                };
                 drop(state);
-                if rule == BeforeStart::Skipped && marker.is_cancelled() {
-                    lease.shared().respond(handle, Err(Failure::Cancelled));
-                    state = lease.shared().lock();
-                    continue;
+                match taken {
+                    Ok(place) => {
+                        let responder = Responder::new(lease.clone(), handle, marker, place);
+                        Arrival::Request(request, responder)
+                    }
+                    Err(failure) => {
+                        lease.shared().respond(handle, Err(failure));
+                        state = lease.shared().lock();
+                        continue;
+                    }
                 }
-                let responder = Responder::new(lease.clone(), handle, marker);
-                Arrival::Request(request, responder)
             }
             Arrived::Notification(notification) => Arrival::Notification(notification),
             Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
             Arrived::Missed(count) => Arrival::Missed { count },
         }));
     }
+}
+
+fn too_many_at_work(state: &State) -> Failure {
+    let message = "The request was refused: too many are being served";
+    Failure::Error(RpcError::new(state.core().config().dialect.overload_code, message))
 }

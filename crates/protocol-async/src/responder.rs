@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::answer::RpcError;
+use crate::at_work::Place;
 use crate::cancellation::Cancellation;
 use crate::failure::{Answer, Failure};
 use crate::json::written;
@@ -29,11 +30,18 @@ struct Debt {
     lease: Arc<Lease>,
     request: RequestHandle,
     marker: Cancellation,
+    /// Among the requests at work. Given back when it is dropped.
+    place: Place,
 }
 
 impl Responder {
-    pub(crate) fn new(lease: Arc<Lease>, request: RequestHandle, marker: Cancellation) -> Self {
-        Self { debt: Some(Debt { lease, request, marker }), result: PhantomData }
+    pub(crate) fn new(
+        lease: Arc<Lease>,
+        request: RequestHandle,
+        marker: Cancellation,
+        place: Place,
+    ) -> Self {
+        Self { debt: Some(Debt { lease, request, marker, place }), result: PhantomData }
     }
 }
 
@@ -111,9 +119,9 @@ impl<T> Responder<T> {
     }
 
     fn pay(&mut self, answer: Answer) {
-        if let Some(Debt { lease, request, marker }) = self.debt.take() {
+        if let Some(Debt { lease, request, marker, place }) = self.debt.take() {
             // Nobody else may have it: then it is used again.
-            drop(marker);
+            drop((marker, place));
             lease.shared().respond(request, answer);
         }
     }
@@ -122,8 +130,8 @@ impl<T> Responder<T> {
 impl<T: Serialize> Responder<T> {
     /// Answers with a result.
     pub fn respond(mut self, result: T) {
-        let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
-        drop(marker);
+        let Some(Debt { lease, request, marker, place }) = self.debt.take() else { return };
+        drop((marker, place));
         let sent = written(&result, |result| lease.shared().respond_with_result(request, result));
         if let Err(error) = sent {
             lease.shared().respond(request, Err(error.into()));

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::afterwards::{Afterward, Afterwards};
 use crate::answer::CallError;
+use crate::at_work::AtWork;
 use crate::cancellation::Cancellation;
 use crate::closed::Closed;
 use crate::contain::contain;
@@ -61,6 +62,8 @@ pub(crate) struct RequestEntry {
 pub(crate) struct State {
     pub(crate) stream: StreamConnection<CallEntry, RequestEntry>,
     pub(crate) inbox: Inbox,
+    /// Requests that were taken out of it and are not answered.
+    pub(crate) at_work: Arc<AtWork>,
     /// Markers for the next requests: most are never set, so most can be used again.
     spare: Vec<Cancellation>,
     /// Why the connection closed, once it has.
@@ -120,11 +123,12 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options { config, inbox_bytes, answer_bytes, patience, trace, entropy, operations } =
-            options;
+        let Options { config, inbox_bytes, work_requests, work_bytes, answer_bytes, .. } = options;
+        let Options { patience, trace, entropy, operations, .. } = options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
+            at_work: AtWork::new(work_requests, work_bytes),
             spare: Vec::new(),
             closed: None,
             error: None,
