@@ -56,6 +56,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod eviction;
 mod origins;
 mod socket;
 
@@ -66,6 +67,7 @@ use protocol_core::Limits;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message};
 
+pub use eviction::Eviction;
 pub use origins::Origins;
 pub use socket::Socket;
 
@@ -96,11 +98,25 @@ where
 /// on any other transport, if it is at most twice as long. A still longer one ends the connection,
 /// for tungstenite can't skip it. tungstenite's own limits are 64 MiB for a message, but 16 MiB for
 /// one frame; browsers send a message in one frame.
+///
+/// The buffers are bounded too: 16 KiB for reading, and 256 KiB for writing, whatever the length of a
+/// message. A peer that sends pings and reads nothing gets no more pongs once that is full, but for the
+/// latest. tungstenite's own settings have no such bound.
 #[must_use]
 pub fn settings(limits: &Limits) -> WebSocketConfig {
     let read = Some(limits.message_bytes.saturating_mul(2));
-    WebSocketConfig::default().max_message_size(read).max_frame_size(read)
+    WebSocketConfig::default()
+        .max_message_size(read)
+        .max_frame_size(read)
+        .read_buffer_size(READ_BYTES)
+        .write_buffer_size(WRITE_BYTES / 4)
+        .max_write_buffer_size(WRITE_BYTES)
 }
+
+/// Bytes of one read, which each connection has room for at all times.
+const READ_BYTES: usize = 16 << 10;
+/// Bytes of the write buffer at most.
+const WRITE_BYTES: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
