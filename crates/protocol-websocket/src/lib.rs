@@ -57,8 +57,16 @@
 #![forbid(unsafe_code)]
 
 mod eviction;
+mod handshake;
+mod limits;
+mod listener;
+mod meter;
 mod origins;
+mod seat;
 mod socket;
+mod token;
+mod watch;
+mod watched;
 
 use futures_core::Stream;
 use futures_util::Sink;
@@ -68,8 +76,13 @@ use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message};
 
 pub use eviction::Eviction;
+pub use handshake::HandshakeError;
+pub use limits::ListenerLimits;
+pub use listener::{Listener, Refused};
 pub use origins::Origins;
+pub use seat::{Seat, ServeError};
 pub use socket::Socket;
+pub use token::BearerToken;
 
 /// Moves the messages of one connection: a future for an executor to run.
 pub type Driver<S, T> = MessageDriver<Socket<S>, T>;

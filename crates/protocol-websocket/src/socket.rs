@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use futures_util::Sink;
+use protocol_async::Cancellation;
 use tungstenite::error::ProtocolError;
 use tungstenite::protocol::CloseFrame;
 use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
@@ -31,12 +32,26 @@ pub struct Socket<S> {
     /// Whether pongs may be in the write buffer, beside what we have sent.
     owes_pongs: bool,
     has_said_goodbye: bool,
+    /// Set when we end because the whole server does.
+    going_away: Option<Cancellation>,
 }
 
 impl<S> Socket<S> {
     pub(crate) const fn new(inner: S) -> Self {
         let inner = Some(inner);
-        Self { inner, rest: Bytes::new(), owes_pongs: false, has_said_goodbye: false }
+        let (owes_pongs, has_said_goodbye) = (false, false);
+        Self { inner, rest: Bytes::new(), owes_pongs, has_said_goodbye, going_away: None }
+    }
+
+    /// Says so in its goodbye, once this is set.
+    pub(crate) fn going_away(self, marker: Cancellation) -> Self {
+        Self { going_away: Some(marker), ..self }
+    }
+
+    /// What is said in the end, if nothing went wrong.
+    fn farewell(&self) -> CloseCode {
+        let goes_away = self.going_away.as_ref().is_some_and(Cancellation::is_cancelled);
+        if goes_away { CloseCode::Away } else { CloseCode::Normal }
     }
 }
 
@@ -169,7 +184,8 @@ where
         if !self.has_said_goodbye {
             ready!(self.poll_rest(cx)).map_err(into_io)?;
             self.has_said_goodbye = true;
-            self.send(close(CloseCode::Normal)).map_err(into_io)?;
+            let farewell = close(self.farewell());
+            self.send(farewell).map_err(into_io)?;
         }
         let Some(inner) = &mut self.inner else { return Poll::Ready(Ok(())) };
         Pin::new(inner).poll_close(cx).map_err(into_io)
