@@ -6,13 +6,13 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_io::AsyncWrite;
 use futures_util::future::{Either, select};
 use protocol_async::{Cancellation, Canceller, Timer};
-use protocol_core::{Cause, Shutdown};
+use protocol_core::Cause;
 use tungstenite::http::StatusCode;
 
 use crate::handshake::{answer, refusal};
@@ -65,9 +65,10 @@ pub(crate) struct Shared {
     pub(crate) limits: ListenerLimits,
     pub(crate) unfinished: Arc<Unfinished>,
     seats: Mutex<Seats>,
-    /// Set when the listener drains; how, is known before.
+    /// Set when the listener drains.
     draining: Canceller,
-    how: OnceLock<Shutdown>,
+    /// Set when what is in flight has had its time to finish.
+    cancelling: Canceller,
     /// Set when nobody is waited for any more.
     abandoned: Canceller,
     /// Set when the listener drains and nobody is left.
@@ -103,7 +104,7 @@ impl<T: Timer> Listener<T> {
             unfinished: Unfinished::new(limits.unfinished_bytes),
             seats: Mutex::default(),
             draining: Canceller::new(),
-            how: OnceLock::new(),
+            cancelling: Canceller::new(),
             abandoned: Canceller::new(),
             empty: Canceller::new(),
         };
@@ -128,18 +129,22 @@ impl<T: Timer> Listener<T> {
         self.shared.seats().all
     }
 
-    /// Ends every connection, and waits until all are gone: nobody is admitted any more, what is in
-    /// flight is [finished or cancelled](Shutdown), and after the grace nobody is waited for. May be
-    /// called once; later calls join the first, with a grace of their own.
-    pub async fn drain(&self, how: Shutdown, grace: Duration) {
-        self.shared.begin_to_drain(how);
-        let empty = self.shared.empty.marker().cancelled();
-        let until = self.timer.now() + grace;
-        let over = pin!(self.timer.sleep_until(until));
-        if let Either::Right(((), empty)) = select(empty, over).await {
-            self.shared.abandoned.cancel(Cause::Shutdown);
-            empty.await;
+    /// Ends every connection, and waits until all are gone. Nobody is admitted any more, and nothing new
+    /// is taken from those who are there. What is in flight has the time `finish` to be done; then it is
+    /// cancelled and has the time `cancel` to be answered; then nobody is waited for any more.
+    ///
+    /// May be called more than once: the earlier time holds.
+    pub async fn drain(&self, finish: Duration, cancel: Duration) {
+        self.shared.begin_to_drain();
+        for (time, then) in [(finish, &self.shared.cancelling), (cancel, &self.shared.abandoned)] {
+            let empty = self.shared.empty.marker().cancelled();
+            let over = pin!(self.timer.sleep_until(self.timer.now() + time));
+            if let Either::Left(_) = select(empty, over).await {
+                return;
+            }
+            then.cancel(Cause::Shutdown);
         }
+        self.shared.empty.marker().cancelled().await;
     }
 }
 
@@ -198,13 +203,11 @@ impl Shared {
         }
     }
 
-    fn begin_to_drain(&self, how: Shutdown) {
+    fn begin_to_drain(&self) {
         let mut seats = self.seats();
         seats.is_draining = true;
         let is_empty = seats.all == 0;
         drop(seats);
-        // Whoever comes second joins the first.
-        let _ = self.how.set(how);
         self.draining.cancel(Cause::Shutdown);
         if is_empty {
             self.empty.cancel(Cause::Shutdown);
@@ -216,9 +219,9 @@ impl Shared {
         self.draining.marker()
     }
 
-    /// How it drains, once it does.
-    pub(crate) fn how(&self) -> Shutdown {
-        self.how.get().copied().unwrap_or(Shutdown::Drain)
+    /// Set when what is in flight has had its time to finish.
+    pub(crate) fn cancelling(&self) -> Cancellation {
+        self.cancelling.marker()
     }
 
     /// Set when nobody is waited for any more.

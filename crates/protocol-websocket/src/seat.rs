@@ -12,7 +12,7 @@ use async_tungstenite::WebSocketStream;
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::future::{Either, join, select};
 use protocol_async::{Canceller, Incoming, Options, Peer, Timer, connect_messages};
-use protocol_core::Cause;
+use protocol_core::{Cause, Shutdown};
 use tungstenite::handshake::server::Callback;
 use tungstenite::http::StatusCode;
 use tungstenite::protocol::{Role, WebSocketConfig};
@@ -91,11 +91,16 @@ impl<T: Timer + Unpin> Seat<T> {
             over.cancel(Cause::Caller);
         };
         let drained = async {
-            // It must not keep a connection that nobody else holds.
-            let draining = self.shared.draining().cancelled();
-            if let Either::Left(_) = select(draining, over.marker().cancelled()).await {
-                peer.shutdown(self.shared.how());
+            for (stage, how) in [
+                (self.shared.draining(), Shutdown::Drain),
+                (self.shared.cancelling(), Shutdown::CancelAll),
+            ] {
+                match select(stage.cancelled(), over.marker().cancelled()).await {
+                    Either::Left(_) => peer.shutdown(how),
+                    Either::Right(_) => break,
+                }
             }
+            // It must not keep a connection that nobody else holds.
             drop(peer);
             self.shared.abandoned().cancelled().await;
         };

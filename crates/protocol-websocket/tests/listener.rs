@@ -8,7 +8,6 @@ use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use protocol_core::Shutdown;
 use protocol_smol::SmolTimer;
 use protocol_websocket::{Eviction, HandshakeError, Listener, ListenerLimits, Refused, ServeError};
 use serde_json::{Value, json};
@@ -269,7 +268,7 @@ fn g05_a_drain_lets_what_is_in_flight_finish_or_cancels_it() {
         let (mut working, mut idle) = (server.open(), server.open());
         ask(&mut working, 1, "work");
         is_answered(&mut working);
-        server.drain(Shutdown::CancelAll, HOUR);
+        server.drain(Duration::ZERO, HOUR);
         assert_eq!(read(&mut working)["error"]["code"], -32800);
         for raw in [&mut working, &mut idle] {
             assert_eq!(goodbye(raw), Some(CloseCode::Away));
@@ -281,7 +280,7 @@ fn g05_a_drain_lets_what_is_in_flight_finish_or_cancels_it() {
         let mut working = server.open();
         ask(&mut working, 1, "work");
         is_answered(&mut working);
-        server.drain(Shutdown::Drain, HOUR);
+        server.drain(HOUR, HOUR);
         // It is not cancelled, so the client does that.
         let cancel = support::cancel(1);
         loop {
@@ -301,13 +300,27 @@ fn g05_a_drain_lets_what_is_in_flight_finish_or_cancels_it() {
 }
 
 #[test]
+fn g05_a_drain_cancels_what_was_not_finished_in_time_and_answers_it() {
+    everywhere(ListenerLimits::DEFAULT, |server| {
+        let mut working = server.open();
+        ask(&mut working, 1, "work");
+        is_answered(&mut working);
+        server.drain(SOON, HOUR);
+        assert_eq!(read(&mut working)["error"]["code"], -32800);
+        assert_eq!(goodbye(&mut working), Some(CloseCode::Away));
+        while working.read().is_ok() {}
+        assert!(server.end().iter().all(Result::is_ok));
+    });
+}
+
+#[test]
 fn g05_a_drain_ends_when_its_grace_is_over() {
     everywhere(ListenerLimits::DEFAULT, |server| {
         let (mut stubborn, half_open) = (server.open(), server.stream());
         ask(&mut stubborn, 1, "stubborn");
         is_answered(&mut stubborn);
         eventually(|| server.connections() == 2);
-        server.drain(Shutdown::CancelAll, SOON);
+        server.drain(SOON, SOON);
         let ended = server.end();
         assert!(ended.iter().any(|ended| matches!(ended, Err(ServeError::Abandoned))), "{ended:?}");
         assert_eq!(ended.len(), 2, "{ended:?}");
@@ -319,6 +332,6 @@ fn g05_a_drain_ends_when_its_grace_is_over() {
 fn a_drain_without_clients_is_over_at_once() {
     let limits = ListenerLimits::DEFAULT;
     let listener = Listener::new(limits, SmolTimer::start());
-    smol::block_on(listener.drain(Shutdown::Drain, PATIENCE));
+    smol::block_on(listener.drain(PATIENCE, PATIENCE));
     assert_eq!(listener.admit(None).unwrap_err(), Refused::Draining);
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use protocol_async::{Context, Incoming, Options, Router, Timer};
-use protocol_core::{Config, Dialect, Shutdown};
+use protocol_core::{Config, Dialect};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins, ServeError};
@@ -27,7 +27,7 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     connections: Box<dyn Fn() -> usize>,
-    drain: smol::channel::Sender<(Shutdown, Duration)>,
+    drain: smol::channel::Sender<(Duration, Duration)>,
     pub(crate) ended: Receiver<Ended>,
     thread: JoinHandle<()>,
 }
@@ -105,8 +105,8 @@ impl Server {
         all(&mut stream)
     }
 
-    pub(crate) fn drain(&self, how: Shutdown, grace: Duration) {
-        self.drain.send_blocking((how, grace)).unwrap();
+    pub(crate) fn drain(&self, finish: Duration, cancel: Duration) {
+        self.drain.send_blocking((finish, cancel)).unwrap();
     }
 
     /// Waits for the end of the drain, and gives how the clients were served.
@@ -132,16 +132,16 @@ async fn serve<S, T>(
     mut accept: impl AsyncFnMut() -> io::Result<(S, SocketAddr)>,
     spawn: impl Fn(Task),
     tell: &std::sync::mpsc::Sender<Ended>,
-    drained: smol::channel::Receiver<(Shutdown, Duration)>,
+    drained: smol::channel::Receiver<(Duration, Duration)>,
 ) where
     S: futures_util::AsyncRead + futures_util::AsyncWrite + Send + Unpin + 'static,
     T: Timer<Sleep: Send> + Unpin,
 {
-    let (how, grace) = loop {
+    let (finish, cancel) = loop {
         let accepted = pin!(accept());
         let (mut stream, from) = match select(accepted, pin!(drained.recv())).await {
             Either::Left((accepted, _)) => accepted.unwrap(),
-            Either::Right((how, _)) => break how.unwrap(),
+            Either::Right((times, _)) => break times.unwrap(),
         };
         match listener.admit(Some(from.ip())) {
             Ok(seat) => {
@@ -158,7 +158,7 @@ async fn serve<S, T>(
             Err(refused) => drop(refused.answer(&mut stream).await),
         }
     };
-    listener.drain(how, grace).await;
+    listener.drain(finish, cancel).await;
 }
 
 async fn talk(incoming: &Incoming) {
