@@ -1,15 +1,14 @@
 //! `rescind serve --listen`: the demonstration methods for whoever opens a WebSocket.
 
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use protocol_async::SharedOperations;
 use protocol_core::{Config, Role};
 use protocol_tokio::TokioTimer;
-use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
+use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins, Seat};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 use tokio_util::compat::TokioAsyncReadCompatExt;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
@@ -26,6 +25,11 @@ use crate::note;
 
 /// How long no connection is accepted when the system has no room for one.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Turns of connections between two looks at their sockets. A connection that is flooded always has work,
+/// and all others would wait for so many turns of it; with tokio's default, 61. A `LocalSet` takes as many
+/// in one turn of the runtime, so there is none here: all connections are one task.
+const EVENT_INTERVAL: u32 = 1;
 
 /// What is served, and to whom.
 pub(super) struct Service {
@@ -49,9 +53,10 @@ pub(super) struct Admission {
 impl Service {
     /// Serves until a signal, which ends it in an orderly way; a second one waits for nothing.
     pub(super) fn run(self) -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().event_interval(EVENT_INTERVAL).build();
         let runtime = runtime.map_err(|error| format!("there is no runtime: {error}"))?;
-        LocalSet::new().block_on(&runtime, self.listen())
+        runtime.block_on(self.listen())
     }
 
     async fn listen(self) -> Result<(), String> {
@@ -62,57 +67,49 @@ impl Service {
         let mut signals = Signals::catch().map_err(|error| format!("no signals: {error}"))?;
         note(format_args!("listening on {}", self.address.with_port(address.port())));
 
-        let service = Rc::new(self);
         let listener = Listener::new(ListenerLimits::DEFAULT, TokioTimer::start());
+        let mut connections = FuturesUnordered::new();
         let ending = loop {
             tokio::select! {
-                // A flood of connections must not keep a signal from being seen.
-                biased;
                 ending = signals.next() => break ending,
                 accepted = bound.accept() => match accepted {
-                    Ok((stream, from)) => service.clone().admit(stream, from, &listener).await,
+                    Ok((stream, from)) => match listener.admit(Some(from.ip())) {
+                        Ok(seat) => connections.push(self.serve(stream, from, seat)),
+                        // A client that can't be told has gone.
+                        Err(refused) => drop(refused.answer(&mut stream.compat()).await),
+                    },
                     Err(error) => {
                         note(format_args!("rescind serve: {error}"));
                         sleep(PAUSE).await;
                     }
                 },
+                Some(()) = connections.next() => {}
             }
         };
         drop(bound);
         let finish = match ending {
             Ending::Interrupted => Duration::ZERO,
-            Ending::Terminated => service.grace,
+            Ending::Terminated => self.grace,
         };
         tokio::select! {
             () = listener.drain(finish, FLUSH) => {}
+            () = async { while connections.next().await.is_some() {} } => {}
             _ = signals.next() => {}
         }
         Ok(())
     }
 
-    /// Serves a connection in a task of its own, if there is room for it.
-    async fn admit(
-        self: Rc<Self>,
-        stream: TcpStream,
-        from: SocketAddr,
-        listener: &Listener<TokioTimer>,
-    ) {
-        match listener.admit(Some(from.ip())) {
-            Ok(seat) => drop(spawn_local(async move {
-                let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
-                let options = options(self.config(), &self.operations);
-                let talk = async |_peer, incoming| {
-                    demo.serve(&incoming).await;
-                };
-                // Without it some answers would be late; they arrive all the same.
-                let _ = stream.set_nodelay(true);
-                let served = seat.serve(stream.compat(), &*self, options, talk);
-                if let Err(error) = served.await {
-                    note(format_args!("rescind serve: {from}: {error}"));
-                }
-            })),
-            // A client that can't be told has gone.
-            Err(refused) => drop(refused.answer(&mut stream.compat()).await),
+    /// Serves one connection, from its first byte to its last.
+    async fn serve(&self, stream: TcpStream, from: SocketAddr, seat: Seat<TokioTimer>) {
+        // Without it some answers would be late; they arrive all the same.
+        let _ = stream.set_nodelay(true);
+        let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
+        let options = options(self.config(), &self.operations);
+        let talk = async |_peer, incoming| {
+            demo.serve(&incoming).await;
+        };
+        if let Err(error) = seat.serve(stream.compat(), self, options, talk).await {
+            note(format_args!("rescind serve: {from}: {error}"));
         }
     }
 
