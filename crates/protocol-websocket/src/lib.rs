@@ -81,6 +81,7 @@ pub use limits::ListenerLimits;
 pub use listener::{Listener, Refused};
 pub use origins::Origins;
 pub use seat::{Seat, ServeError};
+use socket::FRAME_BYTES;
 pub use socket::Socket;
 pub use token::BearerToken;
 
@@ -112,24 +113,25 @@ where
 /// for tungstenite can't skip it. tungstenite's own limits are 64 MiB for a message, but 16 MiB for
 /// one frame; browsers send a message in one frame.
 ///
-/// The buffers are bounded too: 16 KiB for reading, and 256 KiB for writing, whatever the length of a
-/// message. A peer that sends pings and reads nothing gets no more pongs once that is full, but for the
+/// The buffers are bounded too: 16 KiB for reading, and for writing four times
+/// [`Limits::unsent_bytes`], at most 256 KiB, whatever the length of a message. A peer that sends pings and reads nothing gets no more pongs once that is full, but for the
 /// latest. tungstenite's own settings have no such bound.
 #[must_use]
 pub fn settings(limits: &Limits) -> WebSocketConfig {
+    let frame = limits.unsent_bytes.clamp(SMALLEST_FRAME, FRAME_BYTES);
     let read = Some(limits.message_bytes.saturating_mul(2));
     WebSocketConfig::default()
         .max_message_size(read)
         .max_frame_size(read)
         .read_buffer_size(READ_BYTES)
-        .write_buffer_size(WRITE_BYTES / 4)
-        .max_write_buffer_size(WRITE_BYTES)
+        .write_buffer_size(frame)
+        .max_write_buffer_size(4 * frame)
 }
 
 /// Bytes of one read, which each connection has room for at all times.
 const READ_BYTES: usize = 16 << 10;
-/// Bytes of the write buffer at most.
-const WRITE_BYTES: usize = 256 << 10;
+/// Room for one frame at least, whatever the limits: what is sent above them is no longer.
+const SMALLEST_FRAME: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {

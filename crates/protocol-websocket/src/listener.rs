@@ -44,7 +44,8 @@ use crate::seat::Seat;
 ///         Err(refused) => return refused.answer(&mut stream).await.unwrap_or_default(),
 ///     };
 ///     let options = Options::new(Config::server(Dialect::ACP_V1));
-///     let served = seat.serve(stream, &Origins::local(), options, async |_peer, incoming| {
+///     let gate = Origins::local();
+///     let served = seat.serve(stream, &gate, options, async |_peer, incoming| {
 ///         let router = Router::new().request("echo", async |params: (String,), _cx| Ok(params));
 ///         router.serve(&incoming).await;
 ///     });

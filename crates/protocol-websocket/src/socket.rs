@@ -18,7 +18,7 @@ use crate::eviction::Eviction;
 
 /// Bytes of one frame that we send. A longer message leaves in several, each when the one before is on
 /// its way: so the write buffer is bounded whatever is sent.
-const FRAME_BYTES: usize = 64 << 10;
+pub(crate) const FRAME_BYTES: usize = 64 << 10;
 
 /// A WebSocket that carries one JSON message in each of its own.
 ///

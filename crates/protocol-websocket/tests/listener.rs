@@ -1,6 +1,7 @@
 //! What the clients of a listener may ask of it together, and how they end (F47, F49).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod served;
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod support;
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 use protocol_smol::SmolTimer;
 use protocol_websocket::{Eviction, HandshakeError, Listener, ListenerLimits, Refused, ServeError};
 use serde_json::{Value, json};
-use support::served::{Ended, Server, all};
+use served::{Ended, Server, all};
 use support::{PATIENCE, Raw, Runtime, eventually, read};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Error, Message};

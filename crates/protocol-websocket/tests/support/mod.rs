@@ -1,7 +1,5 @@
 //! Sides of connections, on each runtime, and a peer that is not ours.
 
-pub(crate) mod served;
-
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};

@@ -16,7 +16,7 @@ use protocol_tokio::TokioTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins, ServeError};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
-use super::{PATIENCE, Raw, Runtime};
+use crate::support::{PATIENCE, Raw, Runtime};
 
 /// How each client was served.
 pub(crate) type Ended = Result<(), ServeError>;
@@ -169,6 +169,9 @@ async fn talk(incoming: &Incoming) {
             Ok(())
         })
         .request("long", async |(): (), _cx| Ok("x".repeat(4 << 20)))
-        .request("stubborn", async |(): (), _cx| Ok(std::future::pending::<()>().await));
+        .request("stubborn", async |(): (), _cx| {
+            std::future::pending::<()>().await;
+            Ok(())
+        });
     router.serve(incoming).await;
 }
