@@ -7,7 +7,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol_smol::SmolTimer;
 use protocol_websocket::{Eviction, HandshakeError, Listener, ListenerLimits, Refused, ServeError};
@@ -46,11 +46,13 @@ fn is_answered(raw: &mut Raw) {
 
 /// Reads on until the server says goodbye.
 fn goodbye(raw: &mut Raw) -> Option<CloseCode> {
-    loop {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
         if let Message::Close(frame) = raw.read().unwrap() {
             return frame.map(|frame| frame.code);
         }
     }
+    panic!("there is no goodbye");
 }
 
 #[track_caller]

@@ -16,7 +16,7 @@ use protocol_tokio::TokioTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins, ServeError};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
-use crate::support::{PATIENCE, Raw, Runtime};
+use crate::support::{PATIENCE, Raw, Runtime, eventually};
 
 /// How each client was served.
 pub(crate) type Ended = Result<(), ServeError>;
@@ -111,6 +111,7 @@ impl Server {
 
     /// Waits for the end of the drain, and gives how the clients were served.
     pub(crate) fn end(self) -> Vec<Ended> {
+        eventually(|| self.thread.is_finished());
         self.thread.join().unwrap();
         self.ended.iter().collect()
     }
