@@ -19,8 +19,7 @@ use tungstenite::http::{Response, StatusCode};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 1_024;
-/// What is read after a refusal, so that the client gets to read it: a connection that is closed with
-/// unread bytes in it may take back what was sent.
+/// Reads after a refusal.
 const LAST_READS: usize = 64;
 
 /// Why there was no WebSocket.
@@ -80,12 +79,19 @@ where
     };
     let status = refusal.status();
     answer(stream, refusal).await?;
+    read_out(stream).await?;
+    Err(HandshakeError::Refused(status))
+}
+
+/// Reads on a little after a refusal, so that the client gets to read it: a connection that is closed
+/// with unread bytes in it may take back what was sent.
+pub(crate) async fn read_out<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<()> {
     for _ in 0..LAST_READS {
         if stream.read(&mut [0; READ_BYTES]).await? == 0 {
             break;
         }
     }
-    Err(HandshakeError::Refused(status))
+    Ok(())
 }
 
 /// Answers a client that gets no WebSocket, and says that nothing more comes.

@@ -9,13 +9,13 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_io::AsyncWrite;
+use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::future::{Either, select};
 use protocol_async::{Cancellation, Canceller, Timer};
 use protocol_core::Cause;
 use tungstenite::http::StatusCode;
 
-use crate::handshake::{answer, refusal};
+use crate::handshake::{answer, read_out, refusal};
 use crate::limits::ListenerLimits;
 use crate::meter::Unfinished;
 use crate::seat::Seat;
@@ -34,14 +34,14 @@ use crate::seat::Seat;
 /// # use std::net::IpAddr;
 ///
 /// /// Serves one stream that was accepted; to be run in a task of its own.
-/// async fn serve<S, T>(listener: Listener<T>, mut stream: S, from: IpAddr)
+/// async fn serve<S, T>(listener: Listener<T>, stream: S, from: IpAddr)
 /// where
 ///     S: AsyncRead + AsyncWrite + Unpin,
 ///     T: Timer + Unpin,
 /// {
 ///     let seat = match listener.admit(Some(from)) {
 ///         Ok(seat) => seat,
-///         Err(refused) => return refused.answer(&mut stream).await.unwrap_or_default(),
+///         Err(refused) => return drop(listener.turn_away(stream, refused).await),
 ///     };
 ///     let options = Options::new(Config::server(Dialect::ACP_V1));
 ///     let gate = Origins::local();
@@ -76,12 +76,21 @@ pub(crate) struct Shared {
     empty: Canceller,
 }
 
+/// How long, and how many of, those who were not admitted are read on.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGERING: usize = 64;
+
+/// A place among those who are read on.
+struct Lingering<'a>(&'a Shared);
+
 /// Who is there.
 #[derive(Default)]
 struct Seats {
     all: usize,
     by_address: HashMap<IpAddr, usize>,
     is_draining: bool,
+    /// Those who were not admitted and are still read.
+    lingering: usize,
 }
 
 /// Why a stream was not admitted.
@@ -117,11 +126,31 @@ impl<T: Timer> Listener<T> {
     ///
     /// # Errors
     ///
-    /// Why it was not admitted: [`Refused::answer`] says so to the client.
+    /// Why it was not admitted: [`turn_away`](Self::turn_away) says so to the client.
     pub fn admit(&self, from: Option<IpAddr>) -> Result<Seat<T>, Refused> {
         let from = from.map(charged);
         self.shared.take_seat(from)?;
         Ok(Seat::new(self.shared.clone(), from, self.timer.clone()))
+    }
+
+    /// Tells a client that it was not admitted. A new stream has room for so few bytes, so this waits for
+    /// nothing but, for a second at most and with 64 clients at the same time, the client's last bytes:
+    /// who still writes may not get to read the answer. To be run in a task of its own.
+    ///
+    /// # Errors
+    ///
+    /// What reading or writing failed with.
+    pub async fn turn_away<S>(&self, mut stream: S, refused: Refused) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        at_once(answer(&mut stream, refusal(refused.status()))).await?;
+        let Some(_place) = Lingering::begin(&self.shared) else { return Ok(()) };
+        let late = pin!(self.timer.sleep_until(self.timer.now() + LINGER));
+        match select(pin!(read_out(&mut stream)), late).await {
+            Either::Left((read, _)) => read,
+            Either::Right(_) => Ok(()),
+        }
     }
 
     /// How many there are.
@@ -231,6 +260,21 @@ impl Shared {
     }
 }
 
+impl<'a> Lingering<'a> {
+    fn begin(shared: &'a Shared) -> Option<Self> {
+        let mut seats = shared.seats();
+        let has_room = seats.lingering < LINGERING;
+        seats.lingering += usize::from(has_room);
+        has_room.then_some(Self(shared))
+    }
+}
+
+impl Drop for Lingering<'_> {
+    fn drop(&mut self) {
+        self.0.seats().lingering -= 1;
+    }
+}
+
 impl Refused {
     /// The status that the client is answered with.
     #[must_use]
@@ -239,16 +283,6 @@ impl Refused {
             Self::Full | Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
             Self::AddressFull => StatusCode::TOO_MANY_REQUESTS,
         }
-    }
-
-    /// Says so to the client, without reading what it asks for, and waits for nothing: a stream that is
-    /// new has room for so few bytes.
-    ///
-    /// # Errors
-    ///
-    /// What writing failed with.
-    pub async fn answer<S: AsyncWrite + Unpin>(self, stream: &mut S) -> io::Result<()> {
-        at_once(answer(stream, refusal(self.status()))).await
     }
 }
 

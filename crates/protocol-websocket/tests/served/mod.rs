@@ -140,7 +140,7 @@ async fn serve<S, T>(
 {
     let (finish, cancel) = loop {
         let accepted = pin!(accept());
-        let (mut stream, from) = match select(accepted, pin!(drained.recv())).await {
+        let (stream, from) = match select(accepted, pin!(drained.recv())).await {
             Either::Left((accepted, _)) => accepted.unwrap(),
             Either::Right((times, _)) => break times.unwrap(),
         };
@@ -156,7 +156,10 @@ async fn serve<S, T>(
                     let _ = tell.send(served.await);
                 }));
             }
-            Err(refused) => drop(refused.answer(&mut stream).await),
+            Err(refused) => {
+                let listener = listener.clone();
+                spawn(Box::pin(async move { drop(listener.turn_away(stream, refused).await) }));
+            }
         }
     };
     listener.drain(finish, cancel).await;

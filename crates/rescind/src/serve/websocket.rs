@@ -7,7 +7,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use protocol_async::SharedOperations;
 use protocol_core::{Config, Role};
 use protocol_tokio::TokioTimer;
-use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins, Seat};
+use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_util::compat::TokioAsyncReadCompatExt;
@@ -73,11 +73,7 @@ impl Service {
             tokio::select! {
                 ending = signals.next() => break ending,
                 accepted = bound.accept() => match accepted {
-                    Ok((stream, from)) => match listener.admit(Some(from.ip())) {
-                        Ok(seat) => connections.push(self.serve(stream, from, seat)),
-                        // A client that can't be told has gone.
-                        Err(refused) => drop(refused.answer(&mut stream.compat()).await),
-                    },
+                    Ok((stream, from)) => connections.push(self.serve(stream, from, &listener)),
                     Err(error) => {
                         note(format_args!("rescind serve: {error}"));
                         sleep(PAUSE).await;
@@ -100,7 +96,12 @@ impl Service {
     }
 
     /// Serves one connection, from its first byte to its last.
-    async fn serve(&self, stream: TcpStream, from: SocketAddr, seat: Seat<TokioTimer>) {
+    async fn serve(&self, stream: TcpStream, from: SocketAddr, listener: &Listener<TokioTimer>) {
+        let seat = match listener.admit(Some(from.ip())) {
+            Ok(seat) => seat,
+            // A client that can't be told has gone.
+            Err(refused) => return drop(listener.turn_away(stream.compat(), refused).await),
+        };
         // Without it some answers would be late; they arrive all the same.
         let _ = stream.set_nodelay(true);
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
