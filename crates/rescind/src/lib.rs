@@ -6,6 +6,7 @@ pub mod call;
 pub mod dialect;
 pub mod relay;
 pub mod serve;
+mod socket;
 pub mod step;
 mod token;
 

@@ -186,6 +186,28 @@ fn f47_other_machines_have_to_know_a_secret_or_everybody_may_call() {
 }
 
 #[test]
+fn a_unix_socket_is_served_to_its_owner_and_goes_with_the_server() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("rescind-{}.sock", std::process::id()));
+    let url = format!("unix:{}", path.display());
+    let mut server = Running::start(["serve", "--listen", &url], &[]);
+    server.says(&["listening on unix:"]);
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let said = rescind(["call", "--connect", &url, "echo", "[1]"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "[1]\n"), "{said:?}");
+    let said = rescind(["call", "--connect", &url, "--cancel-after", "50ms", "sleep", HOUR]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let taken = rescind(["serve", "--listen", &url]);
+    assert!(taken.code == Some(2) && taken.stderr.contains("can't listen on unix:"), "{taken:?}");
+    assert!(path.exists(), "who could not listen removes nothing");
+    kill_process(Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap(), Signal::TERM)
+        .unwrap();
+    assert_eq!(server.end().code, Some(0));
+    assert!(!path.exists());
+}
+
+#[test]
 fn f47_a_client_has_so_many_connections_and_no_more() {
     let server = Listening::start(&[LOCAL]);
     let mut there: Vec<_> = (0..64).map(|_| server.open()).collect();
@@ -218,6 +240,7 @@ fn f49_who_asks_for_something_else_is_told() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn f45_a_client_that_reads_no_pongs_costs_a_server_little() {
     let server = Listening::start(&[LOCAL]);
     let mut flood = server.open();
@@ -236,6 +259,7 @@ fn f45_a_client_that_reads_no_pongs_costs_a_server_little() {
 }
 
 /// The memory that a server has had at most.
+#[cfg(target_os = "linux")]
 fn resident(server: &Listening) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.running.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

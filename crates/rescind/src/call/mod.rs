@@ -79,7 +79,7 @@ pub struct CallArgs {
     #[arg(long)]
     trace: bool,
 
-    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, instead of spawning COMMAND
+    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080` or `unix:FILE`, instead of spawning COMMAND
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime"])]
     connect: Option<Address>,
 

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use protocol_blocking::threaded::{Incoming, Options, Peer};
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{connect, settings};
-use tokio::net::TcpStream;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
@@ -16,6 +15,7 @@ use tungstenite::http::header::AUTHORIZATION;
 use tungstenite::protocol::WebSocketConfig;
 
 use crate::address::Address;
+use crate::socket::{Stream, connect as connect_to};
 
 /// How long a server may take to say goodbye once we have.
 const GRACE: Duration = Duration::from_millis(500);
@@ -70,10 +70,9 @@ async fn handshake(
     address: &Address,
     secret: Option<String>,
     settings: WebSocketConfig,
-) -> io::Result<WebSocketStream<TcpStream>> {
-    let stream = TcpStream::connect(address.socket()).await?;
-    stream.set_nodelay(true)?;
-    let mut request = address.to_string().into_client_request().map_err(io::Error::other)?;
+) -> io::Result<WebSocketStream<Box<dyn Stream>>> {
+    let stream = connect_to(address).await?;
+    let mut request = address.url().into_client_request().map_err(io::Error::other)?;
     if let Some(secret) = secret {
         let bearer = HeaderValue::try_from(format!("Bearer {secret}")).map_err(io::Error::other)?;
         request.headers_mut().insert(AUTHORIZATION, bearer);

@@ -41,7 +41,7 @@ pub struct ServeArgs {
     runtime: Runtime,
 
     /// Serve whoever opens a WebSocket there, such as `ws://127.0.0.1:8080` or
-    /// `ws://localhost:0/abp`, on tokio. With port 0 the system chooses one. The address is
+    /// `ws://localhost:0/abp`, or on the Unix socket `unix:FILE`, on tokio. With port 0 the system chooses one. The address is
     /// printed to standard error. Ctrl-C cancels and answers what is in flight, SIGTERM gives it --grace
     /// to finish first; a second signal waits for nothing
     #[arg(long, value_name = "URL", conflicts_with = "runtime")]

@@ -8,7 +8,6 @@ use protocol_async::SharedOperations;
 use protocol_core::{Config, Role};
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_util::compat::TokioAsyncReadCompatExt;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
@@ -22,6 +21,7 @@ use super::signals::{Ending, Signals};
 use crate::address::Address;
 use crate::dialect::Spoken;
 use crate::note;
+use crate::socket::{Bound, From, Stream};
 
 /// How long no connection is accepted when the system has no room for one.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -61,11 +61,14 @@ impl Service {
 
     async fn listen(self) -> Result<(), String> {
         let refused = |error| format!("can't listen on {}: {error}", self.address);
-        let bound = TcpListener::bind(self.address.socket()).await.map_err(refused)?;
-        let address = bound.local_addr().map_err(refused)?;
-        self.admission.check(address).map_err(|why| format!("{}: {why}", self.address))?;
+        let bound = Bound::bind(&self.address).await.map_err(refused)?;
+        let mut address = self.address.clone();
+        if let Some(bound) = bound.address().map_err(refused)? {
+            address = address.with_port(bound.port());
+            self.admission.check(bound).map_err(|why| format!("{}: {why}", self.address))?;
+        }
         let mut signals = Signals::catch().map_err(|error| format!("no signals: {error}"))?;
-        note(format_args!("listening on {}", self.address.with_port(address.port())));
+        note(format_args!("listening on {address}"));
 
         let listener = Listener::new(ListenerLimits::DEFAULT, TokioTimer::start());
         let mut connections = FuturesUnordered::new();
@@ -96,14 +99,12 @@ impl Service {
     }
 
     /// Serves one connection, from its first byte to its last.
-    async fn serve(&self, stream: TcpStream, from: SocketAddr, listener: &Listener<TokioTimer>) {
-        let seat = match listener.admit(Some(from.ip())) {
+    async fn serve(&self, stream: Box<dyn Stream>, from: From, listener: &Listener<TokioTimer>) {
+        let seat = match listener.admit(from.ip()) {
             Ok(seat) => seat,
             // A client that can't be told has gone.
             Err(refused) => return drop(listener.turn_away(stream.compat(), refused).await),
         };
-        // Without it some answers would be late; they arrive all the same.
-        let _ = stream.set_nodelay(true);
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
         let options = options(self.config(), &self.operations);
         let talk = async |_peer, incoming| {
