@@ -21,6 +21,8 @@ pub enum Eviction {
     Unanswered,
     /// No message came or went for too long.
     Idle,
+    /// Too many pings and pongs came in a second.
+    ControlFrames,
 }
 
 impl Eviction {
@@ -33,7 +35,7 @@ impl Eviction {
     /// What the peer is told. The codes are those of RFC 6455 and its registry.
     pub(crate) const fn close_code(self) -> CloseCode {
         match self {
-            Self::UnfinishedMessage => CloseCode::Policy,
+            Self::UnfinishedMessage | Self::ControlFrames => CloseCode::Policy,
             Self::UnfinishedBytes => CloseCode::Again,
             Self::Unanswered | Self::Idle => CloseCode::Away,
         }
@@ -49,6 +51,7 @@ impl fmt::Display for Eviction {
             }
             Self::Unanswered => "a ping was not answered in time (limits.ping_time)",
             Self::Idle => "no message came or went for too long (limits.idle_time)",
+            Self::ControlFrames => "too many pings came in a second (limits.control_frames)",
         })
     }
 }

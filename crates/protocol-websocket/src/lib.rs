@@ -77,7 +77,7 @@ use tungstenite::{Error, Message};
 
 pub use eviction::Eviction;
 pub use handshake::HandshakeError;
-pub use limits::ListenerLimits;
+pub use limits::{Budget, ListenerLimits};
 pub use listener::{Listener, Refused};
 pub use origins::Origins;
 pub use seat::{Seat, ServeError};

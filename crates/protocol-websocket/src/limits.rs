@@ -33,6 +33,18 @@ pub struct ListenerLimits {
     /// After so long without a message either way, pings and pongs aside, a connection is ended; 1 hour.
     /// `None`: never.
     pub idle_time: Option<Duration>,
+    /// Pings and pongs of one connection; 1,000 in a second. Each costs its sender next to nothing, and us
+    /// an answer. One that sends more is ended.
+    pub control_frames: Budget,
+}
+
+/// How often something may happen that costs its sender next to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// So often in a second.
+    PerSecond(u32),
+    /// As often as it likes.
+    Unlimited,
 }
 
 impl ListenerLimits {
@@ -47,6 +59,7 @@ impl ListenerLimits {
         ping_every: Some(Duration::from_secs(30)),
         ping_time: Duration::from_secs(30),
         idle_time: Some(Duration::from_secs(60 * 60)),
+        control_frames: Budget::PerSecond(1_000),
     };
 }
 

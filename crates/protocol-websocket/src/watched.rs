@@ -10,13 +10,14 @@ use protocol_async::Timer;
 use protocol_core::Timestamp;
 use tungstenite::{Bytes, Error, Message};
 
+use crate::eviction::Eviction;
 use crate::meter::Meter;
 use crate::watch::{Due, Watch};
 
 /// Bytes of a client's frame beside its payload, if that is short.
 const SHORT_HEADER: usize = 6;
 
-/// Pings a silent peer, and ends with an [`Eviction`](crate::Eviction) when its time is up.
+/// Pings a silent peer, and ends with an [`Eviction`] when its time is up.
 pub(crate) struct Watched<S, T: Timer> {
     inner: S,
     meter: Arc<Meter>,
@@ -49,15 +50,17 @@ where
     }
 
     /// Takes note of a whole message, or of what came between two.
-    fn took(&mut self, message: &Message, now: Timestamp) {
+    fn took(&mut self, message: &Message, now: Timestamp) -> Result<(), Eviction> {
         match message {
             Message::Ping(payload) | Message::Pong(payload) => {
                 self.meter.finish_control(payload.len() + SHORT_HEADER);
+                self.watch.control(now)
             }
             _ => {
                 self.meter.finish_message();
                 self.watch.unfinished(false, now);
                 self.watch.message(now);
+                Ok(())
             }
         }
     }
@@ -128,7 +131,9 @@ where
         match polled {
             Poll::Ready(item) => {
                 if let Some(Ok(message)) = &item {
-                    this.took(message, now);
+                    if let Err(eviction) = this.took(message, now) {
+                        return Poll::Ready(Some(Err(Error::Io(eviction.into()))));
+                    }
                 }
                 Poll::Ready(item)
             }

@@ -10,7 +10,9 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use protocol_smol::SmolTimer;
-use protocol_websocket::{Eviction, HandshakeError, Listener, ListenerLimits, Refused, ServeError};
+use protocol_websocket::{
+    Budget, Eviction, HandshakeError, Listener, ListenerLimits, Refused, ServeError,
+};
 use serde_json::{Value, json};
 use served::{Ended, Server, all};
 use support::{PATIENCE, Raw, Runtime, eventually};
@@ -44,12 +46,12 @@ fn is_answered(raw: &mut Raw) {
     assert_eq!(read(raw), json!({ "jsonrpc": "2.0", "id": 7, "result": null }));
 }
 
-/// The next message, which must be text. Pings may come before it.
+/// The next message, which must be text. Pings and pongs may come before it.
 fn read(raw: &mut Raw) -> Value {
     loop {
         match raw.read().unwrap() {
             Message::Text(text) => return serde_json::from_str(&text).unwrap(),
-            other => assert!(other.is_ping(), "{other:?}"),
+            other => assert!(other.is_ping() || other.is_pong(), "{other:?}"),
         }
     }
 }
@@ -260,6 +262,22 @@ fn f47_an_idle_client_goes_however_it_answers_pings() {
         assert!(raw.read().unwrap().is_ping());
         assert_eq!(goodbye(&mut raw), Some(CloseCode::Away));
         evicted(server.next_end(), Eviction::Idle);
+    });
+}
+
+#[test]
+fn f45_a_client_that_sends_nothing_but_pings_goes() {
+    everywhere(limits(|limits| limits.control_frames = Budget::PerSecond(10)), |server| {
+        let mut raw = server.open();
+        (0..10).for_each(|_| raw.send(Message::Ping("".into())).unwrap());
+        is_answered(&mut raw);
+        // So many in one second, however slow the machine.
+        let ping = [0x89, 0x80, 0, 0, 0, 0].repeat(100);
+        let begun = Instant::now();
+        while raw.get_mut().write_all(&ping).is_ok() {
+            assert!(begun.elapsed() < PATIENCE, "they are all taken");
+        }
+        evicted(server.next_end(), Eviction::ControlFrames);
     });
 }
 
