@@ -6,8 +6,9 @@
 //! goes out, text or binary comes in. Pings are answered while the driver runs. Any dialect goes
 //! over a WebSocket; its framing is not used there.
 //!
-//! A server that a browser can reach should look at [`Origins`], and either side should take the
-//! [`settings`] that go with its limits.
+//! A server that others can reach wants a [`Listener`]: it bounds how many there are and how long they
+//! take, and ends in order. [`Origins`] and [`BearerToken`] say who may connect. Who makes the
+//! WebSocket in another way should take the [`settings`] that go with its limits.
 //!
 //! ```
 //! use protocol_async::Router;
