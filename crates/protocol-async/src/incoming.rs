@@ -112,8 +112,8 @@ impl Stream for Incoming {
     }
 }
 
-/// Takes the next arrival, or gives the lock back. Where the dialect says so, requests that were
-/// cancelled before their turn are answered here.
+/// Takes the next arrival, or gives the lock back. Requests that find no place among those at work are
+/// answered here, and where the dialect says so, those that were cancelled before their turn.
 fn take<'a>(
     lease: &'a Arc<Lease>,
     mut state: MutexGuard<'a, State>,
@@ -129,15 +129,24 @@ fn take<'a>(
                 let entry = state.stream.connection_mut().request_data_mut(handle);
                 let marker = entry.and_then(|entry| entry.marker.clone());
                 let marker = marker.expect("only its responder answers a request");
+                let taken = if rule == BeforeStart::Skipped && marker.is_cancelled() {
+                    Err(Given::Failure(Failure::Cancelled))
+                } else {
+                    state.at_work.enter(&request).ok_or_else(|| state.too_many_at_work())
+                };
                 drop(state);
-                if rule == BeforeStart::Skipped && marker.is_cancelled() {
-                    lease.respond(handle, Given::Failure(Failure::Cancelled));
-                    state = lease.lock();
-                    continue;
+                match taken {
+                    Ok(place) => {
+                        spanned::request_begins(lease, handle, &request, &marker);
+                        let responder = Responder::new(lease.clone(), handle, marker, place);
+                        Arrival::Request(request, responder)
+                    }
+                    Err(refusal) => {
+                        lease.respond(handle, refusal);
+                        state = lease.lock();
+                        continue;
+                    }
                 }
-                spanned::request_begins(lease, handle, &request, &marker);
-                let responder = Responder::new(lease.clone(), handle, marker);
-                Arrival::Request(request, responder)
             }
             Arrived::Notification(notification) => Arrival::Notification(notification),
             Arrived::Violation(violation, id) => Arrival::Violation { violation, id },

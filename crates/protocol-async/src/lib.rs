@@ -30,6 +30,7 @@
 
 mod afterwards;
 mod answer;
+mod at_work;
 mod cancellation;
 mod cancelled;
 mod closed;

@@ -31,6 +31,13 @@ pub struct Notification {
 }
 
 impl Request {
+    /// The bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let length =
+            |json: &Option<Box<RawValue>>| json.as_ref().map_or(0, |json| json.get().len());
+        size_of::<Self>() + self.method.len() + length(&self.params) + length(&self.options)
+    }
+
     /// Reads the params; absent ones as `null`.
     ///
     /// # Errors

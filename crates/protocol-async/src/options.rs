@@ -21,6 +21,13 @@ pub struct Options {
     /// kept ([`Arrival::Missed`](crate::Arrival::Missed)), and requests are answered with the
     /// dialect's overload code.
     pub inbox_bytes: usize,
+    /// Requests at work: taken to be served, and not answered; 16,384. One more is answered with the
+    /// dialect's overload code when its turn comes. Cancels get through (G3).
+    pub work_requests: usize,
+    /// Bytes of what the requests at work ask, which is mostly params; 64 MiB. A request that does not
+    /// fit is answered in the same way. One that is alone always fits, so
+    /// [`Limits::message_bytes`](protocol_core::Limits::message_bytes) bounds it.
+    pub work_bytes: usize,
     /// Bytes of answers that wait for room among those to be sent
     /// ([`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes)); 64 MiB. An answer above it is
     /// replaced by the dialect's overload code, and so is each request that comes then. Reading goes
@@ -59,6 +66,8 @@ impl Options {
         Self {
             config,
             inbox_bytes: 64 << 20,
+            work_requests: 16_384,
+            work_bytes: 64 << 20,
             answer_bytes: 64 << 20,
             patience: PATIENCE,
             keep_alive: None,
@@ -80,6 +89,8 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("config", &self.config)
             .field("inbox_bytes", &self.inbox_bytes)
+            .field("work_requests", &self.work_requests)
+            .field("work_bytes", &self.work_bytes)
             .field("answer_bytes", &self.answer_bytes)
             .field("patience", &self.patience)
             .field("keep_alive", &self.keep_alive)

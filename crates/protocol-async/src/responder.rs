@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::answer::RpcError;
+use crate::at_work::Place;
 use crate::cancellation::Cancellation;
 use crate::failure::{Answer, Failure};
 use crate::json::written;
@@ -33,11 +34,18 @@ struct Debt {
     lease: Arc<Lease>,
     request: RequestHandle,
     marker: Cancellation,
+    /// Among the requests at work. Given back when it is dropped.
+    place: Place,
 }
 
 impl Responder {
-    pub(crate) fn new(lease: Arc<Lease>, request: RequestHandle, marker: Cancellation) -> Self {
-        Self { debt: Some(Debt { lease, request, marker }), result: PhantomData }
+    pub(crate) fn new(
+        lease: Arc<Lease>,
+        request: RequestHandle,
+        marker: Cancellation,
+        place: Place,
+    ) -> Self {
+        Self { debt: Some(Debt { lease, request, marker, place }), result: PhantomData }
     }
 }
 
@@ -134,10 +142,10 @@ impl<T> Responder<T> {
     }
 
     fn pay(&mut self, given: Given<'_>) {
-        if let Some(Debt { lease, request, marker }) = self.debt.take() {
+        if let Some(Debt { lease, request, marker, place }) = self.debt.take() {
             spanned::answered(&lease, request, given.failure());
-            // Nobody else may have it: then it is used again.
-            drop(marker);
+            // Nobody else may have the marker: then it is used again.
+            drop((marker, place));
             lease.respond(request, given);
         }
     }

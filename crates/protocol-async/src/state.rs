@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::afterwards::{Afterward, Afterwards};
 use crate::answer::CallError;
+use crate::at_work::AtWork;
 use crate::cancellation::Cancellation;
 use crate::closed::Closed;
 use crate::contain::contain;
@@ -64,6 +65,8 @@ pub(crate) struct State {
     pub(crate) stream: StreamConnection<CallEntry, RequestEntry>,
     pub(crate) inbox: Inbox,
     outcomes: Outcomes,
+    /// Requests that were taken out of the inbox and are not answered.
+    pub(crate) at_work: Arc<AtWork>,
     /// Markers for the next requests: most are never set, so most can be used again.
     spare: Vec<Cancellation>,
     /// Why the connection closed, once it has.
@@ -126,20 +129,13 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options {
-            config,
-            inbox_bytes,
-            answer_bytes,
-            patience,
-            keep_alive,
-            trace,
-            entropy,
-            operations,
-        } = options;
+        let Options { config, inbox_bytes, work_requests, work_bytes, answer_bytes, .. } = options;
+        let Options { patience, keep_alive, trace, entropy, operations, .. } = options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
             outcomes: Outcomes::default(),
+            at_work: AtWork::new(work_requests, work_bytes),
             spare: Vec::new(),
             closed: None,
             error: None,
@@ -288,6 +284,10 @@ impl State {
 
     fn too_much_waits(&self) -> Given<'static> {
         self.overloaded("The request was refused: too many answers wait to be read")
+    }
+
+    pub(crate) fn too_many_at_work(&self) -> Given<'static> {
+        self.overloaded("The request was refused: too many are being served")
     }
 
     /// Gives everything in flight up, and what is not written too.

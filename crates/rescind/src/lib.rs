@@ -6,11 +6,14 @@ pub mod call;
 pub mod dialect;
 pub mod relay;
 pub mod serve;
+mod socket;
 pub mod step;
+mod token;
 
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 
@@ -20,6 +23,14 @@ pub const USAGE: u8 = 2;
 /// Writes a line to standard error. Nobody may be reading it any more; that is no reason to stop.
 pub fn note(line: impl Display) {
     let _ = writeln!(anstream::stderr(), "{line}");
+}
+
+/// Reads a time from the command line.
+fn duration(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        _ => humantime::parse_duration(text).map_err(|error| format!("{error} (try 300ms or 2s)")),
+    }
 }
 
 /// Reports wrong usage in one line on standard error.

@@ -62,8 +62,12 @@ impl Listening {
     }
 
     fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    fn signal(&self, signal: Signal) {
         let id = Pid::from_raw(i32::try_from(self.running.id()).unwrap()).unwrap();
-        kill_process(id, Signal::INT).unwrap();
+        kill_process(id, signal).unwrap();
     }
 }
 

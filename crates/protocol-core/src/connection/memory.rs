@@ -24,8 +24,8 @@ impl<O, I: Default> Connection<O, I> {
     /// host polls all events after each command and input.
     ///
     /// It is a sum of rows times limits. What a host reads into is not in it: an
-    /// [`InputBuffer`](crate::InputBuffer) holds at most twice
-    /// [`Limits::message_bytes`] plus [`Limits::header_bytes`] and one read.
+    /// [`InputBuffer`](crate::InputBuffer) has room for at most twice [`Limits::message_bytes`] and
+    /// [`Limits::header_bytes`] plus one read, and holds half as much beside that while it grows.
     #[must_use]
     pub fn memory(limits: &Limits) -> usize {
         let Limits { calls, requests, abandoned_ids, early_cancels, .. } = *limits;

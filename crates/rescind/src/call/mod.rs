@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 
 use crate::address::Address;
 use crate::dialect::DialectArgs;
-use crate::{note, usage_error};
+use crate::{duration, note, usage_error};
 use opening::{Opened, Opening, Performed};
 use report::Report;
 use runtime::Runtime;
@@ -79,9 +79,13 @@ pub struct CallArgs {
     #[arg(long)]
     trace: bool,
 
-    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, instead of spawning COMMAND
+    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080` or `unix:FILE`, instead of spawning COMMAND
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime"])]
     connect: Option<Address>,
+
+    /// Show the secret in this file, one line, as a bearer token
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    token_file: Option<PathBuf>,
 
     /// The server to spawn, and its arguments [default: the built-in peer]
     #[arg(last = true, value_name = "COMMAND")]
@@ -98,13 +102,6 @@ fn params(text: &str) -> Result<Box<RawValue>, String> {
     match value.get().as_bytes().first() {
         Some(b'{' | b'[') => Ok(value),
         _ => Err("params must be a JSON array or object".into()),
-    }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    match text {
-        "0" => Ok(Duration::ZERO),
-        _ => humantime::parse_duration(text).map_err(|error| format!("{error} (try 300ms or 2s)")),
     }
 }
 

@@ -11,6 +11,7 @@ use super::report::Report;
 use super::websocket::Socket;
 use super::{CallArgs, child, opening};
 use crate::dialect::Spoken;
+use crate::token;
 
 /// A server that runs and is spoken to.
 pub(super) struct Server {
@@ -33,7 +34,8 @@ impl Server {
             Some(address) => {
                 let mut options = Options::new(spoken.config(Role::Client));
                 options.trace = report.trace();
-                let (peer, incoming, socket) = Socket::open(address, options)?;
+                let secret = token::read(args.token_file.as_deref())?;
+                let (peer, incoming, socket) = Socket::open(address, secret, options)?;
                 (peer, incoming, End::Socket(socket))
             }
             None => {

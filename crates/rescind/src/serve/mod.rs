@@ -5,6 +5,7 @@ mod mcp;
 mod methods;
 mod operations;
 mod router;
+mod signals;
 mod websocket;
 
 use std::io;
@@ -16,14 +17,14 @@ use clap::{Args, ValueEnum};
 use protocol_async::{Options, SharedOperations};
 use protocol_blocking::threaded;
 use protocol_core::{CloseReason, Role};
-use protocol_websocket::Origins;
+use protocol_websocket::{BearerToken, Origins};
 
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
-use crate::{note, usage_error};
+use crate::{note, token, usage_error};
 pub(crate) use demo::Demo;
 use router::AsyncDemo;
-use websocket::Service;
+use websocket::{Admission, Service};
 
 /// Serve demonstration methods on standard input and output, or on a WebSocket.
 #[derive(Debug, Args)]
@@ -40,8 +41,9 @@ pub struct ServeArgs {
     runtime: Runtime,
 
     /// Serve whoever opens a WebSocket there, such as `ws://127.0.0.1:8080` or
-    /// `ws://localhost:0/abp`, on tokio, until Ctrl-C. With port 0 the system chooses one. The
-    /// address is printed to standard error
+    /// `ws://localhost:0/abp`, or on the Unix socket `unix:FILE`, on tokio. With port 0 the system chooses one. The address is
+    /// printed to standard error. Ctrl-C cancels and answers what is in flight, SIGTERM gives it --grace
+    /// to finish first; a second signal waits for nothing
     #[arg(long, value_name = "URL", conflicts_with = "runtime")]
     listen: Option<Address>,
 
@@ -50,6 +52,19 @@ pub struct ServeArgs {
     /// origin]
     #[arg(long, value_name = "ORIGIN", requires = "listen")]
     allow_origin: Vec<String>,
+
+    /// Serve only who knows the secret in this file, one line, and shows it as a bearer token. Web
+    /// pages can't
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    token_file: Option<PathBuf>,
+
+    /// Let whoever can reach this machine call, without a token
+    #[arg(long, requires = "listen", conflicts_with = "token_file")]
+    allow_anyone: bool,
+
+    /// After SIGTERM, how long requests in flight may take to finish before they are cancelled
+    #[arg(long, value_name = "DUR", value_parser = crate::duration, default_value = "5s", requires = "listen")]
+    grace: Duration,
 
     /// At the end, write counts of the operations into this file, as Prometheus reads them: how many
     /// there were, how many were cancelled and why, how long those had run (erlmcp)
@@ -148,9 +163,18 @@ fn serve_websockets(
     address: &Address,
     operations: &SharedOperations,
 ) -> ExitCode {
-    let origins = args.allow_origin.iter().fold(Origins::local(), Origins::allow);
+    let secret = match token::read(args.token_file.as_deref()) {
+        Ok(secret) => secret,
+        Err(error) => return usage_error(error),
+    };
+    let admission = Admission {
+        origins: args.allow_origin.iter().fold(Origins::local(), Origins::allow),
+        token: secret.map(BearerToken::new),
+        is_for_anyone: args.allow_anyone,
+    };
     let (address, operations) = (address.clone(), operations.clone());
-    let service = Service { spoken: args.dialect.spoken().clone(), address, origins, operations };
+    let (spoken, grace) = (args.dialect.spoken().clone(), args.grace);
+    let service = Service { spoken, address, admission, grace, operations };
     match service.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => usage_error(error),
