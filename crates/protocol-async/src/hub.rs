@@ -80,7 +80,8 @@ impl Hub {
                 state.trace(Way::Received, message);
             }
             if let Some(event) = taken.event {
-                state.dispatch(event, &mut after);
+                let bytes = taken.message.unwrap_or(input.unread());
+                state.hear(bytes, event, &mut after);
             }
             state.dispatch_queued(&mut after);
             if taken.used == 0 {
@@ -104,6 +105,9 @@ impl Hub {
         }
         if let Some(message) = state.stream.finish(input.unread(), state.now) {
             state.trace(Way::Received, message);
+            if let Some(event) = state.stream.connection_mut().poll_event() {
+                state.hear(message, event, &mut after);
+            }
         }
         self.shared.settle(guard, &mut after);
     }
@@ -206,7 +210,7 @@ impl Hub {
         let event = state.stream.connection_mut().receive(message, state.now);
         state.trace(Way::Received, message);
         if let Some(event) = event {
-            state.dispatch(event, &mut after);
+            state.hear(message, event, &mut after);
         }
         self.shared.settle(guard, &mut after);
     }

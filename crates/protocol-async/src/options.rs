@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use protocol_core::Config;
 
+use crate::noise::Noise;
 use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
 
@@ -27,6 +28,9 @@ pub struct Options {
     pub patience: Duration,
     /// Sees every message.
     pub trace: Option<Trace>,
+    /// Sees what a server says that is no message. Without it, and in a host on one thread, that is an
+    /// [`Arrival::Violation`](crate::Arrival::Violation).
+    pub noise: Option<Noise>,
     /// What unforgeable tokens are made of; the operating system's.
     pub entropy: Entropy,
     /// Where the operations that requests start are kept, for a dialect that has any.
@@ -56,6 +60,7 @@ impl Options {
             answer_bytes: 64 << 20,
             patience: Duration::from_secs(5),
             trace: None,
+            noise: None,
             entropy: outside::entropy,
             operations: None,
         }

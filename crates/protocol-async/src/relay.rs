@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_core::{Config, Relay, RelayEvent, Side};
 
+use crate::noise::{Noise, is_noise};
 use crate::options::Way;
 use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
 use crate::timer::{Alarm, Timer};
@@ -27,6 +28,8 @@ pub struct Options {
     pub trace: Option<Trace>,
     /// Sees what did not simply pass.
     pub observer: Option<Observer>,
+    /// Sees what the server says that is no message. Without it the observer is told.
+    pub noise: Option<Noise>,
 }
 
 /// Sees every message, without framing, with the side whose peer it was sent to or received from.
@@ -41,7 +44,7 @@ impl Options {
     /// Every default.
     #[must_use]
     pub const fn new(up: Config, down: Config) -> Self {
-        Self { up, down, trace: None, observer: None }
+        Self { up, down, trace: None, observer: None, noise: None }
     }
 }
 
@@ -68,9 +71,9 @@ where
     X: AsyncWrite + Unpin,
     T: Timer,
 {
-    let Options { up, down, trace, observer } = options;
+    let Options { up, down, trace, observer, noise } = options;
     RelayDriver {
-        joint: Joint { relay: Relay::new(up, down), trace, observer },
+        joint: Joint { relay: Relay::new(up, down), trace, observer, noise },
         up: Stream::new(Side::Up, up_reader, up_writer),
         down: Stream::new(Side::Down, down_reader, down_writer),
         alarm: Alarm::new(timer),
@@ -98,6 +101,7 @@ struct Joint {
     relay: Relay,
     trace: Option<Trace>,
     observer: Option<Observer>,
+    noise: Option<Noise>,
 }
 
 struct Stream<R, W> {
@@ -139,7 +143,7 @@ where
                 this.up.poll_write(joint, cx),
                 this.down.poll_write(joint, cx),
             ];
-            joint.report();
+            joint.report(&[]);
             let moved = moved.map(|moved| moved.map(|error| this.keep(error)));
             if this.up.life == Life::Over && this.down.life == Life::Over {
                 return Poll::Ready(this.error.take().map_or(Ok(()), Err));
@@ -188,6 +192,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             if let Some(message) = message {
                 joint.trace(self.side, Way::Received, message);
             }
+            joint.report(message.unwrap_or(input.unread()));
             if used == 0 {
                 break;
             }
@@ -197,6 +202,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         if let Read::End(end) = read {
             if let Some(message) = joint.relay.finish(self.side, input.unread(), now) {
                 joint.trace(self.side, Way::Received, message);
+                joint.report(message);
             }
             error = end;
         }
@@ -241,10 +247,18 @@ impl Joint {
         }
     }
 
-    fn report(&mut self) {
+    /// Tells what has happened, of which the peer said these bytes.
+    fn report(&mut self, bytes: &[u8]) {
         while let Some((side, event)) = self.relay.poll_event() {
-            if let Some(observer) = &mut self.observer {
-                observer(side, event);
+            let config = self.relay.connection(side).config();
+            match (&event, &mut self.noise, &mut self.observer) {
+                (RelayEvent::Violation { violation, id }, Some(noise), _)
+                    if is_noise(config, *violation, id.as_ref()) =>
+                {
+                    noise(*violation, bytes);
+                }
+                (_, _, Some(observer)) => observer(side, event),
+                _ => {}
             }
         }
     }

@@ -23,6 +23,7 @@ use crate::failure::Answer;
 use crate::inbox::Inbox;
 use crate::method::MethodName;
 use crate::operations::{self, SharedOperations};
+use crate::noise::{Noise, is_noise};
 use crate::options::{Options, Trace, Way};
 use crate::outcome::OutcomeCell;
 use crate::outgoing::Messages;
@@ -95,6 +96,7 @@ pub(crate) struct State {
     pub(crate) driver: Option<Waker>,
     pub(crate) timers: Timers,
     trace: Option<Trace>,
+    noise: Option<Noise>,
     entropy: Entropy,
     operations: Option<SharedOperations>,
     /// The latest time that was read.
@@ -120,8 +122,16 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options { config, inbox_bytes, answer_bytes, patience, trace, entropy, operations } =
-            options;
+        let Options {
+            config,
+            inbox_bytes,
+            answer_bytes,
+            patience,
+            trace,
+            noise,
+            entropy,
+            operations,
+        } = options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
@@ -143,6 +153,7 @@ impl State {
             driver: None,
             timers: Timers::default(),
             trace,
+            noise,
             entropy,
             operations,
             now: Timestamp::ZERO,
@@ -402,6 +413,18 @@ impl State {
     pub(crate) fn trace(&mut self, way: Way, message: &[u8]) {
         if let Some(trace) = &mut self.trace {
             contain(|| trace(way, message));
+        }
+    }
+
+    /// Passes on what came of these bytes. What is no message goes to whoever listens for that.
+    pub(crate) fn hear(&mut self, bytes: &[u8], event: Event<'_, CallEntry>, after: &mut Afterwards) {
+        match (&event, &mut self.noise) {
+            (Event::Violation { violation, id }, Some(noise))
+                if is_noise(self.stream.connection().config(), *violation, id.as_ref()) =>
+            {
+                contain(|| noise(*violation, bytes));
+            }
+            _ => self.dispatch(event, after),
         }
     }
 

@@ -143,6 +143,10 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Answers a bad message by ourselves, and reports it. The answer never holds any of the
     /// peer's data but its id (B3).
+    ///
+    /// What names no request is answered by a server alone, with id null, as JSON-RPC asks for. A
+    /// client that reads such a thing reads what its server prints beside its messages, and an
+    /// answer to that has ended servers (F61).
     pub(super) fn refuse(
         &mut self,
         id: Option<WireId>,
@@ -151,8 +155,10 @@ impl<O, I: Default> Connection<O, I> {
         violation: Violation,
         batch: Option<BatchKey>,
     ) {
-        if origin.is_none() && self.config().dialect.envelope == Envelope::Abp {
-            // It has no answer to what can't be read.
+        let config = self.config();
+        // ABP has no answer to what can't be read.
+        let has_no_answer = origin.is_none() && config.dialect.envelope == Envelope::Abp;
+        if has_no_answer || (id.is_none() && config.role == Role::Client) {
             return self.report(violation, id);
         }
         let reply = Reply::Error { code, message, data: None };
