@@ -1,7 +1,7 @@
 //! A server at the other end of a WebSocket.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use tungstenite::protocol::WebSocketConfig;
 
+use super::Unreached;
 use crate::address::Address;
 
 /// How long a server may take to say goodbye once we have.
@@ -28,7 +29,8 @@ impl Socket {
     pub(super) fn open(
         address: &Address,
         options: Options,
-    ) -> Result<(Peer, Incoming, Self), String> {
+        deadline: Option<Instant>,
+    ) -> Result<(Peer, Incoming, Self), Unreached> {
         let settings = settings(&options.config.limits);
         let (handles, opened) = mpsc::channel();
         let to = address.clone();
@@ -47,9 +49,18 @@ impl Socket {
                 driver.await
             })
         });
-        let opened = opened.recv().unwrap_or_else(|_| Err("there is no runtime".into()));
-        let (peer, incoming) =
-            opened.map_err(|error| format!("can't connect to {address}: {error}"))?;
+        let opened = match deadline {
+            None => opened.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => opened.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            // The thread goes on trying, for as long as this program still runs.
+            Err(RecvTimeoutError::Timeout) => return Err(Unreached::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => Err("there is no runtime".into()),
+        };
+        let (peer, incoming) = opened
+            .map_err(|error| Unreached::Failed(format!("can't connect to {address}: {error}")))?;
         Ok((peer, incoming, Self { driver }))
     }
 

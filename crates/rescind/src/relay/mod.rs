@@ -6,18 +6,21 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::io;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use clap::{Args, ValueEnum};
 use protocol_async::relay::{Observer, Options, Trace};
-use protocol_async::{Timer, Way};
+use protocol_async::{Noise, Timer, Way};
 use protocol_child::Pushed;
 use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
 use smol::channel::{Receiver, Sender, bounded};
 
 use crate::dialect::{Spoken, file_parser, parser};
-use crate::{note, usage_error};
+use crate::noise::Noises;
+use crate::terminal::{Line, say};
+use crate::{exit, failure, note, usage_error};
 use child::Relayed;
 
 /// Relay between a client on standard input and output and a spawned server
@@ -33,7 +36,7 @@ use child::Relayed;
 /// It ends when one of them hangs up and everything in flight is answered. The server is given two
 /// seconds then; whatever is left of it and of all that it started is sent SIGTERM, and two seconds
 /// later SIGKILL, also when the relay itself is killed. Exit codes: 0 the server succeeded, 1 it failed or was
-/// killed, 2 usage.
+/// killed, 2 usage, 6 it could not be started.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
@@ -113,6 +116,8 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let mut options = Options::new(up, down);
     options.trace = args.trace.then(trace);
     options.observer = Some(observer(client_gone));
+    let noises = Arc::<Noises>::default();
+    options.noise = Some(noise(noises.clone()));
 
     let program = program.to_string_lossy();
     let spawned = match args.runtime {
@@ -120,8 +125,11 @@ pub fn main(args: &RelayArgs) -> ExitCode {
         Runtime::Smol => child::on_smol(command, options, watch),
     };
     match spawned {
-        Err(error) => usage_error(format_args!("can't start {program}: {error}")),
+        Err(error) => failure(exit::UNREACHABLE, format_args!("can't start {program}: {error}")),
         Ok(Relayed { relayed, exit, pushed }) => {
+            if let Some(total) = noises.total() {
+                log(format_args!("the server's output: {total}"));
+            }
             if let Err(error) = relayed {
                 log(error);
             }
@@ -194,7 +202,15 @@ fn trace() -> Trace {
             Way::Received => "<--",
         };
         let elapsed = begun.elapsed().as_secs_f64() * 1e3;
-        let message = String::from_utf8_lossy(message);
-        note(format_args!("{DIM}{elapsed:10.3} ms{DIM:#} {side:4} {arrow} {message}"));
+        let line = Line::new().styled(DIM, format_args!("{elapsed:10.3} ms"));
+        say(line.text(format_args!(" {side:4} {arrow} ")).message(message));
+    })
+}
+
+fn noise(noises: Arc<Noises>) -> Noise {
+    Box::new(move |violation, bytes| {
+        noises.count();
+        let line = Line::new().text("rescind relay: no message on the server's output: ");
+        say(line.value(bytes).text(format_args!(" ({violation})")));
     })
 }
