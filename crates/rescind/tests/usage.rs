@@ -53,8 +53,13 @@ fn files_and_lines_are_named() {
 }
 
 #[test]
-fn a_program_that_does_not_start_is_named() {
-    names(&["call", "m", "--", "/no/such/program"], "can't start /no/such/program: ");
+fn f64_a_program_that_does_not_start_is_named_and_is_no_wrong_usage() {
+    for command in ["call", "relay"] {
+        let method: &[&str] = if command == "call" { &["m"] } else { &[] };
+        let said = rescind([&[command], method, &["--", "/no/such/program"]].concat());
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(6), 1), "{said:?}");
+        assert!(said.stderr.starts_with("error: can't start /no/such/program: "), "{said:?}");
+    }
 }
 
 #[test]

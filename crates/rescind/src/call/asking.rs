@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use protocol_async::{CallError, RpcError};
+use protocol_blocking::block_on;
 use protocol_blocking::threaded::{Peer, SentRequest, Wait};
-use protocol_core::{CallOptions, code};
+use protocol_core::{CallOptions, Cause, Refusal, code};
 use serde_json::value::RawValue;
 
 use super::Attempt;
@@ -42,7 +43,7 @@ impl Asking<'_> {
         let mut is_told = false;
         loop {
             if let Some(answer) = sent.wait_timeout(TICK) {
-                return answer;
+                return answer.map_err(|error| how_lost(self.peer, error));
             }
             if is_probe && report.answers_without_id() > strays {
                 let error = RpcError::new(code::INTERNAL_ERROR, "the answer names no request");
@@ -59,4 +60,13 @@ impl Asking<'_> {
     pub(super) fn is_negotiated(&self) -> bool {
         !self.peer.dialect().revisions.is_empty()
     }
+}
+
+/// What is refused because the connection is closed already was lost with it: then that says how.
+pub(super) fn how_lost(peer: &Peer, error: CallError) -> CallError {
+    if !matches!(error, CallError::Refused(Refusal::Closed)) {
+        return error;
+    }
+    let how = block_on(peer.closed()).error.map(|error| error.to_string().into());
+    CallError::ConnectionLost { cause: Cause::PeerGone, how }
 }

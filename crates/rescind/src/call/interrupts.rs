@@ -61,7 +61,6 @@ impl Interrupts {
             Next::Cancel(_, call) if is_first => {
                 drop(state);
                 call.cancel();
-                // Only then: whoever draws may be waiting for a terminal that stands still.
                 report.cancelling();
             }
             Next::Close(peer) | Next::Cancel(peer, _) => {
@@ -72,7 +71,7 @@ impl Interrupts {
             }
             Next::End => {
                 drop(state);
-                report.clear();
+                terminal::stop_spinning();
                 note("interrupted");
                 terminal::finish();
                 process::exit(exit::CANCELLED.into());

@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::{exit, failure, usage_error};
-use asking::Asking;
+use asking::{Asking, how_lost};
 use interrupts::Interrupts;
 use opening::{Opened, Opening, Performed};
 use report::Report;
@@ -219,7 +219,7 @@ impl Attempt<'_> {
         let (args, interrupts) = (self.args, self.interrupts);
         let together = args.cancel_after == Some(Duration::ZERO);
         let cork = together.then(|| peer.cork());
-        opened.notify(peer)?;
+        opened.notify(peer).map_err(|refusal| how_lost(peer, refusal.into()))?;
         let options =
             CallOptions::default().timeout(self.left()).grace(args.grace.map(Grace::Settle));
         let dialect = peer.dialect();
@@ -252,7 +252,7 @@ impl Attempt<'_> {
         }
         let is_acknowledged = dialect.has_operations() && args.grace.is_none();
         Ok(Called {
-            outcome,
+            outcome: outcome.map_err(|error| how_lost(peer, error)),
             cancelled: interrupts.first_cancel(),
             sent: begun,
             settled: Instant::now(),

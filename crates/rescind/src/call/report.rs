@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use protocol_async::{CallError, Noise, RpcError};
 use protocol_blocking::threaded::{Trace, Way};
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
 use super::{Acknowledged, Called};
 use crate::noise::Noises;
-use crate::terminal::{Line, print_around, print_json, say};
+use crate::terminal::{Line, print_json, say, spin, stop_spinning};
 use crate::{exit, output_error};
 
 const DIM: Style = Style::new().dimmed();
@@ -26,7 +25,6 @@ const WARN: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Y
 pub(super) struct Report {
     begun: Instant,
     tracing: Tracing,
-    spinner: ProgressBar,
     shared: Arc<Shared>,
 }
 
@@ -47,13 +45,8 @@ enum Tracing {
 
 impl Report {
     pub(super) fn start(trace: bool) -> Self {
-        // Draws nothing where standard error is no terminal.
-        let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}");
-        spinner.set_style(style.expect("the template is valid"));
-        print_around(spinner.clone());
         let tracing = if trace { Tracing::On } else { Tracing::Off };
-        Self { begun: Instant::now(), tracing, spinner, shared: Arc::default() }
+        Self { begun: Instant::now(), tracing, shared: Arc::default() }
     }
 
     /// What the connection calls for each message.
@@ -87,22 +80,21 @@ impl Report {
         say(Line::new().styled(DIM, format_args!("opening again, as {}", dialect.name)));
     }
 
-    /// From now on this is waited for, and Ctrl-C does that.
-    fn waits(&self, what: String, interrupt: &str) {
-        let shown = Line::new().text(format_args!("{what} (Ctrl-C {interrupt})")).finish();
+    /// From now on this is waited for.
+    fn waits(&self, what: String) {
         *self.shared.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
-        self.spinner.set_message(shown.trim_end().to_owned());
-        self.spinner.enable_steady_tick(Duration::from_millis(100));
     }
 
     /// The server is being started or connected to.
     pub(super) fn reaches(&self) {
-        self.waits("the connection".into(), "ends");
+        spin("connecting (Ctrl-C ends it)");
+        self.waits("the connection".into());
     }
 
     /// A request of the opening has been sent.
     pub(super) fn opens(&self, method: &str) {
-        self.waits(format!("opening: the answer to {method}"), "gives up");
+        spin(format_args!("opening: waiting for the answer to {method} (Ctrl-C gives up)"));
+        self.waits(format!("the answer to {method}"));
     }
 
     /// What is waited for does not come soon.
@@ -112,23 +104,17 @@ impl Report {
 
     /// The call has been sent.
     pub(super) fn sent(&self, method: &str) {
-        self.waits(method.into(), "cancels");
+        spin(format_args!("{method} (Ctrl-C cancels)"));
+        self.waits(method.into());
     }
 
     /// The call was cancelled, and its answer is awaited.
     pub(super) fn cancelling(&self) {
-        let what = self.waits_for();
-        let shown = Line::new().text(format_args!("cancelling {what} (Ctrl-C gives up)")).finish();
-        self.spinner.set_message(shown.trim_end().to_owned());
+        spin(format_args!("cancelling {} (Ctrl-C gives up)", self.waits_for()));
     }
 
     fn waits_for(&self) -> String {
         self.shared.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Nothing is waited for any more.
-    pub(super) fn clear(&self) {
-        self.spinner.finish_and_clear();
     }
 
     /// The server notified us.
@@ -157,7 +143,7 @@ impl Report {
 
     /// Nothing more comes from the server.
     pub(super) fn ends(&self) {
-        self.clear();
+        stop_spinning();
         if let Some(line) = self.shared.noises.total() {
             say(Line::new().text("the server's output: ").text(line));
         }
@@ -183,7 +169,7 @@ impl Report {
     pub(super) fn outcome(&self, method: &str, called: &Called) -> ExitCode {
         let (style, text, code) = match &called.outcome {
             Ok(_) => (GOOD, String::new(), 0),
-            Err(error) => failure(method, called, error),
+            Err(error) => failure(method, called, self.begun, error),
         };
         match called.cancelled {
             Some(cancelled) => {
@@ -203,8 +189,14 @@ impl Report {
 }
 
 /// How a call that was not cancelled failed, and the exit code of any that failed so.
-fn failure(method: &str, called: &Called, error: &CallError) -> (Style, String, u8) {
-    let after = milliseconds(called.settled - called.sent);
+fn failure(
+    method: &str,
+    called: &Called,
+    begun: Instant,
+    error: &CallError,
+) -> (Style, String, u8) {
+    // A time-out is over everything.
+    let after = milliseconds(called.settled - begun);
     match error {
         CallError::Error(error) => (BAD, format!("error: {}", describe(error)), exit::ERROR),
         CallError::Malformed => (BAD, "error: the response was malformed".into(), exit::ERROR),

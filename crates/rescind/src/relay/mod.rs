@@ -1,6 +1,7 @@
 //! `rescind relay`: one hop between a client on standard input and output and a spawned server.
 
 mod child;
+mod stdout;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -20,7 +21,7 @@ use smol::channel::{Receiver, Sender, bounded};
 use crate::dialect::{Spoken, file_parser, parser};
 use crate::noise::Noises;
 use crate::terminal::{Line, say};
-use crate::{exit, failure, note, usage_error};
+use crate::{exit, failure, note, output_error, usage_error};
 use child::Relayed;
 
 /// Relay between a client on standard input and output and a spawned server
@@ -36,7 +37,7 @@ use child::Relayed;
 /// It ends when one of them hangs up and everything in flight is answered. The server is given two
 /// seconds then; whatever is left of it and of all that it started is sent SIGTERM, and two seconds
 /// later SIGKILL, also when the relay itself is killed. Exit codes: 0 the server succeeded, 1 it failed or was
-/// killed, 2 usage, 6 it could not be started.
+/// killed, 2 usage, 6 it could not be started, 7 standard output could not be written.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
@@ -126,25 +127,43 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     };
     match spawned {
         Err(error) => failure(exit::UNREACHABLE, format_args!("can't start {program}: {error}")),
-        Ok(Relayed { relayed, exit, pushed }) => {
+        Ok(relayed) => {
             if let Some(total) = noises.total() {
                 log(format_args!("the server's output: {total}"));
             }
-            if let Err(error) = relayed {
-                log(error);
-            }
-            let failed = match pushed {
-                Pushed::No => "failed",
-                Pushed::Terminated => "did not end, and was terminated",
-                Pushed::Killed => "did not end, and was killed",
-            };
-            match exit {
-                Ok(status) if status.success() => return ExitCode::SUCCESS,
-                Ok(status) => log(format_args!("{program} {failed}: {status}")),
-                Err(error) => log(format_args!("{program}: {error}")),
-            }
-            ExitCode::FAILURE
+            ended(&program, relayed)
         }
+    }
+}
+
+/// Says what ended other than it should, and gives the exit code.
+fn ended(program: &str, Relayed { relayed, exit, pushed, lost }: Relayed) -> ExitCode {
+    let lost = lost.get();
+    match relayed {
+        // That is what `lost` says.
+        Err(error) if lost.is_none_or(|lost| lost.kind() != error.kind()) => log(error),
+        _ => {}
+    }
+    let failed = match pushed {
+        Pushed::No => "failed",
+        Pushed::Terminated => "did not end, and was terminated",
+        Pushed::Killed => "did not end, and was killed",
+    };
+    let has_failed = match exit {
+        Ok(status) if status.success() => false,
+        Ok(status) => {
+            log(format_args!("{program} {failed}: {status}"));
+            true
+        }
+        Err(error) => {
+            log(format_args!("{program}: {error}"));
+            true
+        }
+    };
+    match lost {
+        Some(error) => output_error(error),
+        None if has_failed => ExitCode::from(exit::ERROR),
+        None => ExitCode::SUCCESS,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
+use super::spinner::Spinner;
 
 /// Bytes of lines that wait; what does not fit is counted and dropped.
 const WAITING: usize = 1 << 20;
@@ -40,7 +40,8 @@ struct Waiting {
     /// How many lines were written.
     written: u64,
     has_writer: bool,
-    spinner: Option<ProgressBar>,
+    /// What the spinner is to say from now on, or that there is to be none.
+    spinner: Option<Option<String>>,
 }
 
 impl Log {
@@ -66,14 +67,27 @@ impl Log {
         self.changed.notify_all();
     }
 
-    pub(super) fn print_around(&self, spinner: ProgressBar) {
-        self.lock().spinner = Some(spinner);
+    /// Shows a spinner that says this, or none. Like lines, it is drawn by whoever may wait for a terminal
+    /// that stands still.
+    pub(super) fn spin(&self, message: Option<String>) {
+        self.lock().spinner = Some(message);
+        self.changed.notify_all();
     }
 
     /// Writes whatever comes, for ever.
     fn write(&self) {
+        let mut spinner = Spinner::default();
         let mut waiting = self.lock();
         loop {
+            if let Some(message) = waiting.spinner.take() {
+                waiting.is_writing = true;
+                drop(waiting);
+                spinner.show(message);
+                waiting = self.lock();
+                waiting.is_writing = false;
+                self.changed.notify_all();
+                continue;
+            }
             let lines = waiting.take();
             if lines.is_empty() {
                 let is_repeated = waiting.repeated > 0;
@@ -86,10 +100,9 @@ impl Log {
                 continue;
             }
             waiting.is_writing = true;
-            let spinner = waiting.spinner.clone();
             for line in &lines {
                 drop(waiting);
-                write(line, spinner.as_ref());
+                spinner.around(|| write(line));
                 waiting = self.lock();
                 waiting.written += 1;
                 self.changed.notify_all();
@@ -106,7 +119,7 @@ impl Log {
         waiting.tell_dropped();
         self.changed.notify_all();
         let mut until = Instant::now() + PATIENCE;
-        while waiting.has_writer && (waiting.is_writing || !waiting.lines.is_empty()) {
+        while waiting.has_writer && !waiting.is_idle() {
             let written = waiting.written;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -122,12 +135,8 @@ impl Log {
 }
 
 /// Nobody may be reading it any more; that is no reason to stop.
-fn write(line: &str, spinner: Option<&ProgressBar>) {
-    let write = || drop(anstream::stderr().lock().write_all(line.as_bytes()));
-    match spinner {
-        Some(spinner) => spinner.suspend(write),
-        None => write(),
-    }
+fn write(line: &str) {
+    let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
 impl Waiting {
@@ -157,6 +166,11 @@ impl Waiting {
         }
         self.bytes = 0;
         mem::take(&mut self.lines)
+    }
+
+    /// Whether everything is written and drawn.
+    fn is_idle(&self) -> bool {
+        !self.is_writing && self.lines.is_empty() && self.spinner.is_none()
     }
 
     fn tell_repeated(&mut self) {

@@ -5,13 +5,12 @@
 //! wait for somebody to read standard error.
 
 mod log;
+mod spinner;
 mod text;
 mod tracing;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-
-use indicatif::ProgressBar;
 
 pub(crate) use self::log::Log;
 pub use self::text::Line;
@@ -27,9 +26,15 @@ pub(crate) fn say(line: Line) {
     Log::of_this_process().push(line.finish());
 }
 
-/// From now on lines are printed around what this draws.
-pub(crate) fn print_around(spinner: ProgressBar) {
-    Log::of_this_process().print_around(spinner);
+/// Shows on a terminal that this is waited for; lines are printed around it.
+pub(crate) fn spin(what: impl Display) {
+    let what = Line::new().text(what).finish();
+    Log::of_this_process().spin(Some(what.trim_end().into()));
+}
+
+/// Nothing is waited for any more.
+pub(crate) fn stop_spinning() {
+    Log::of_this_process().spin(None);
 }
 
 /// Waits until what was printed is written, as long as somebody reads it.

@@ -28,6 +28,12 @@ impl Drop for Program {
     }
 }
 
+impl From<Child> for Program {
+    fn from(child: Child) -> Self {
+        Self { child }
+    }
+}
+
 impl Program {
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -134,6 +140,26 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
         }
     });
     receive
+}
+
+/// A terminal, and the program's end of it.
+#[cfg(target_os = "linux")]
+pub(crate) fn terminal() -> (std::fs::File, std::os::fd::OwnedFd) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = std::fs::File::options().read(true).write(true).open(name.to_str().unwrap());
+    (std::fs::File::from(ours), theirs.unwrap().into())
+}
+
+/// Sends it the signal.
+#[cfg(unix)]
+pub(crate) fn signal(id: u32, signal: rustix::process::Signal) {
+    let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+    rustix::process::kill_process(id, signal).unwrap();
 }
 
 /// A dialect as a peer of the program sees it.
