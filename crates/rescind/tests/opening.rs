@@ -17,8 +17,9 @@ use support::{PATIENCE, Program, RESCIND, Running, rescind, signal, terminal};
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
 const HOUR: &str = r#"{"ms":3600000}"#;
 
-/// Says that it is there, and nothing to us ever.
-const SILENT: [&str; 4] = ["--", "sh", "-c", "echo there >&2; cat >/dev/null; sleep 1000"];
+/// Says that it was asked something, and nothing to us ever.
+const SILENT: [&str; 4] =
+    ["--", "sh", "-c", "read line; echo there >&2; cat >/dev/null; sleep 1000"];
 
 /// What is asked first.
 fn first_question(dialect: &str) -> &'static str {
@@ -35,7 +36,7 @@ fn f63_f75_a_timeout_covers_the_opening() {
                     let said = rescind([&call[..], &["--timeout", "1s", "m"], &SILENT].concat());
                     assert_eq!(said.code, Some(4), "{said:?}");
                     let line = said.stderr.lines().last().unwrap();
-                    assert!(line.starts_with("timed out after 1"), "{said:?}");
+                    assert!(line.starts_with("timed out after "), "{said:?}");
                     let question = first_question(dialect);
                     assert!(line.ends_with(&format!("waiting for the answer to {question}")));
                 });
@@ -57,10 +58,9 @@ fn f63_a_timeout_covers_the_handshake() {
 #[test]
 fn f63_ctrl_c_gives_the_opening_up() {
     for runtime in CALL_RUNTIMES {
-        let call = ["call", "--trace", "--runtime", runtime, "m"];
+        let call = ["call", "--runtime", runtime, "m"];
         let mut running = Running::start(call.into_iter().chain(SILENT), &[]);
         running.says(&["there"]);
-        running.says(&["-->", "initialize"]);
         signal(running.id(), Signal::INT);
         let said = running.end();
         assert_eq!(said.code, Some(3), "{said:?}");

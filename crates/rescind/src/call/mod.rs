@@ -126,17 +126,18 @@ pub fn main(args: &CallArgs) -> ExitCode {
             return match unreached {
                 Unreached::Usage(error) => usage_error(error),
                 Unreached::Failed(error) => failure(exit::UNREACHABLE, error),
-                Unreached::TimedOut => report.timed_out_opening(),
+                Unreached::TimedOut => report.timed_out_opening(Instant::now()),
             };
         }
     };
     let outcome = opened.and_then(|opened| attempt.call(&opened, &server.peer));
+    let settled = Instant::now();
     server.end();
     report.ends();
     match outcome {
         Ok(called) => report.outcome(&args.method, &called),
         Err(_) if interrupts.gave_up_opening() => report.gave_up_opening(),
-        Err(CallError::TimedOut { .. }) => report.timed_out_opening(),
+        Err(CallError::TimedOut { .. }) => report.timed_out_opening(settled),
         Err(error) => report.outcome(&args.method, &Called::not_sent(error)),
     }
 }

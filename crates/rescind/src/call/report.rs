@@ -150,8 +150,8 @@ impl Report {
     }
 
     /// The time was over before the call could be sent.
-    pub(super) fn timed_out_opening(&self) -> ExitCode {
-        let after = milliseconds(self.begun.elapsed());
+    pub(super) fn timed_out_opening(&self, at: Instant) -> ExitCode {
+        let after = milliseconds(at - self.begun);
         let what = self.waits_for();
         say(Line::new().styled(WARN, format_args!("timed out after {after}, waiting for {what}")));
         ExitCode::from(exit::TIMED_OUT)
