@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{ColorChoice, Parser, Subcommand};
 use rescind::call::{self, CallArgs};
+use rescind::dialect::list;
 use rescind::relay::{self, RelayArgs};
 use rescind::serve::{self, ServeArgs};
 use rescind::step::{self, StepArgs, StepError};
@@ -29,6 +30,8 @@ enum Command {
     Relay(Box<RelayArgs>),
     Serve(ServeArgs),
     Step(StepArgs),
+    /// List the dialects that can be spoken
+    Dialects,
 }
 
 const EXAMPLES: &str = "\
@@ -80,6 +83,7 @@ fn run(command: Command) -> ExitCode {
     match command {
         Command::Call(args) => call::main(&args),
         Command::Relay(args) => relay::main(&args),
+        Command::Dialects => list::print().map_or_else(output_error, |()| ExitCode::SUCCESS),
         Command::Serve(args) => serve::main(&args),
         Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,

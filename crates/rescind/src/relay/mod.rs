@@ -41,7 +41,8 @@ use child::Relayed;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
-    /// The protocol that both sides speak
+    /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp or erlmcp, or a revision of
+    /// one; `rescind dialects` lists them
     #[arg(long, value_name = "NAME", default_value = "acp", value_parser = parser())]
     dialect: Spoken,
 
