@@ -22,8 +22,8 @@ use crate::contain::contain;
 use crate::failure::Answer;
 use crate::inbox::Inbox;
 use crate::method::MethodName;
-use crate::operations::{self, SharedOperations};
 use crate::noise::{Noise, is_noise};
+use crate::operations::{self, SharedOperations};
 use crate::options::{Options, Trace, Way};
 use crate::outcome::OutcomeCell;
 use crate::outgoing::Messages;
@@ -417,7 +417,12 @@ impl State {
     }
 
     /// Passes on what came of these bytes. What is no message goes to whoever listens for that.
-    pub(crate) fn hear(&mut self, bytes: &[u8], event: Event<'_, CallEntry>, after: &mut Afterwards) {
+    pub(crate) fn hear(
+        &mut self,
+        bytes: &[u8],
+        event: Event<'_, CallEntry>,
+        after: &mut Afterwards,
+    ) {
         match (&event, &mut self.noise) {
             (Event::Violation { violation, id }, Some(noise))
                 if is_noise(self.stream.connection().config(), *violation, id.as_ref()) =>

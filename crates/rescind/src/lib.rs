@@ -13,6 +13,7 @@ pub mod terminal;
 
 use std::fmt::Display;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 
@@ -36,6 +37,14 @@ pub(crate) fn failure(code: u8, error: impl Display) -> ExitCode {
     let style = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
     say(Line::new().styled(style, "error:").text(format_args!(" {error}")));
     ExitCode::from(code)
+}
+
+/// Reads a duration of the command line.
+fn duration(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        _ => humantime::parse_duration(text).map_err(|error| format!("{error} (try 300ms or 2s)")),
+    }
 }
 
 /// Runs the examples of the README and of the guides, so that they stay true.

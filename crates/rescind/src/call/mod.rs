@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
-use crate::{exit, failure, usage_error};
+use crate::{duration, exit, failure, usage_error};
 use asking::{Asking, how_lost};
 use interrupts::Interrupts;
 use opening::{Opened, Opening, Performed};
@@ -102,13 +102,6 @@ fn params(text: &str) -> Result<Box<RawValue>, String> {
     match value.get().as_bytes().first() {
         Some(b'{' | b'[') => Ok(value),
         _ => Err("params must be a JSON array or object".into()),
-    }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    match text {
-        "0" => Ok(Duration::ZERO),
-        _ => humantime::parse_duration(text).map_err(|error| format!("{error} (try 300ms or 2s)")),
     }
 }
 

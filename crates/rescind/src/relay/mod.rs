@@ -1,6 +1,7 @@
 //! `rescind relay`: one hop between a client on standard input and output and a spawned server.
 
 mod child;
+mod losses;
 mod stdout;
 
 use std::ffi::OsString;
@@ -12,17 +13,20 @@ use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use clap::{Args, ValueEnum};
-use protocol_async::relay::{Observer, Options, Trace};
+use humantime::format_duration;
+use protocol_async::relay::{Observer, Options, Trace, Wait};
 use protocol_async::{Noise, Timer, Way};
 use protocol_child::Pushed;
 use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
 use smol::channel::{Receiver, Sender, bounded};
 
 use crate::dialect::{Spoken, file_parser, parser};
+use crate::duration;
 use crate::noise::Noises;
 use crate::terminal::{Line, say};
 use crate::{exit, failure, note, output_error, usage_error};
 use child::Relayed;
+use losses::Losses;
 
 /// Relay between a client on standard input and output and a spawned server
 ///
@@ -34,7 +38,9 @@ use child::Relayed;
 /// What breaks a rule is answered and not passed on; that, and whatever else could not be passed on,
 /// is reported on standard error.
 ///
-/// It ends when one of them hangs up and everything in flight is answered. The server is given two
+/// It ends when one of them hangs up and everything in flight is answered. A client that ends its input
+/// may still be reading: what it has asked for is answered for a while (--answer-after-end), and then
+/// cancelled, and the server may say for another while how that ended (--grace). The server is given two
 /// seconds then; whatever is left of it and of all that it started is sent SIGTERM, and two seconds
 /// later SIGKILL, also when the relay itself is killed. Exit codes: 0 the server succeeded, 1 it failed or was
 /// killed, 2 usage, 6 it could not be started, 7 standard output could not be written.
@@ -70,6 +76,15 @@ pub struct RelayArgs {
     /// What moves the bytes
     #[arg(long, value_name = "NAME", default_value = "tokio")]
     runtime: Runtime,
+
+    /// How long the requests of a client whose input has ended may still be answered before they are
+    /// cancelled, such as 300ms or 30s; 0 for a client that ends its input only when it is gone
+    #[arg(long, value_name = "DUR", default_value = "5s", value_parser = duration)]
+    answer_after_end: Duration,
+
+    /// How long the server may take to answer what was cancelled because the client is gone
+    #[arg(long, value_name = "DUR", default_value = "30s", value_parser = duration)]
+    grace: Duration,
 
     /// Print every message with its side, direction and milliseconds
     #[arg(long)]
@@ -111,13 +126,17 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     command.args(arguments);
 
     let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
-    let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both).on_stdio(Role::Server);
-    let down =
-        args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both).on_stdio(Role::Client);
+    let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
+    let down = args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both);
+    let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
+    (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
     let (client_gone, watch) = watch(&down);
     let mut options = Options::new(up, down);
     options.trace = args.trace.then(trace);
-    options.observer = Some(observer(client_gone));
+    options.answer_after_end = args.answer_after_end;
+    options.waits = Some(Box::new(waits));
+    let losses = Arc::<Losses>::default();
+    options.observer = Some(observer(client_gone, losses.clone()));
     let noises = Arc::<Noises>::default();
     options.noise = Some(noise(noises.clone()));
 
@@ -131,6 +150,9 @@ pub fn main(args: &RelayArgs) -> ExitCode {
         Ok(relayed) => {
             if let Some(total) = noises.total() {
                 log(format_args!("the server's output: {total}"));
+            }
+            if let Some(total) = losses.total() {
+                log(total);
             }
             ended(&program, relayed)
         }
@@ -200,8 +222,31 @@ impl Watch {
     }
 }
 
-fn observer(client_gone: Sender<()>) -> Observer {
+/// Says what is waited for.
+fn waits(wait: Wait) {
+    match wait {
+        Wait::Answers { requests, within } => log(format_args!(
+            "the client's input has ended; {} may still be answered for {}",
+            number(requests, "request"),
+            format_duration(within)
+        )),
+        Wait::Cancelled { requests, within } => log(format_args!(
+            "the client is gone; the server has {} to answer {}, cancelled",
+            format_duration(within),
+            number(requests, "request")
+        )),
+        _ => {}
+    }
+}
+
+fn number(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+fn observer(client_gone: Sender<()>, losses: Arc<Losses>) -> Observer {
     Box::new(move |side, event| {
+        losses.count(&event);
         if let (Side::Up, RelayEvent::Closed { .. }) = (side, &event) {
             // Nobody waits for it once the relay has ended.
             let _ = client_gone.try_send(());
