@@ -1,6 +1,8 @@
 //! `rescind relay`: what `rescind serve` passes, it passes through any number of hops.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread;
@@ -37,12 +39,11 @@ fn outcome(output: &Output) -> (String, Option<i32>, String) {
 }
 
 /// Calls whose outcome takes no luck.
-const CALLS: [&[&str]; 10] = [
+const CALLS: [&[&str]; 9] = [
     &["echo", r#"{"n":9007199254740993,"f":1.50}"#],
     &["echo"],
     &["sleep", r#"{"ms":1}"#],
     &["count", r#"{"to":3,"every_ms":1}"#],
-    &["stubborn", r#"{"ms":100}"#, "--cancel-after", "50ms"],
     &["sleep", r#"{"ms":60000}"#, "--cancel-after", "200ms"],
     &["nested", r#"{"ms":60000}"#, "--cancel-after", "200ms"],
     &["nested", r#"{"ms":1}"#],
@@ -66,6 +67,27 @@ fn g06_b25_every_call_ends_through_any_number_of_hops_as_it_does_without() {
             }
         });
     }
+}
+
+/// A cancel that is too soon withdraws the request at a hop that has not passed it on yet, so this one
+/// waits until the server has it.
+#[cfg(unix)]
+#[test]
+fn f65_b23_a_result_wins_over_a_cancel_through_any_number_of_hops() {
+    thread::scope(|scope| {
+        for (depth, runtime) in DEPTHS.iter().zip(RELAY_RUNTIMES.iter().cycle()) {
+            scope.spawn(move || {
+                let relays = [RESCIND, "relay", "--runtime", runtime, "--"].repeat(*depth);
+                let arguments = [&["call", "work", "--"], &relays[..], &support::STUBBORN].concat();
+                let mut running = support::Running::start(arguments, &[]);
+                running.says(&["working"]);
+                support::signal(running.id(), rustix::process::Signal::INT);
+                let said = running.end();
+                assert_eq!((said.code, said.stdout.as_str()), (Some(0), "\"done\"\n"), "{said:?}");
+                assert!(said.stderr.contains("answered with a result all the same"), "{said:?}");
+            });
+        }
+    });
 }
 
 #[test]

@@ -12,6 +12,15 @@ use serde_json::{Value, json};
 
 pub(crate) const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 
+/// A server that says when it works, and answers with a result once it is cancelled.
+pub(crate) const STUBBORN: [&str; 3] = [
+    "sh",
+    "-c",
+    r#"read line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
+    read line; echo '{"jsonrpc":"2.0","method":"working"}'
+    read line; echo '{"jsonrpc":"2.0","id":2,"result":"done"}'; read line; true"#,
+];
+
 /// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
