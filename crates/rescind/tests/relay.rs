@@ -316,6 +316,7 @@ fn f76_a_client_that_has_said_all_it_has_to_say_gets_its_answers() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn f76_how_long_is_waited_for_a_client_and_for_a_server_is_set_and_said() {
     for runtime in RELAY_RUNTIMES {
@@ -331,6 +332,7 @@ fn f76_how_long_is_waited_for_a_client_and_for_a_server_is_set_and_said() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn f76_a_client_that_reads_no_more_is_not_waited_for() {
     for runtime in RELAY_RUNTIMES {

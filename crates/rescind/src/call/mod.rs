@@ -128,8 +128,9 @@ pub fn main(args: &CallArgs) -> ExitCode {
     server.end();
     report.ends();
     match outcome {
+        // Ctrl-C may have come just before the call.
+        _ if interrupts.gave_up_opening() => report.gave_up_opening(),
         Ok(called) => report.outcome(&args.method, &called),
-        Err(_) if interrupts.gave_up_opening() => report.gave_up_opening(),
         Err(CallError::TimedOut { .. }) => report.timed_out_opening(settled),
         Err(error) => report.outcome(&args.method, &Called::not_sent(error)),
     }
