@@ -15,7 +15,6 @@ use rustix::process::Signal;
 use support::{PATIENCE, Program, RESCIND, Running, rescind, signal, terminal};
 
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
-const HOUR: &str = r#"{"ms":3600000}"#;
 
 /// Says that it was asked something, and nothing to us ever.
 const SILENT: [&str; 4] =
@@ -123,8 +122,8 @@ fn f75_a_server_that_does_not_know_how_to_answer_is_opened_the_older_way_and_sta
     assert!(took.iter().all(|took| *took < silent), "no answer is waited for: {took:?} {silent:?}");
 }
 
-/// Runs a call on a terminal, and interrupts it each time that the next of these words is shown.
-fn shown(arguments: &[&str], words: &[&str]) -> String {
+/// Runs a call on a terminal, and interrupts it each time that all of the next words are shown.
+fn shown(arguments: &[&str], steps: &[&[&str]]) -> String {
     let (mut ours, theirs) = terminal();
     let mut command = Command::new(RESCIND);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs);
@@ -140,10 +139,10 @@ fn shown(arguments: &[&str], words: &[&str]) -> String {
         }
     });
     let (mut all, mut from) = (String::new(), 0);
-    for word in words {
-        while !all[from..].contains(word) {
+    for words in steps {
+        while !words.iter().all(|word| all[from..].contains(word)) {
             let more = receive.recv_timeout(PATIENCE);
-            all.push_str(&more.unwrap_or_else(|_| panic!("no {word:?} in {all:?}")));
+            all.push_str(&more.unwrap_or_else(|_| panic!("no {words:?} in {all:?}")));
         }
         from = all.len();
         signal(program.id(), Signal::INT);
@@ -155,13 +154,15 @@ fn shown(arguments: &[&str], words: &[&str]) -> String {
 
 #[test]
 fn f66_the_spinner_says_what_is_waited_for_and_what_ctrl_c_does_now() {
-    let all = shown(
-        &["call", "stubborn", HOUR],
-        &["stubborn (Ctrl-C cancels)", "cancelling stubborn (Ctrl-C gives up)"],
-    );
+    // It says when it has the call, which can't be withdrawn any more then.
+    let server = r#"read line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
+        read line; echo '{"jsonrpc":"2.0","method":"it/works"}'; cat >/dev/null"#;
+    let call = ["call", "stubborn", "--", "sh", "-c", server];
+    let works = ["stubborn (Ctrl-C cancels)", "it/works"];
+    let all = shown(&call, &[&works, &["cancelling stubborn (Ctrl-C gives up)"]]);
     assert!(all.contains("given up without an answer"), "{all:?}");
     let opening = "opening: waiting for the answer to initialize (Ctrl-C gives up)";
-    let all = shown(&[&["call", "m"], &SILENT[..]].concat(), &[opening]);
+    let all = shown(&[&["call", "m"], &SILENT[..]].concat(), &[&[opening]]);
     assert!(all.contains("gave up, waiting for the answer to initialize"), "{all:?}");
 }
 

@@ -225,10 +225,13 @@ impl Attempt<'_> {
         };
         let prepared = peer.prepare(method, params, options);
         // Before the call is sent: whoever sees it leave may press Ctrl-C.
+        self.report.calls(&args.method);
         interrupts.calls(peer, prepared.cancellation_handle());
-        self.report.sent(&args.method);
         let begun = Instant::now();
         let mut sent: SentRequest = prepared.publish();
+        if interrupts.first_cancel().is_none() {
+            self.report.sent(&args.method);
+        }
         if together {
             self.cancel(&sent);
         }

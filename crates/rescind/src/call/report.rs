@@ -87,14 +87,14 @@ impl Report {
 
     /// The server is being started or connected to.
     pub(super) fn reaches(&self) {
-        spin("connecting (Ctrl-C ends it)");
         self.waits("the connection".into());
+        spin("connecting (Ctrl-C ends it)");
     }
 
     /// A request of the opening has been sent.
     pub(super) fn opens(&self, method: &str) {
-        spin(format_args!("opening: waiting for the answer to {method} (Ctrl-C gives up)"));
         self.waits(format!("the answer to {method}"));
+        spin(format_args!("opening: waiting for the answer to {method} (Ctrl-C gives up)"));
     }
 
     /// What is waited for does not come soon.
@@ -102,10 +102,14 @@ impl Report {
         say(Line::new().styled(DIM, format_args!("still waiting for {}", self.waits_for())));
     }
 
+    /// The call is about to be sent.
+    pub(super) fn calls(&self, method: &str) {
+        self.waits(method.into());
+    }
+
     /// The call has been sent.
     pub(super) fn sent(&self, method: &str) {
         spin(format_args!("{method} (Ctrl-C cancels)"));
-        self.waits(method.into());
     }
 
     /// The call was cancelled, and its answer is awaited.
