@@ -77,7 +77,7 @@ impl Hub {
                     state.trace(Way::Received, message);
                 }
                 if let Some(event) = taken.event {
-                    state.dispatch(event, after);
+                    state.hear(taken.message.unwrap_or(input.unread()), event, after);
                 }
                 state.dispatch_queued(after);
                 if taken.used == 0 {
@@ -92,13 +92,16 @@ impl Hub {
 
     /// The input has ended, with these bytes unread; with an error, if that is why.
     pub fn finish(&self, input: &InputBuffer, error: Option<&io::Error>) {
-        self.shared.at(|state, _| {
+        self.shared.at(|state, after| {
             // What ended the input says more than what a write to a peer that is gone has met.
             if error.is_some() {
                 state.error = error.map(closed::copy);
             }
             if let Some(message) = state.stream.finish(input.unread(), state.now) {
                 state.trace(Way::Received, message);
+                if let Some(event) = state.stream.connection_mut().poll_event() {
+                    state.hear(message, event, after);
+                }
             }
         });
     }
@@ -195,7 +198,7 @@ impl Hub {
             let event = state.stream.connection_mut().receive(message, state.now);
             state.trace(Way::Received, message);
             if let Some(event) = event {
-                state.dispatch(event, after);
+                state.hear(message, event, after);
             }
         });
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use protocol_core::Config;
 
 use crate::keep_alive::KeepAlive;
+use crate::noise::Noise;
 use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
 
@@ -40,6 +41,9 @@ pub struct Options {
     pub keep_alive: Option<KeepAlive>,
     /// Sees every message.
     pub trace: Option<Trace>,
+    /// Sees what a server says that is no message. Without it, and in a host on one thread, that is an
+    /// [`Arrival::Violation`](crate::Arrival::Violation).
+    pub noise: Option<Noise>,
     /// What unforgeable tokens are made of; the operating system's.
     pub entropy: Entropy,
     /// Where the operations that requests start are kept, for a dialect that has any.
@@ -72,6 +76,7 @@ impl Options {
             patience: PATIENCE,
             keep_alive: None,
             trace: None,
+            noise: None,
             entropy: outside::entropy,
             operations: None,
         }

@@ -74,6 +74,11 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         self.left.get_or_insert(LAST_READS);
     }
 
+    /// Whether [`poll`](Self::poll) is ready whatever the peer does.
+    pub(crate) const fn is_ending(&self) -> bool {
+        self.stream.is_some() && self.left.is_some()
+    }
+
     /// Reads no more.
     pub(crate) fn close(&mut self) {
         self.stream = None;

@@ -3,9 +3,13 @@
 //! A proxy that looks into what passes is made of two [`connect`](crate::connect)s and
 //! [`Peer::send_proxied`](crate::Peer::send_proxied) instead.
 
+mod half_close;
+mod pace;
+
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -13,6 +17,9 @@ use std::time::Duration;
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_core::{Config, Relay, RelayEvent, Side, Timestamp};
 
+use self::half_close::HalfClose;
+use self::pace::{Pace, SLOW_AT};
+use crate::noise::{Noise, is_noise};
 use crate::options::{PATIENCE, Way};
 use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
 use crate::timer::{Alarm, Timer};
@@ -30,7 +37,39 @@ pub struct Options {
     pub trace: Option<Trace>,
     /// Sees what did not simply pass.
     pub observer: Option<Observer>,
+    /// Sees what the server says that is no message. Without it the observer is told.
+    pub noise: Option<Noise>,
+    /// How long the requests of a client whose input has ended may still be answered before they are
+    /// cancelled; not at all. The end of input does not say whether the client is gone or has only said
+    /// all that it has to say: when a write fails, it is gone.
+    pub answer_after_end: Duration,
+    /// Sees what is waited for once the client's input has ended.
+    pub waits: Option<Waits>,
 }
+
+/// What a relay waits for once the client's input has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wait {
+    /// So many requests may so long still be answered.
+    Answers {
+        /// How many there are.
+        requests: usize,
+        /// [`Options::answer_after_end`].
+        within: Duration,
+    },
+    /// The client is taken for gone. So many requests were cancelled, and the server may so long still
+    /// say how they ended.
+    Cancelled {
+        /// How many there are.
+        requests: usize,
+        /// [`Config::abandoned_grace`].
+        within: Duration,
+    },
+}
+
+/// Sees what a relay waits for once the client's input has ended. It should be quick.
+pub type Waits = Box<dyn FnMut(Wait) + Send>;
 
 /// Sees every message, without framing, with the side whose peer it was sent to or received from.
 /// It should be quick.
@@ -44,7 +83,16 @@ impl Options {
     /// Every default.
     #[must_use]
     pub const fn new(up: Config, down: Config) -> Self {
-        Self { up, down, patience: PATIENCE, trace: None, observer: None }
+        Self {
+            up,
+            down,
+            patience: PATIENCE,
+            trace: None,
+            observer: None,
+            noise: None,
+            answer_after_end: Duration::ZERO,
+            waits: None,
+        }
     }
 }
 
@@ -71,11 +119,11 @@ where
     X: AsyncWrite + Unpin,
     T: Timer,
 {
-    let Options { up, down, patience, trace, observer } = options;
+    let Options { up, down, patience, trace, observer, noise, answer_after_end, waits } = options;
     RelayDriver {
-        joint: Joint { relay: Relay::new(up, down), patience, trace, observer },
-        up: Stream::new(Side::Up, up_reader, up_writer),
-        down: Stream::new(Side::Down, down_reader, down_writer),
+        joint: Joint { relay: Relay::new(up, down), patience, trace, observer, noise, waits },
+        up: Stream::new(Side::Up, up_reader, up_writer, answer_after_end),
+        down: Stream::new(Side::Down, down_reader, down_writer, Duration::ZERO),
         alarm: Alarm::new(timer),
         error: None,
     }
@@ -84,7 +132,9 @@ where
 /// Moves the bytes of a [`Relay`]: a future for an executor to run.
 ///
 /// It reads both sides while either isn't reading (G3), and closes each writer when its side is
-/// over. It ends when both are. Its output is the first error that ended reading or writing, if one
+/// over. A side whose words pile up because the other does not read them is read slowly, so that its
+/// peer has to wait: nothing is lost before [`Limits::unsent_bytes`](protocol_core::Limits), and
+/// cancels still pass. It ends when both are. Its output is the first error that ended reading or writing, if one
 /// did; what a peer's going away looks like is none. Dropping it drops everything in flight without a word to either peer.
 #[must_use = "nothing is read or written unless it is polled"]
 pub struct RelayDriver<R, W, S, X, T: Timer> {
@@ -102,6 +152,8 @@ struct Joint {
     patience: Duration,
     trace: Option<Trace>,
     observer: Option<Observer>,
+    noise: Option<Noise>,
+    waits: Option<Waits>,
 }
 
 struct Stream<R, W> {
@@ -111,6 +163,8 @@ struct Stream<R, W> {
     life: Life,
     /// How long its peer, which does not read, is still waited for, once nothing else is left to be done.
     until: Option<Timestamp>,
+    pace: Pace,
+    half: HalfClose,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -145,7 +199,7 @@ where
                 this.up.poll_write(joint, alarm, cx),
                 this.down.poll_write(joint, alarm, cx),
             ];
-            joint.report();
+            joint.report(&[]);
             let moved = moved.map(|moved| moved.map(|error| this.keep(error)));
             if this.up.life == Life::Over && this.down.life == Life::Over {
                 return Poll::Ready(this.error.take().map_or(Ok(()), Err));
@@ -175,8 +229,10 @@ where
 
     /// Ready when a timer was due.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let timer = self.joint.relay.poll_timeout().map(|(due, _)| due);
-        let due = [timer, self.up.until, self.down.until].into_iter().flatten().min();
+        let timeout = self.joint.relay.poll_timeout().map(|(due, _)| due);
+        let paces = [self.up.pace.due(), self.down.pace.due(), self.up.half.due()];
+        let ours = paces.into_iter().chain([self.up.until, self.down.until]);
+        let due = ours.chain([timeout]).flatten().min();
         ready!(self.alarm.poll(due, cx));
         let now = self.alarm.now();
         self.joint.relay.handle_timeout(now);
@@ -187,9 +243,11 @@ where
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
-    fn new(side: Side, reader: R, writer: W) -> Self {
+    fn new(side: Side, reader: R, writer: W, answer_after_end: Duration) -> Self {
         let (reader, writer) = (Reader::new(reader), Writer::new(writer));
-        Self { side, reader, writer, life: Life::Open, until: None }
+        let half = HalfClose::new(answer_after_end);
+        let (life, pace) = (Life::Open, Pace::default());
+        Self { side, reader, writer, life, until: None, pace, half }
     }
 
     fn poll_read<T: Timer>(
@@ -198,13 +256,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         alarm: &Alarm<T>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Error>> {
-        let read = ready!(self.reader.poll(cx));
+        let far = joint.relay.connection(self.side.other());
+        let is_slow = far.unsent_bytes() >= far.config().limits.unsent_bytes / SLOW_AT;
+        if !self.reader.is_ending() {
+            ready!(self.pace.poll(is_slow, || alarm.now()));
+        }
+        let read = match self.half.poll(&joint.relay, || alarm.now()) {
+            Some(ended) => Read::End(ready!(ended)),
+            None => ready!(self.reader.poll(cx)),
+        };
         let (input, now) = (&mut self.reader.input, alarm.now());
         loop {
-            let (used, message) = joint.relay.receive(self.side, input.unread(), now);
-            if let Some(message) = message {
-                joint.trace(self.side, Way::Received, message);
-            }
+            let used = joint.take(self.side, input.unread(), now);
             if used == 0 {
                 break;
             }
@@ -212,9 +275,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         }
         let mut error = None;
         if let Read::End(end) = read {
+            let end = match self.half.begin(joint, input, end, now) {
+                ControlFlow::Break(()) => return Poll::Ready(None),
+                ControlFlow::Continue(end) => end,
+            };
             if let Some(message) = joint.relay.finish(self.side, input.unread(), now) {
                 joint.trace(self.side, Way::Received, message);
+                joint.report(message);
             }
+            joint.tell_cancelled(self.side);
             error = end;
         }
         if joint.relay.connection(self.side).machine().is_closed() {
@@ -240,6 +309,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         self.until = None;
         if let Err(error) = written {
             self.reader.end_soon();
+            self.half.give_up();
             return Poll::Ready(Some(error));
         }
         let output = &mut self.writer.output;
@@ -295,16 +365,50 @@ impl Joint {
         true
     }
 
+    /// Takes at most one message, and says how much of the bytes it was.
+    fn take(&mut self, side: Side, unread: &[u8], now: Timestamp) -> usize {
+        let (used, message) = self.relay.receive(side, unread, now);
+        if let Some(message) = message {
+            self.trace(side, Way::Received, message);
+        }
+        self.report(message.unwrap_or(unread));
+        used
+    }
+
+    /// Tells how much the server has been asked to cancel because the client is gone.
+    fn tell_cancelled(&mut self, side: Side) {
+        let server = self.relay.connection(Side::Down);
+        let requests = server.machine().calls_in_flight();
+        if side == Side::Up && requests > 0 {
+            let within = server.config().abandoned_grace;
+            self.tell(Wait::Cancelled { requests, within });
+        }
+    }
+
+    fn tell(&mut self, wait: Wait) {
+        if let Some(waits) = &mut self.waits {
+            waits(wait);
+        }
+    }
+
     fn trace(&mut self, side: Side, way: Way, message: &[u8]) {
         if let Some(trace) = &mut self.trace {
             trace(side, way, message);
         }
     }
 
-    fn report(&mut self) {
+    /// Tells what has happened, of which the peer said these bytes.
+    fn report(&mut self, bytes: &[u8]) {
         while let Some((side, event)) = self.relay.poll_event() {
-            if let Some(observer) = &mut self.observer {
-                observer(side, event);
+            let config = self.relay.connection(side).config();
+            match (&event, &mut self.noise, &mut self.observer) {
+                (RelayEvent::Violation { violation, id }, Some(noise), _)
+                    if is_noise(config, *violation, id.as_ref()) =>
+                {
+                    noise(*violation, bytes);
+                }
+                (_, _, Some(observer)) => observer(side, event),
+                _ => {}
             }
         }
     }

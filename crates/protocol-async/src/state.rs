@@ -23,6 +23,7 @@ use crate::closed::Closed;
 use crate::contain::contain;
 use crate::inbox::Inbox;
 use crate::method::MethodName;
+use crate::noise::{Noise, is_noise};
 use crate::operations::{self, SharedOperations};
 use crate::options::{Options, Trace, Way};
 use crate::outcome::{Interest, Outcomes, RawOutcome};
@@ -104,6 +105,7 @@ pub(crate) struct State {
     /// The keep-alive, if there is one.
     heart: Option<Box<Heart>>,
     trace: Option<Trace>,
+    noise: Option<Noise>,
     entropy: Entropy,
     operations: Option<SharedOperations>,
     /// The latest time that was read.
@@ -130,7 +132,7 @@ pub(crate) enum Writing {
 impl State {
     pub(crate) fn new(options: Options) -> Self {
         let Options { config, inbox_bytes, work_requests, work_bytes, answer_bytes, .. } = options;
-        let Options { patience, keep_alive, trace, entropy, operations, .. } = options;
+        let Options { patience, keep_alive, trace, noise, entropy, operations, .. } = options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
@@ -156,6 +158,7 @@ impl State {
             spans: Spans::default(),
             heart: keep_alive.map(Heart::new),
             trace,
+            noise,
             entropy,
             operations,
             now: Timestamp::ZERO,
@@ -406,6 +409,23 @@ impl State {
     pub(crate) fn trace(&mut self, way: Way, message: &[u8]) {
         if let Some(trace) = &mut self.trace {
             contain(|| trace(way, message));
+        }
+    }
+
+    /// Passes on what came of these bytes. What is no message goes to whoever listens for that.
+    pub(crate) fn hear(
+        &mut self,
+        bytes: &[u8],
+        event: Event<'_, CallEntry>,
+        after: &mut Afterwards,
+    ) {
+        match (&event, &mut self.noise) {
+            (Event::Violation { violation, id }, Some(noise))
+                if is_noise(self.stream.connection().config(), *violation, id.as_ref()) =>
+            {
+                contain(|| noise(*violation, bytes));
+            }
+            _ => self.dispatch(event, after),
         }
     }
 

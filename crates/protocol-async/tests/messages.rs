@@ -352,7 +352,7 @@ fn f34_an_error_of_sending_ends_the_connection_and_is_told() {
 
 #[test]
 fn g09_bad_messages_are_answered_and_the_connection_lives() {
-    let mut config = Config::client(Dialect::ACP_V1);
+    let mut config = Config::server(Dialect::ACP_V1);
     config.limits.message_bytes = 64;
     let mut bench = Bench::with(config);
     let mut bad: Vec<Vec<u8>> = vec![b"".to_vec(), b"{".to_vec(), b"\xff".to_vec()];

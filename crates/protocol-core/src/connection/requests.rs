@@ -124,6 +124,10 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// As [`refuse`](Self::refuse), with an error that is not the usual one of the violation.
+    ///
+    /// What names no request is answered by a server alone, with id null, as JSON-RPC asks for. A
+    /// client that reads such a thing reads what its server prints beside its messages, and an
+    /// answer to that has ended servers (F61).
     pub(super) fn refuse_with(
         &mut self,
         id: Option<&str>,
@@ -133,8 +137,10 @@ impl<O, I: Default> Connection<O, I> {
         batch: Option<BatchKey>,
     ) {
         let id = id.and_then(|id| self.readable(id));
-        if origin.is_none() && self.config().dialect.envelope == Envelope::Abp {
-            // It has no answer to what can't be read.
+        let config = self.config();
+        // ABP has no answer to what can't be read.
+        let has_no_answer = origin.is_none() && config.dialect.envelope == Envelope::Abp;
+        if has_no_answer || (id.is_none() && config.role == Role::Client) {
             return self.report(violation, id);
         }
         let reply = Reply::Error { code, message, data: None };

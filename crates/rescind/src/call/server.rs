@@ -1,6 +1,7 @@
 //! A server that was started or reached, and the connection to it.
 
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use protocol_blocking::threaded::{self, Incoming, Options, Peer};
 use protocol_child::Owner;
@@ -9,7 +10,7 @@ use protocol_core::{CloseReason, Role, Shutdown};
 use super::client::Client;
 use super::report::Report;
 use super::websocket::Socket;
-use super::{CallArgs, child, opening};
+use super::{CallArgs, Unreached, child, opening};
 use crate::dialect::Spoken;
 use crate::token;
 
@@ -29,23 +30,29 @@ enum End {
 
 impl Server {
     /// Starts the command, or the built-in peer, and connects to it; or connects to the address.
-    pub(super) fn reach(spoken: Spoken, args: &CallArgs, report: &Report) -> Result<Self, String> {
+    pub(super) fn reach(
+        spoken: Spoken,
+        args: &CallArgs,
+        report: &Report,
+        deadline: Option<Instant>,
+    ) -> Result<Self, Unreached> {
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
                 let mut options = Options::new(spoken.config(Role::Client));
                 options.trace = report.trace();
-                let secret = token::read(args.token_file.as_deref())?;
-                let (peer, incoming, socket) = Socket::open(address, secret, options)?;
+                let secret = token::read(args.token_file.as_deref()).map_err(Unreached::Usage)?;
+                let (peer, incoming, socket) = Socket::open(address, secret, options, deadline)?;
                 (peer, incoming, End::Socket(socket))
             }
             None => {
-                let spawned = child::spawn(&spoken, &args.command)?;
+                let spawned = child::spawn(&spoken, &args.command).map_err(Unreached::Failed)?;
                 let mut options = Options::new(spoken.on_stdio(Role::Client));
                 options.trace = report.trace();
-                let (peer, incoming, owner) = args
-                    .runtime
-                    .connect(spawned, options)
-                    .map_err(|error| format!("can't talk to the server: {error}"))?;
+                options.noise = Some(report.noise());
+                let connected = args.runtime.connect(spawned, options);
+                let (peer, incoming, owner) = connected.map_err(|error| {
+                    Unreached::Failed(format!("can't talk to the server: {error}"))
+                })?;
                 (peer, incoming, End::Child(owner))
             }
         };

@@ -1,7 +1,7 @@
 //! A server at the other end of a WebSocket.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use tungstenite::http::HeaderValue;
 use tungstenite::http::header::AUTHORIZATION;
 use tungstenite::protocol::WebSocketConfig;
 
+use super::Unreached;
 use crate::address::Address;
 use crate::socket::{Stream, connect as connect_to};
 
@@ -32,7 +33,8 @@ impl Socket {
         address: &Address,
         secret: Option<String>,
         options: Options,
-    ) -> Result<(Peer, Incoming, Self), String> {
+        deadline: Option<Instant>,
+    ) -> Result<(Peer, Incoming, Self), Unreached> {
         let settings = settings(&options.config.limits);
         let (handles, opened) = mpsc::channel();
         let to = address.clone();
@@ -51,9 +53,18 @@ impl Socket {
                 driver.await
             })
         });
-        let opened = opened.recv().unwrap_or_else(|_| Err("there is no runtime".into()));
-        let (peer, incoming) =
-            opened.map_err(|error| format!("can't connect to {address}: {error}"))?;
+        let opened = match deadline {
+            None => opened.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => opened.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            // The thread goes on trying, for as long as this program still runs.
+            Err(RecvTimeoutError::Timeout) => return Err(Unreached::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => Err("there is no runtime".into()),
+        };
+        let (peer, incoming) = opened
+            .map_err(|error| Unreached::Failed(format!("can't connect to {address}: {error}")))?;
         Ok((peer, incoming, Self { driver }))
     }
 

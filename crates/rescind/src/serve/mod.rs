@@ -15,13 +15,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use protocol_async::{Options, SharedOperations};
-use protocol_blocking::threaded;
+use protocol_blocking::single::{Host, Transport};
+use protocol_blocking::{block_on, threaded};
 use protocol_core::{CloseReason, Role};
 use protocol_websocket::{BearerToken, Origins};
 
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
-use crate::{note, token, usage_error};
+use crate::{note, output_error, token, usage_error};
 pub(crate) use demo::Demo;
 use router::AsyncDemo;
 use websocket::{Admission, Service};
@@ -113,6 +114,8 @@ const FLUSH: Duration = Duration::from_secs(5);
 /// How a connection ended.
 struct Ended {
     reason: CloseReason,
+    /// What reading or writing failed with.
+    error: Option<String>,
     /// Whether LSP's `shutdown` was asked for.
     was_shut_down: bool,
 }
@@ -137,16 +140,21 @@ fn serve_stdio(args: &ServeArgs, operations: &SharedOperations) -> ExitCode {
         Runtime::Blocking => Ok(serve_threaded(spoken, options)),
         Runtime::Single => {
             let demo = Demo::new(spoken.clone());
-            let reason = serve_single(options, &demo);
-            reason.map(|reason| Ended { reason, was_shut_down: demo.was_shut_down() })
+            let served = serve_single(options, &demo);
+            served.map(|(reason, error)| Ended {
+                reason,
+                error,
+                was_shut_down: demo.was_shut_down(),
+            })
         }
         Runtime::Tokio => serve_on_tokio(spoken, options),
         Runtime::Smol => Ok(serve_on_smol(spoken, options)),
     };
     match ended {
+        Ok(Ended { error: Some(error), .. }) => output_error(error),
         Ok(Ended { reason: CloseReason::PeerGone, .. }) => ExitCode::SUCCESS,
         // LSP: `exit` without `shutdown` before it is a failure.
-        Ok(Ended { reason: CloseReason::Shutdown, was_shut_down: true }) => ExitCode::SUCCESS,
+        Ok(Ended { reason: CloseReason::Shutdown, was_shut_down: true, .. }) => ExitCode::SUCCESS,
         Ok(Ended { reason, .. }) => {
             note(format_args!("rescind serve: the connection closed: {reason}"));
             ExitCode::FAILURE
@@ -183,10 +191,11 @@ fn serve_websockets(
 
 fn serve_threaded(spoken: &Spoken, options: Options) -> Ended {
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-    let (_peer, incoming) = threaded::connect(stdin, stdout, options);
+    let (peer, incoming) = threaded::connect(stdin, stdout, options);
     let demo = Demo::new(spoken.clone());
     let reason = threaded::serve(&incoming, WORKERS, &demo);
-    Ended { reason, was_shut_down: demo.was_shut_down() }
+    let error = block_on(peer.closed()).error.map(|error| error.to_string());
+    Ended { reason, error, was_shut_down: demo.was_shut_down() }
 }
 
 fn serve_on_tokio(spoken: &Spoken, options: Options) -> io::Result<Ended> {
@@ -195,7 +204,8 @@ fn serve_on_tokio(spoken: &Spoken, options: Options) -> io::Result<Ended> {
         let demo = AsyncDemo::new(spoken.clone(), protocol_tokio::TokioTimer::start());
         let connection = protocol_tokio::stdio(options);
         let reason = demo.serve(&connection.incoming).await;
-        Ended { reason, was_shut_down: demo.was_shut_down() }
+        let error = connection.peer.closed().await.error.map(|error| error.to_string());
+        Ended { reason, error, was_shut_down: demo.was_shut_down() }
     });
     // Its thread may be waiting for standard input for ever.
     runtime.shutdown_background();
@@ -207,20 +217,30 @@ fn serve_on_smol(spoken: &Spoken, options: Options) -> Ended {
         let demo = AsyncDemo::new(spoken.clone(), protocol_smol::SmolTimer::start());
         let connection = protocol_smol::stdio(options);
         let reason = demo.serve(&connection.incoming).await;
-        Ended { reason, was_shut_down: demo.was_shut_down() }
+        let error = connection.peer.closed().await.error.map(|error| error.to_string());
+        Ended { reason, error, was_shut_down: demo.was_shut_down() }
     })
 }
 
 #[cfg(unix)]
-fn serve_single(options: Options, demo: &Demo) -> io::Result<CloseReason> {
-    use protocol_blocking::single::{FdTransport, Host};
+fn serve_single(options: Options, demo: &Demo) -> io::Result<Served> {
+    use protocol_blocking::single::FdTransport;
 
-    Host::new(FdTransport::new(std::io::stdin(), std::io::stdout()), options).run(demo)
+    run_single(FdTransport::new(std::io::stdin(), std::io::stdout()), options, demo)
 }
 
 #[cfg(not(unix))]
-fn serve_single(options: Options, demo: &Demo) -> io::Result<CloseReason> {
-    use protocol_blocking::single::{Host, PlainTransport};
+fn serve_single(options: Options, demo: &Demo) -> io::Result<Served> {
+    use protocol_blocking::single::PlainTransport;
 
-    Host::new(PlainTransport::new(std::io::stdin(), std::io::stdout()), options).run(demo)
+    run_single(PlainTransport::new(std::io::stdin(), std::io::stdout()), options, demo)
+}
+
+/// How one thread served, and what reading or writing failed with.
+type Served = (CloseReason, Option<String>);
+
+fn run_single(transport: impl Transport, options: Options, demo: &Demo) -> io::Result<Served> {
+    let mut host = Host::new(transport, options);
+    let reason = host.run(demo)?;
+    Ok((reason, host.error().map(ToString::to_string)))
 }
