@@ -83,6 +83,7 @@ pub mod model;
 mod operation;
 mod pair;
 mod random;
+pub mod simulate;
 mod watch;
 mod world;
 
