@@ -37,6 +37,11 @@ impl Path {
         Self { given, ..Self::default() }
     }
 
+    /// A path that is no other.
+    pub(super) fn only(given: Vec<u32>) -> Self {
+        Self { is_over: true, ..Self::of(given) }
+    }
+
     fn choose(&mut self, among: u32) -> u32 {
         let given = self.given.get(self.taken.len()).copied();
         if given.is_none() && self.is_over {

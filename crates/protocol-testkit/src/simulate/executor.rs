@@ -3,7 +3,7 @@
 //! The world that runs is the thread's: its clock, its choices and its tasks need no handle.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash};
 use std::pin::Pin;
@@ -49,6 +49,8 @@ pub(super) struct World {
     /// New tasks, which the executor has not taken yet.
     pub(super) spawned: Vec<Task>,
     pub(super) tasks_made: usize,
+    /// Tasks that have ended, which nobody wakes.
+    done: BTreeSet<usize>,
     /// The handlers under test, with their peers.
     pub(super) served: Vec<Rc<Served>>,
     pub(super) invariants: Vec<Invariant>,
@@ -78,6 +80,7 @@ impl World {
             timers_made: 0,
             spawned: Vec::new(),
             tasks_made: 0,
+            done: BTreeSet::new(),
             served: Vec::new(),
             invariants: Vec::new(),
             checks: Vec::new(),
@@ -209,6 +212,12 @@ impl World {
         self.tasks_made - 1
     }
 
+    /// A task has ended.
+    pub(super) fn end(&mut self, task: usize) {
+        self.done.insert(task);
+        self.ready.retain(|&ready| ready != task);
+    }
+
     pub(super) fn waker(&self, task: usize, is_prompt: bool) -> Waker {
         Waker::from(Arc::new(Wakes { world: self.number, task, is_prompt }))
     }
@@ -230,7 +239,7 @@ impl Wake for Wakes {
                 return;
             };
             let queue = if self.is_prompt { &mut world.prompt } else { &mut world.ready };
-            if !queue.contains(&self.task) {
+            if !queue.contains(&self.task) && !world.done.contains(&self.task) {
                 queue.push_back(self.task);
             }
         });

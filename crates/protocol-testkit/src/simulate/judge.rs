@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol_async::{Direction, Peer, Phase, Way};
-use protocol_core::{AnswerRule, Timestamp};
+use protocol_core::{AnswerRule, CancelRule, Cancellers, CapabilityRule, Role, Timestamp};
+
+use serde_json::Value;
 
 use super::fault::{Fault, Problem};
 use super::script::Script;
@@ -46,15 +48,18 @@ pub(super) struct Judge {
     /// `None` where the connection has tables that say more.
     wire: Option<Wire>,
     is_silent: bool,
+    /// Whether the handler's side may cancel its calls, for all that the dialect says beforehand.
+    may_cancel: bool,
     within: Duration,
     calls_by_itself: bool,
+    is_hostile: bool,
     /// Requests that are to end, and since when.
     ending: BTreeMap<u64, Timestamp>,
     /// Requests that were ever cancelled.
     cancelled: BTreeSet<u64>,
     /// What was in flight the last time.
     last: Rows,
-    /// By call, the requests that were in flight when it was made.
+    /// By call, the requests that were in flight when it was made, and not cancelled.
     made_for: BTreeMap<u64, BTreeSet<u64>>,
 }
 
@@ -63,6 +68,10 @@ impl Judge {
     pub(super) fn new(script: &Script, is_ours: bool) -> Self {
         let mut dialect = script.config.dialect.clone();
         let is_silent = dialect.answer != AnswerRule::Answered;
+        let may_cancel = (script.config.role == Role::Client
+            || dialect.cancellers == Cancellers::Both)
+            && dialect.cancel != CancelRule::Local
+            && dialect.capability == CapabilityRule::NotNeeded;
         if is_ours {
             // Our connection withholds what is to be withheld, and knows better than its messages
             // whether an answer was given before the cancel was read.
@@ -72,8 +81,10 @@ impl Judge {
             watch: Watch::new(&dialect),
             wire: (!is_ours).then(Wire::default),
             is_silent,
+            may_cancel,
             within: script.cancel_within,
             calls_by_itself: script.calls_by_itself,
+            is_hostile: script.hostile > 0,
             ending: BTreeMap::new(),
             cancelled: BTreeSet::new(),
             last: Rows::default(),
@@ -90,10 +101,14 @@ impl Judge {
         }
         match way {
             Way::Received => self.watch.reads(message),
-            Way::Sent => self
-                .watch
-                .writes(message)
-                .map_err(|broken| Problem::new(Fault::Wire, broken.to_string()))?,
+            Way::Sent => {
+                if let Err(broken) = self.watch.writes(message) {
+                    // What a hostile peer sends may be no request, and answered with an error.
+                    if !self.is_hostile || !is_error(message) {
+                        return Err(Problem::new(Fault::Wire, broken.to_string()));
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -107,7 +122,7 @@ impl Judge {
     /// Something happened, and now this is in flight.
     pub(super) fn look(&mut self, rows: Rows, now: Timestamp) {
         self.ending.retain(|number, _| rows.requests.contains_key(number));
-        let waits_for_peer = rows.calls.values().any(|&is_cancelled| is_cancelled);
+        let waits_for_peer = self.waits_for_peer(&rows);
         for (&number, _) in rows.requests.iter().filter(|(_, is_cancelled)| **is_cancelled) {
             self.cancelled.insert(number);
             let since = self.ending.entry(number).or_insert(now);
@@ -116,8 +131,10 @@ impl Judge {
             }
         }
         for &number in rows.calls.keys().filter(|number| !self.last.calls.contains_key(number)) {
-            let requests = rows.requests.keys().chain(self.last.requests.keys());
-            self.made_for.insert(number, requests.copied().collect());
+            let requests = rows.requests.iter().chain(&self.last.requests);
+            // What is called once a request was cancelled is called in spite of that.
+            let wanted = requests.filter(|(_, is_cancelled)| !**is_cancelled);
+            self.made_for.insert(number, wanted.map(|(&number, _)| number).collect());
         }
         self.made_for.retain(|number, _| rows.calls.contains_key(number));
         self.last = rows;
@@ -126,8 +143,11 @@ impl Judge {
     /// No task can go on. Until the next timer, nothing happens unless the peer does it; and the peer
     /// may take any time.
     pub(super) fn rest(&self, now: Timestamp, timer: Option<Timestamp>) -> Result<(), Problem> {
-        let waits_for_peer = self.last.calls.values().any(|&is_cancelled| is_cancelled);
-        for (number, &since) in self.ending.iter().filter(|_| !waits_for_peer) {
+        self.orphan()?;
+        if self.waits_for_peer(&self.last) {
+            return Ok(());
+        }
+        for (number, &since) in &self.ending {
             let due = since + self.within;
             if now > due || timer.is_none_or(|timer| timer > due) {
                 let what = format!(
@@ -138,21 +158,34 @@ impl Judge {
                 return Err(Problem::new(Fault::IgnoredCancel, what));
             }
         }
-        if self.calls_by_itself || self.last.requests.values().any(|is_cancelled| !is_cancelled) {
+        Ok(())
+    }
+
+    /// Whether it is the peer that keeps requests waiting: by not answering what was cancelled, or
+    /// can't be.
+    fn waits_for_peer(&self, rows: &Rows) -> bool {
+        rows.calls.values().any(|&is_cancelled| is_cancelled || !self.may_cancel)
+    }
+
+    /// A call is in flight that only cancelled requests wanted.
+    fn orphan(&self) -> Result<(), Problem> {
+        let is_wanted = self.calls_by_itself || !self.may_cancel;
+        if is_wanted || self.last.requests.values().any(|is_cancelled| !is_cancelled) {
             return Ok(());
         }
-        for (number, _) in self.last.calls.iter().filter(|(_, is_cancelled)| !**is_cancelled) {
+        let mut calls = self.last.calls.iter().filter(|(_, is_cancelled)| !**is_cancelled);
+        let orphan = calls.find_map(|(number, _)| {
             let requests = &self.made_for[number];
-            if !requests.is_empty() && requests.is_subset(&self.cancelled) {
-                let what = format!(
-                    "call {number} was made while request {} was served, which was cancelled: the \
-                     call was not",
-                    requests.iter().map(u64::to_string).collect::<Vec<_>>().join(" and "),
-                );
-                return Err(Problem::new(Fault::OrphanedCall, what));
-            }
-        }
-        Ok(())
+            let is_orphan = !requests.is_empty() && requests.is_subset(&self.cancelled);
+            is_orphan.then_some((number, requests))
+        });
+        let Some((number, requests)) = orphan else { return Ok(()) };
+        let requests: Vec<_> = requests.iter().map(u64::to_string).collect();
+        let what = format!(
+            "call {number} was made while request {} was served, which was cancelled; the call was not",
+            requests.join(" and "),
+        );
+        Err(Problem::new(Fault::OrphanedCall, what))
     }
 
     fn call_in_flight(&self) -> String {
@@ -187,6 +220,14 @@ impl Judge {
         );
         Err(Problem::new(Fault::Leak, what))
     }
+}
+
+/// Whether it holds an answer that is an error, in either envelope.
+fn is_error(message: &[u8]) -> bool {
+    let message: Value = serde_json::from_slice(message).unwrap_or_default();
+    let members = message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice);
+    let is_error = |it: &Value| it.get("error").is_some() || it["payload"]["success"] == false;
+    members.iter().any(is_error)
 }
 
 impl Wire {

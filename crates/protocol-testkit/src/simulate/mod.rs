@@ -87,7 +87,7 @@ pub use socket::Socket;
 pub use trace::{Happening, Trace};
 
 use choices::{Choices, Path};
-use report::{SCHEDULE, SEED, asked, schedule, show};
+use report::{SCHEDULE, SEED, asked, show};
 use run::{Limits, run};
 
 const WHOLE: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: false };
@@ -120,7 +120,7 @@ pub fn simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Simulated {
         if let Some(failure) = Failure::of_seed(seed, 1, &world) {
             failure.fail();
         }
-        show(&run(Choices::seed(seed), WHOLE, &world));
+        show(&run(Choices::seed(seed), WHOLE, &world).trace);
         return try_simulate(seed..seed + 1, world).unwrap_or_else(|failure| failure.fail());
     }
     let end = number("SIM_SEEDS").map_or(seeds.end, |seeds_asked: u64| seeds.start + seeds_asked);
@@ -160,16 +160,29 @@ pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Sim
 /// line that replays it.
 #[track_caller]
 pub fn every_order(bound: Bound, world: impl Fn(Simulation)) -> Searched {
-    if let Some(words) = asked(SCHEDULE) {
-        let given = schedule(&words);
-        if let Some(failure) = Failure::of_schedule(&given, 1, &world) {
-            failure.fail();
+    if let Some(schedule) = asked(SCHEDULE) {
+        match replay(&schedule, &world) {
+            Ok(trace) => show(&trace),
+            Err(failure) => failure.fail(),
         }
-        let path = Path { is_over: true, ..Path::of(given) };
-        show(&run(Choices::Path(path), WHOLE, &world));
         return Searched { schedules: 1, of: 1.0, is_exhausted: false };
     }
     try_every_order(bound, world).unwrap_or_else(|failure| failure.fail())
+}
+
+/// Runs a world once, as the schedule of a [`Failure`] says: `"0.2.1"`. Gives what happened.
+///
+/// # Errors
+///
+/// The failure that it meets.
+///
+/// # Panics
+///
+/// If it is no schedule.
+pub fn replay(schedule: &str, world: impl Fn(Simulation)) -> Result<Trace, Failure> {
+    let given = report::schedule(schedule);
+    let failure = Failure::of_schedule(&given, 1, &world);
+    failure.map_or_else(|| Ok(run(Choices::Path(Path::only(given)), WHOLE, &world).trace), Err)
 }
 
 /// Runs a world once, as bytes say: those of a fuzzer, or of a property test, which makes the ones that

@@ -24,9 +24,8 @@ pub struct Failure {
     pub trace: Trace,
     /// The run that failed was the one of this number, counted from 1.
     pub runs: u64,
-    /// Which run it is: the name and the value of the environment variable that replays it, if
-    /// there is one.
-    pub replay: Option<(&'static str, String)>,
+    /// The environment variable that replays it, as `SIM_SEED=17`; empty for the bytes of a fuzzer.
+    pub replay: String,
 }
 
 /// The environment variable of the one seed that is to be run.
@@ -39,8 +38,7 @@ const TOLD: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: true 
 impl Failure {
     /// The failure of a seed, if it fails.
     pub(super) fn of_seed(seed: u64, runs: u64, world: &dyn Fn(Simulation)) -> Option<Self> {
-        let replay = Some((SEED, seed.to_string()));
-        Self::of(run(Choices::seed(seed), TOLD, world), runs, replay)
+        Self::of(run(Choices::seed(seed), TOLD, world), runs, format!("{SEED}={seed}"))
     }
 
     /// The failure of a schedule, if it fails.
@@ -50,17 +48,18 @@ impl Failure {
         world: &dyn Fn(Simulation),
     ) -> Option<Self> {
         let words: Vec<_> = given.iter().map(u32::to_string).collect();
-        let path = Path { is_over: true, ..Path::of(given.to_vec()) };
-        Self::of(run(Choices::Path(path), TOLD, world), runs, Some((SCHEDULE, words.join("."))))
+        let path = Path::only(given.to_vec());
+        let replay = format!("{SCHEDULE}={}", words.join("."));
+        Self::of(run(Choices::Path(path), TOLD, world), runs, replay)
     }
 
     /// The failure of a fuzzer's bytes, if they fail.
     pub(super) fn of_bytes(bytes: &[u8], world: &dyn Fn(Simulation)) -> Option<Self> {
         let choices = Choices::Bytes(bytes.iter().copied().collect());
-        Self::of(run(choices, TOLD, world), 1, None)
+        Self::of(run(choices, TOLD, world), 1, String::new())
     }
 
-    fn of(ran: Ran, runs: u64, replay: Option<(&'static str, String)>) -> Option<Self> {
+    fn of(ran: Ran, runs: u64, replay: String) -> Option<Self> {
         let Ran { problem, trace, history, .. } = ran;
         let Problem { fault, what } = problem?;
         Some(Self { fault, what, history, trace, runs, replay })
@@ -70,9 +69,8 @@ impl Failure {
     /// temporary files, and says where it is.
     fn record(&self) -> Option<PathBuf> {
         let name = || {
-            let which = self.replay.as_ref().map_or("bytes", |(_, which)| which);
             let test = test().unwrap_or_default().replace("::", "-");
-            env::temp_dir().join(format!("rescind-{test}-{}.jsonl", &which[..which.len().min(40)]))
+            env::temp_dir().join(format!("rescind-{test}-{}.jsonl", std::process::id()))
         };
         let path = env::var_os("SIM_RECORDING").map_or_else(name, PathBuf::from);
         std::fs::write(&path, self.trace.recording()).ok().map(|()| path)
@@ -87,16 +85,29 @@ impl Failure {
     }
 }
 
+/// Of many steps, so many are shown at the beginning,
+const FIRST: usize = 60;
+/// and so many at the end.
+const LAST: usize = 10;
+
 /// The steps, the chart, what is wrong, and the line that replays it.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { fault, what, history, trace, runs, replay } = self;
         for (number, step) in history.iter().enumerate() {
-            writeln!(f, "{:>4}. {step}", number + 1)?;
+            match number {
+                FIRST if history.len() > FIRST + LAST => writeln!(f, "      …")?,
+                _ if number < FIRST || number + LAST >= history.len() => {
+                    writeln!(f, "{:>4}. {step}", number + 1)?;
+                }
+                _ => {}
+            }
         }
         write!(f, "\n{}\n{fault}: {what}\nin run {runs}, step {}", trace.chart(), history.len())?;
-        let Some((variable, value)) = replay else { return Ok(()) };
-        write!(f, "; again:\n  {variable}={value} cargo test")?;
+        if replay.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; again:\n  {replay} cargo test")?;
         if let Ok(package) = env::var("CARGO_PKG_NAME") {
             write!(f, " -p {package}")?;
         }
@@ -111,8 +122,8 @@ fn test() -> Option<String> {
 }
 
 /// Shows a run that did not fail, when one is replayed.
-pub(super) fn show(ran: &Ran) {
-    println!("{}nothing is wrong there", ran.trace.chart());
+pub(super) fn show(trace: &Trace) {
+    println!("{}nothing is wrong there", trace.chart());
 }
 
 /// What an environment variable says, if it is set.

@@ -71,8 +71,7 @@ pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) 
     let mut run = Run { tasks, limits, steps: 0, polls: 0, ticks: 0, moved: None, history };
     let ended = contain(|| {
         begin(Simulation);
-        run.go()?;
-        run.finish()
+        if run.go()? { run.finish() } else { Ok(()) }
     });
     let problem = ended.and_then(|ended| ended);
     // Whatever is dropped may still wake somebody, and ask for the time.
@@ -103,17 +102,21 @@ fn leaks(served: &[Rc<Served>]) -> Result<(), Problem> {
 }
 
 impl Run {
-    /// Until nothing can happen.
-    fn go(&mut self) -> Result<(), Problem> {
+    /// Until nothing can happen, or what happens is of no interest any more. Says whether it is to be
+    /// judged in the end.
+    fn go(&mut self) -> Result<bool, Problem> {
         loop {
             self.take_spawned();
             self.go_on_promptly()?;
             if self.is_over()? {
-                return Ok(());
+                return Ok(false);
             }
             let events = self.events()?;
-            if events.is_empty() || self.steps >= self.limits.most {
-                return Ok(());
+            if events.is_empty() {
+                return Ok(true);
+            }
+            if self.steps >= self.limits.most {
+                return Ok(false);
             }
             if self.steps >= self.limits.open {
                 with(|world| world.choices.close());
@@ -128,7 +131,7 @@ impl Run {
         }
     }
 
-    /// Whether the run is over before nothing can happen; looks at what must always hold.
+    /// Whether the run is not judged any further; looks at what must always hold.
     fn is_over(&self) -> Result<bool, Problem> {
         if let Some(what) = PANIC.take() {
             return Err(Problem::new(Fault::Panicked, what));
@@ -212,6 +215,7 @@ impl Run {
                 if self.polls > POLLS {
                     let name = self.name(task);
                     let what = format!("{name} was woken {POLLS} times in a row for nothing");
+                    self.forget(self.polls);
                     return Err(Problem::new(Fault::BusyLoop, what));
                 }
             }
@@ -256,6 +260,7 @@ impl Run {
         }
         let polled = contain(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
         if polled?.is_ready() {
+            with(|world| world.end(task));
             // Dropping it may call whatever it holds.
             let done = place.take();
             contain(|| drop(done))?;
@@ -263,8 +268,15 @@ impl Run {
         Ok(())
     }
 
+    /// The last steps were all the same, and say nothing.
+    fn forget(&mut self, steps: usize) {
+        self.steps -= steps;
+        self.history.truncate(self.steps);
+    }
+
     fn name(&self, task: usize) -> &'static str {
-        self.tasks.get(task).and_then(Option::as_ref).map_or("a task that is done", |it| it.name)
+        let task = self.tasks.get(task).and_then(Option::as_ref);
+        task.map_or("a task that is done", |task| task.name)
     }
 
     fn tell(&mut self, event: Event) {
@@ -285,9 +297,6 @@ impl Run {
 
     /// Nothing can happen any more: what must hold in the end.
     fn finish(&mut self) -> Result<(), Problem> {
-        if self.steps >= self.limits.most || with(|world| world.is_excused) {
-            return Ok(());
-        }
         let waiting: Vec<_> = self
             .tasks
             .iter()

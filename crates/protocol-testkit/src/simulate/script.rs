@@ -33,7 +33,8 @@ pub struct Script {
     pub(super) cancels: usize,
     pub(super) hostile: usize,
     pub(super) hangs_up: bool,
-    pub(super) answers: Vec<PeerAnswer>,
+    answers: Vec<PeerAnswer>,
+    answers_to: Vec<(String, Vec<PeerAnswer>)>,
     pub(super) cancel_within: Duration,
     pub(super) calls_by_itself: bool,
     pub(super) reference: Option<Rc<Reference>>,
@@ -80,6 +81,7 @@ impl Script {
             hostile: 0,
             hangs_up: false,
             answers: vec![PeerAnswer::Result(Value::Null)],
+            answers_to: Vec::new(),
             cancel_within: Duration::from_secs(1),
             calls_by_itself: false,
             reference: None,
@@ -126,6 +128,22 @@ impl Script {
     pub fn answers(mut self, answers: impl IntoIterator<Item = PeerAnswer>) -> Self {
         self.answers = answers.into_iter().collect();
         self
+    }
+
+    /// The same for the calls of one method.
+    #[must_use]
+    pub fn answers_to(
+        mut self,
+        method: &str,
+        answers: impl IntoIterator<Item = PeerAnswer>,
+    ) -> Self {
+        self.answers_to.push((method.into(), answers.into_iter().collect()));
+        self
+    }
+
+    pub(super) fn answers_for(&self, method: &str) -> &[PeerAnswer] {
+        let own = self.answers_to.iter().find(|(other, _)| other == method);
+        own.map_or(&self.answers, |(_, answers)| answers)
     }
 
     /// It may go away at any time, and then the line is cut.
@@ -183,17 +201,14 @@ impl Script {
         self
     }
 
-    /// What the peer's own connection is made from.
-    pub(super) fn far_config(&self) -> Config {
+    /// What the peer's own connection is made from, on a line of bytes that the handler's side reads so.
+    pub(super) fn far_config(&self, framing: Framing) -> Config {
         let mut config = self.config.clone();
         config.role = match config.role {
             Role::Client => Role::Server,
             Role::Server => Role::Client,
         };
-        if config.dialect.framing == Framing::Whole {
-            // A line has no other way to keep messages apart.
-            config.dialect.framing = Framing::Newline;
-        }
+        config.dialect.framing = framing;
         config
     }
 }

@@ -51,12 +51,18 @@ const PROBES: u64 = 100;
 pub fn try_every_order(bound: Bound, world: impl Fn(Simulation)) -> Result<Searched, Failure> {
     let mut search = Search { world: &world, left: bound.schedules, failure: None };
     // A few steps first: what fails there fails soon, and nothing longer is of interest then.
-    let mut open = bound.steps.min(4);
+    let mut open = bound.steps.min(8);
     loop {
         let level = search.level(open);
-        let run = bound.schedules - search.left;
-        if let Some((_, given)) = search.failure {
-            let failure = Failure::of_schedule(&given, run, &world);
+        let runs = bound.schedules - search.left;
+        if let Some((steps, given)) = &search.failure {
+            // A shorter one may need a choice further on than any that was tried.
+            let shorter = bound.steps.min(steps.saturating_sub(1));
+            if open < shorter && search.left > 0 {
+                open = shorter;
+                continue;
+            }
+            let failure = Failure::of_schedule(given, runs, &world);
             return Err(failure.expect("the same choices lead to the same end"));
         }
         match level {
@@ -64,9 +70,10 @@ pub fn try_every_order(bound: Bound, world: impl Fn(Simulation)) -> Result<Searc
                 return Ok(Searched { schedules, of: schedules as f64, is_exhausted: true });
             }
             Level::Cut(schedules) if open >= bound.steps || search.left == 0 => {
-                return Ok(Searched { schedules, of: estimate(&world), is_exhausted: false });
+                let of = estimate(&world).max(schedules as f64);
+                return Ok(Searched { schedules, of, is_exhausted: false });
             }
-            Level::Cut(_) => open = bound.steps.min(open + open / 2),
+            Level::Cut(_) => open = bound.steps.min(open * 2),
         }
     }
 }

@@ -33,18 +33,22 @@ impl Simulation {
     /// `router.serve(&incoming).await` does. Everything that is checked without a line of yours is
     /// checked of it; the [module](super) says what.
     pub fn serve<F: Future + 'static>(self, script: Script, handler: impl FnOnce(Incoming) -> F) {
-        let (connection, served) = served(&script, true);
+        let framing = script.config.dialect.framing;
+        let is_apart =
+            framing == Framing::Whole || framing == Framing::Newline && self.weather(4) == 0;
+        // A line of bytes has no better way to keep messages apart.
+        let framing = if is_apart { Framing::Newline } else { framing };
+        let (connection, served) = served(&script, framing, true);
         let (token, mut options) = (served.token.clone(), Options::new(script.config.clone()));
         options.entropy = || Some(std::array::from_fn(|_| Simulation.weather(256) as u8));
         options.trace = Some(Box::new(move |way, message| {
             let _ = &token;
             watch(connection, way, message);
         }));
-        let framing = script.config.dialect.framing;
         let (reader, writer) = self.far_line(&script, &served);
         let (peer, incoming);
         served.reader.set(with(|world| world.tasks_made));
-        if framing == Framing::Whole || framing == Framing::Newline && self.weather(4) == 0 {
+        if is_apart {
             let driver;
             let socket = Socket::new(reader, writer);
             (peer, incoming, driver) = connect_messages(socket, self, options);
@@ -66,7 +70,7 @@ impl Simulation {
         script: Script,
         handler: impl FnOnce(Socket) -> F,
     ) {
-        let (connection, served) = served(&script, false);
+        let (connection, served) = served(&script, Framing::Newline, false);
         let (reader, writer) = self.far_line(&script, &served);
         served.reader.set(with(|world| world.tasks_made));
         let handler = handler(Socket::new(reader, writer).watched(connection));
@@ -83,9 +87,9 @@ impl Simulation {
     }
 }
 
-fn served(script: &Script, is_ours: bool) -> (usize, Rc<Served>) {
+fn served(script: &Script, framing: Framing, is_ours: bool) -> (usize, Rc<Served>) {
     let served = Rc::new(Served {
-        far: Rc::new(RefCell::new(Far::new(script.clone()))),
+        far: Rc::new(RefCell::new(Far::new(script.clone(), framing))),
         judge: RefCell::new(Judge::new(script, is_ours)),
         near: RefCell::new(None),
         reader: Cell::new(0),
