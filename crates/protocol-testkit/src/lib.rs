@@ -47,3 +47,8 @@ pub use pair::{Pair, Weather};
 pub use random::Random;
 pub use watch::Watch;
 pub use world::{World, both_roles, small, tight};
+
+/// Its examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing-your-handlers.md")]
+mod guide {}

@@ -91,11 +91,11 @@ fn f51_each_planted_mistake_is_found_by_some_seed() {
 fn f50_f51_nothing_is_found_in_the_same_handlers_without_the_mistake() {
     for (name, world, ..) in PLANTED {
         let right = |simulation| world(simulation, false);
-        let bound = Bound::steps(60).schedules(1_000);
+        let bound = Bound::steps(60).schedules(400);
         if let Err(failure) = try_every_order(bound, right) {
             panic!("{name}: {failure}");
         }
-        if let Err(failure) = try_simulate(0..50, right) {
+        if let Err(failure) = try_simulate(0..20, right) {
             panic!("{name}: {failure}");
         }
     }
@@ -123,10 +123,10 @@ fn nested(dialect: &Dialect, hostile: usize, simulation: Simulation) {
 fn f50_a_nested_call_is_no_fault_in_any_dialect() {
     for dialect in Dialect::PRESETS {
         let world = |simulation| nested(dialect, 0, simulation);
-        if let Err(failure) = try_every_order(Bound::steps(12).schedules(1_000), world) {
+        if let Err(failure) = try_every_order(Bound::steps(12).schedules(200), world) {
             panic!("{}: {failure}", dialect.name);
         }
-        if let Err(failure) = try_simulate(0..50, world) {
+        if let Err(failure) = try_simulate(0..20, world) {
             panic!("{}: {failure}", dialect.name);
         }
     }
@@ -136,11 +136,11 @@ fn f50_a_nested_call_is_no_fault_in_any_dialect() {
 fn f51_a_hostile_peer_is_no_fault_of_the_handler_in_any_dialect() {
     for dialect in Dialect::PRESETS {
         let world = |simulation| nested(dialect, 6, simulation);
-        if let Err(failure) = try_simulate(0..100, world) {
+        if let Err(failure) = try_simulate(0..30, world) {
             panic!("{}: {failure}", dialect.name);
         }
         // As a fuzzer does it.
-        for seed in 0..20 {
+        for seed in 0..10 {
             fuzz(&Random::new(seed).bytes(200), world);
         }
     }

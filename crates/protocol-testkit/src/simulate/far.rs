@@ -169,19 +169,21 @@ impl Far {
             Move::Say => {
                 let said = &self.script.says[self.said];
                 let params = raw(&said.params);
+                let refused = |why: &dyn fmt::Debug| -> ! {
+                    panic!("{} is refused, {why:?}: params are objects or lists", said.method)
+                };
                 if said.is_request {
                     let (number, options) = (self.asked.len(), CallOptions::default());
                     let call = connection.call(&said.method, Some(&params), number, options, now);
                     self.asked.push(Asked {
-                        call: call.expect("a script asks for what its dialect allows"),
+                        call: call.unwrap_or_else(|error| refused(&error.reason)),
                         method: said.method.clone(),
                         params: said.params.clone(),
                         is_cancelled: false,
                         is_settled: false,
                     });
-                } else {
-                    let said = connection.notify(&said.method, Some(&params));
-                    said.expect("a script says what its dialect allows");
+                } else if let Err(reason) = connection.notify(&said.method, Some(&params)) {
+                    refused(&reason);
                 }
                 self.said += 1;
             }

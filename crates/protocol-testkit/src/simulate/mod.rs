@@ -9,13 +9,13 @@
 //!
 //! fn world(simulation: Simulation) {
 //!     let peer = Script::new(Config::server(Dialect::ACP_V1))
-//!         .request("edit", json!("main.rs"))
-//!         .request("edit", json!("lib.rs"))
+//!         .request("edit", json!(["main.rs"]))
+//!         .request("edit", json!(["lib.rs"]))
 //!         .cancels(1)
 //!         .answers([PeerAnswer::Result(json!(true)), PeerAnswer::Never]);
 //!     simulation.serve(peer, async move |incoming| {
-//!         let router = Router::new().request("edit", async move |file: String, cx| {
-//!             let may = cx.call::<bool>("user/confirm", &file).await?;
+//!         let router = Router::new().request("edit", async move |(file,): (String,), cx| {
+//!             let may = cx.call::<bool>("user/confirm", [&file]).await?;
 //!             simulation.note(format!("writes {file}"));
 //!             Ok(may)
 //!         });

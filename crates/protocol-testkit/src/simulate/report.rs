@@ -69,8 +69,8 @@ impl Failure {
     /// temporary files, and says where it is.
     fn record(&self) -> Option<PathBuf> {
         let name = || {
-            let test = test().unwrap_or_default().replace("::", "-");
-            env::temp_dir().join(format!("rescind-{test}-{}.jsonl", std::process::id()))
+            let test = test().map_or_else(String::new, |test| test.replace("::", "-") + "-");
+            env::temp_dir().join(format!("rescind-{test}{}.jsonl", std::process::id()))
         };
         let path = env::var_os("SIM_RECORDING").map_or_else(name, PathBuf::from);
         std::fs::write(&path, self.trace.recording()).ok().map(|()| path)

@@ -38,10 +38,12 @@ pub(crate) fn leaves_its_call(simulation: Simulation, is_wrong: bool) {
     let work_on = async move |_: Value, cx: LocalContext| {
         let call = confirm(cx.peer());
         match select(cx.cancellation().cancelled(), call).await {
-            Either::Left((_, call)) if is_wrong => {
-                Err(call.detach()).map_err(|()| Failure::Cancelled)
+            Either::Left((_, call)) => {
+                if is_wrong {
+                    call.detach();
+                }
+                Err(Failure::Cancelled)
             }
-            Either::Left(_) => Err(Failure::Cancelled),
             Either::Right((result, _)) => Ok(result?),
         }
     };
