@@ -87,7 +87,7 @@ impl History {
         let timers = [options.timeout, options.hard_cap, idle].into_iter().flatten();
         let due = timers.fold(longest(method) + PATIENCE, Duration::min);
         let mut calls = self.calls();
-        Simulation.note(&format!("call {} is made: {method}", calls.len()));
+        Simulation.note(format!("call {} is made: {method}", calls.len()));
         calls.push(Call {
             method,
             options,
@@ -132,7 +132,7 @@ impl History {
     }
 
     pub(crate) fn settle(&self, number: usize, outcome: Result<usize, CallError>) {
-        Simulation.note(&format!("call {number} settles: {outcome:?}"));
+        Simulation.note(format!("call {number} settles: {outcome:?}"));
         self.calls()[number].outcomes.push((Simulation.now(), outcome));
     }
 
@@ -146,7 +146,7 @@ impl History {
 
     /// Its handler was told that it is cancelled.
     pub(crate) fn cancelled(&self, number: usize, cause: Cause) {
-        Simulation.note(&format!("call {number} is cancelled for its handler: {cause}"));
+        Simulation.note(format!("call {number} is cancelled for its handler: {cause}"));
         let call = &mut self.calls()[number];
         // In a tight world its answer may wait for room, and is not given yet.
         if call.is_answered && !self.harshness.is_tight {

@@ -72,7 +72,8 @@ pub(crate) async fn call(peer: &Peer, history: &History) {
             // What is sent meanwhile leaves together.
             let cork = peer.cork();
             Simulation.spawn("a cork", async move {
-                (Simulation.sleep(Simulation.time_below(50)).await, drop(cork)).0
+                Simulation.sleep(Simulation.time_below(50)).await;
+                drop(cork);
             });
             give_up(sent.cancellation_handle().cancel());
         }

@@ -105,7 +105,7 @@ fn begin() -> (History, [Rc<Site>; 2]) {
         let (up, down) = (config(near.clone(), Role::Server), config(far, Role::Client));
         let mut options = relay::Options::new(up, down);
         options.observer = Some(Box::new(move |side, event| {
-            Simulation.note(&format!("Relay {side} {event:?}"));
+            Simulation.note(format!("Relay {side} {event:?}"));
             if let RelayEvent::Violation { violation: Violation::AnswerDropped, .. } = event {
                 History::drop_answer();
             }
@@ -157,7 +157,7 @@ fn open((reader, writer): (Reader, Writer), config: Config, history: &History) -
     options.entropy = || Some(std::array::from_fn(|_| Simulation.choose(256) as u8));
     options.trace = Some(Box::new(move |way, message| {
         let message = String::from_utf8_lossy(message).into_owned();
-        Simulation.note(&format!("{role:?} {way:?} {message}"));
+        Simulation.note(format!("{role:?} {way:?} {message}"));
         log.lock().unwrap().push((way, message));
     }));
     let (driving, is_apart) =

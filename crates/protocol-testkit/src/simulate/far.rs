@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::network::{Reader, Writer};
-use super::script::{PeerAnswer, Script};
+use super::script::{PeerAnswer, Said, Script};
 use crate::hostile::{Hostile, framed};
 
 /// One thing that a scripted peer can do next.
@@ -163,76 +163,84 @@ impl Far {
 
     /// Does it. What it says is on its way when the network goes on.
     pub(super) fn make(&mut self, what: Move, now: Timestamp) {
-        let connection = self.stream.connection_mut();
-        let mut twice = false;
+        let before = self.outgoing.len();
         match what {
-            Move::Say => {
-                let said = &self.script.says[self.said];
-                let params = raw(&said.params);
-                let refused = |why: &dyn fmt::Debug| -> ! {
-                    panic!("{} is refused, {why:?}: params are objects or lists", said.method)
-                };
-                if said.is_request {
-                    let (number, options) = (self.asked.len(), CallOptions::default());
-                    let call = connection.call(&said.method, Some(&params), number, options, now);
-                    self.asked.push(Asked {
-                        call: call.unwrap_or_else(|error| refused(&error.reason)),
-                        method: said.method.clone(),
-                        params: said.params.clone(),
-                        is_cancelled: false,
-                        is_settled: false,
-                    });
-                } else if let Err(reason) = connection.notify(&said.method, Some(&params)) {
-                    refused(&reason);
-                }
-                self.said += 1;
-            }
+            Move::Say => self.say(now),
+            Move::Answer(number, answering) => self.answer(number, answering),
             Move::Cancel(number) => {
                 let asked = &mut self.asked[number];
                 asked.is_cancelled = true;
                 self.cancels -= 1;
                 // Whatever comes of it: some requests can't be cancelled.
-                let _ = connection.cancel(asked.call, Cause::Caller, now);
-            }
-            Move::Answer(number, answering) => {
-                let call = &mut self.calls[number];
-                call.is_decided = true;
-                let (request, error) =
-                    (call.request, |code| Reply::Error { code, message: "no", data: None });
-                // An answer that is withheld is none.
-                let _ = match answering {
-                    Answering::Cancelled => connection.respond(request, Reply::Cancelled),
-                    Answering::Scripted(place) => {
-                        match &self.script.answers_for(&call.method)[place] {
-                            PeerAnswer::Result(result) => {
-                                connection.respond(request, Reply::Result(&raw(result)))
-                            }
-                            PeerAnswer::Error(code) => connection.respond(request, error(*code)),
-                            PeerAnswer::Twice(result) => {
-                                twice = true;
-                                connection.respond(request, Reply::Result(&raw(result)))
-                            }
-                            PeerAnswer::Never => return,
-                        }
-                    }
-                };
+                let _ = self.stream.connection_mut().cancel(asked.call, Cause::Caller, now);
             }
             Move::Hostile(message, id) => {
                 self.hostile -= 1;
-                let dialect = &connection.config().dialect;
+                let dialect = &self.stream.connection().config().dialect;
                 let message = message.message(Hostile::id(id), dialect);
                 self.outgoing.extend(framed(&message, dialect.framing));
             }
             Move::HangUp => self.life = Life::Gone,
             Move::Finish => self.life = Life::Finished,
         }
-        let before = self.outgoing.len();
         self.flush();
-        if twice {
-            self.outgoing.extend_from_within(before..);
+        if let Move::Answer(number, answering) = what {
+            if let Some(PeerAnswer::Twice(_)) = self.scripted(number, answering) {
+                self.outgoing.extend_from_within(before..);
+            }
         }
         if let Some(waker) = self.waker.take() {
             waker.wake();
+        }
+    }
+
+    fn say(&mut self, now: Timestamp) {
+        let Said { method, params, is_request } = &self.script.says[self.said];
+        let (connection, raw) = (self.stream.connection_mut(), raw(params));
+        let refused = |why: &dyn fmt::Debug| -> ! {
+            panic!("{method} is refused, {why:?}: params are objects or lists")
+        };
+        if *is_request {
+            let (number, options) = (self.asked.len(), CallOptions::default());
+            let call = connection.call(method, Some(&raw), number, options, now);
+            self.asked.push(Asked {
+                call: call.unwrap_or_else(|error| refused(&error.reason)),
+                method: method.clone(),
+                params: params.clone(),
+                is_cancelled: false,
+                is_settled: false,
+            });
+        } else if let Err(reason) = connection.notify(method, Some(&raw)) {
+            refused(&reason);
+        }
+        self.said += 1;
+    }
+
+    fn answer(&mut self, number: usize, answering: Answering) {
+        self.calls[number].is_decided = true;
+        let (answer, request) =
+            (self.scripted(number, answering).cloned(), self.calls[number].request);
+        let connection = self.stream.connection_mut();
+        // An answer that is withheld is none.
+        let _ = match answer {
+            None => connection.respond(request, Reply::Cancelled),
+            Some(PeerAnswer::Result(result) | PeerAnswer::Twice(result)) => {
+                connection.respond(request, Reply::Result(&raw(&result)))
+            }
+            Some(PeerAnswer::Error(code)) => {
+                connection.respond(request, Reply::Error { code, message: "no", data: None })
+            }
+            Some(PeerAnswer::Never) => return,
+        };
+    }
+
+    /// What the script says about a call; `None` if it is answered as cancelled.
+    fn scripted(&self, number: usize, answering: Answering) -> Option<&PeerAnswer> {
+        match answering {
+            Answering::Scripted(place) => {
+                Some(&self.script.answers_for(&self.calls[number].method)[place])
+            }
+            Answering::Cancelled => None,
         }
     }
 
@@ -279,35 +287,27 @@ impl Far {
         }
     }
 
+    /// One of its requests is answered, or never will be; compares that with the reference.
     fn settle(&mut self, number: usize, outcome: &Outcome<'_>) {
         let asked = &mut self.asked[number];
         asked.is_settled = true;
         let Some(reference) = &self.script.reference else { return };
         let got = match outcome {
-            Outcome::Result(result) => Ok(serde_json::from_str::<Value>(result.get())),
+            Outcome::Result(result) => Ok(serde_json::from_str(result.get()).unwrap_or_default()),
             Outcome::Error(error) => Err(error.code),
             Outcome::Cancelled { error: Some(error), .. } => Err(error.code),
             _ => return,
         };
-        let Asked { method, params, .. } = &*asked;
+        let Asked { method, params, is_cancelled, .. } = asked;
+        let expected = reference(method, params);
         // A hostile message may have cancelled it, or answered a call that was made for it.
-        let may_fail = asked.is_cancelled || self.script.hostile > 0;
-        let is_right = match (reference(method, params), &got) {
-            (Ok(expected), Ok(Ok(result))) => expected == *result,
-            (Err(expected), Err(code)) => expected == *code || may_fail,
-            (Ok(_), Err(_)) => may_fail,
-            _ => false,
-        };
-        if !is_right {
-            let (number, expected) = (number + 1, reference(method, params));
-            let got = match got {
-                Ok(result) => format!("{}", result.unwrap_or_default()),
+        let may_fail = *is_cancelled || self.script.hostile > 0;
+        if got != expected && !(may_fail && got.is_err()) {
+            let words = |answer: Result<Value, i64>| match answer {
+                Ok(result) => result.to_string(),
                 Err(code) => format!("error {code}"),
             };
-            let expected = match expected {
-                Ok(result) => format!("{result}"),
-                Err(code) => format!("error {code}"),
-            };
+            let (number, got, expected) = (number + 1, words(got), words(expected));
             self.wrong.get_or_insert(format!(
                 "request {number} ({method}) is answered {got}; the reference says {expected}"
             ));
@@ -315,7 +315,7 @@ impl Far {
     }
 
     /// A move in words.
-    pub(super) fn words(&self, what: Move) -> impl fmt::Display + use<> {
+    pub(super) fn words(&self, what: Move) -> String {
         match what {
             Move::Say => {
                 let said = &self.script.says[self.said];
@@ -326,22 +326,15 @@ impl Far {
             }
             Move::Cancel(number) => format!("peer cancels request {}", number + 1),
             Move::Answer(number, answering) => {
-                let Called { method, .. } = &self.calls[number];
-                let number = number + 1;
-                match answering {
-                    Answering::Cancelled => {
-                        format!("peer answers call {number} {method} as cancelled")
+                let call = format!("call {} {}", number + 1, self.calls[number].method);
+                match self.scripted(number, answering) {
+                    None => format!("peer answers {call} as cancelled"),
+                    Some(PeerAnswer::Result(_)) => format!("peer answers {call}"),
+                    Some(PeerAnswer::Error(code)) => {
+                        format!("peer answers {call} with error {code}")
                     }
-                    Answering::Scripted(place) => match &self.script.answers_for(method)[place] {
-                        PeerAnswer::Result(_) => format!("peer answers call {number} {method}"),
-                        PeerAnswer::Error(code) => {
-                            format!("peer answers call {number} {method} with error {code}")
-                        }
-                        PeerAnswer::Twice(_) => {
-                            format!("peer answers call {number} {method} twice")
-                        }
-                        PeerAnswer::Never => format!("peer never answers call {number} {method}"),
-                    },
+                    Some(PeerAnswer::Twice(_)) => format!("peer answers {call} twice"),
+                    Some(PeerAnswer::Never) => format!("peer never answers {call}"),
                 }
             }
             Move::Hostile(message, id) => {

@@ -284,8 +284,7 @@ impl Run {
             Event::Go(task) => format!("{} goes on", self.name(task)),
             Event::Move(connection, next) => {
                 let far = with(|world| world.served[connection].far.clone());
-                let words = far.borrow().words(next);
-                words.to_string()
+                far.borrow().words(next)
             }
             Event::Time => {
                 let due = with(|world| world.timers.keys().next().map(|&(due, _)| due));

@@ -47,7 +47,7 @@ const PROBES: u64 = 100;
 ///
 /// # Errors
 ///
-/// The failure with the fewest steps.
+/// The failure with the fewest steps, if the bound leaves enough runs to find it; else a longer one.
 pub fn try_every_order(bound: Bound, world: impl Fn(Simulation)) -> Result<Searched, Failure> {
     let mut search = Search { world: &world, left: bound.schedules, failure: None };
     // A few steps first: what fails there fails soon, and nothing longer is of interest then.
