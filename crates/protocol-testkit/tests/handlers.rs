@@ -145,3 +145,22 @@ fn f51_a_hostile_peer_is_no_fault_of_the_handler_in_any_dialect() {
         }
     }
 }
+
+/// The first failure that is met takes a choice in the first step and 21 steps; the shortest takes one in
+/// the thirteenth, which the first rounds leave as it usually is.
+#[test]
+fn f51_the_shortest_failure_may_need_a_choice_further_on() {
+    let failure = try_every_order(Bound::steps(60), |simulation| {
+        simulation.spawn("a walker", async move {
+            let limps = simulation.choose(2) == 1;
+            for step in 0..20 {
+                simulation.sleep(WORK).await;
+                assert!(!limps || step < 9, "limps too far");
+                assert!(step != 5 || simulation.choose(2) == 0, "falls");
+            }
+        });
+    });
+    let failure = failure.expect_err("it falls");
+    assert!(failure.what.ends_with("falls"), "{failure}");
+    assert_eq!(failure.history.len(), 13, "{failure}");
+}
