@@ -101,14 +101,13 @@ impl Judge {
         }
         match way {
             Way::Received => self.watch.reads(message),
-            Way::Sent => {
-                if let Err(broken) = self.watch.writes(message) {
-                    // What a hostile peer sends may be no request, and answered with an error.
-                    if !self.is_hostile || !is_error(message) {
-                        return Err(Problem::new(Fault::Wire, broken.to_string()));
-                    }
-                }
-            }
+            // What a hostile peer sends may be no request, and be answered with an error all the same,
+            // perhaps with the id of one.
+            Way::Sent if self.is_hostile && is_error(message) => {}
+            Way::Sent => self
+                .watch
+                .writes(message)
+                .map_err(|broken| Problem::new(Fault::Wire, broken.to_string()))?,
         }
         Ok(())
     }
