@@ -79,7 +79,7 @@ impl<T> SentRequest<T> {
     /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place for
     /// that.
     pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
-        self.command(|core, call, now| core.cancel_because(call, Cause::Caller, reason, now))
+        self.command(|core, call, now| core.cancel_because(call, Cause::Caller, Some(reason), now))
     }
 
     fn command(
@@ -241,8 +241,9 @@ impl CancellationHandle {
     pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
         match &self.0 {
             Target::Call { shared, call } => match Weak::upgrade(shared) {
-                Some(shared) => shared
-                    .command(|core, now| core.cancel_because(*call, Cause::Caller, reason, now)),
+                Some(shared) => shared.command(|core, now| {
+                    core.cancel_because(*call, Cause::Caller, Some(reason), now)
+                }),
                 None => CancelOutcome::AlreadySettled,
             },
             Target::Prepared(_) | Target::Nothing => self.cancel(),

@@ -31,8 +31,11 @@
 mod blocking;
 mod command;
 mod connection;
-#[cfg_attr(unix, path = "group/unix.rs")]
-#[cfg_attr(windows, path = "group/windows.rs")]
+#[cfg(unix)]
+#[path = "group/unix.rs"]
+mod group;
+#[cfg(windows)]
+#[path = "group/windows.rs"]
 mod group;
 mod output;
 mod process;

@@ -1,7 +1,7 @@
 //! How much memory a connection may hold: the formula of G8, as code.
 
 use super::Connection;
-use super::rows::{Outgoing, Rare};
+use super::rows::{Incoming, Outgoing, Rare};
 use super::unsent::Batch;
 use crate::config::Limits;
 use crate::event::Event;
@@ -33,7 +33,7 @@ impl<O, I: Default> Connection<O, I> {
             (1, Self::fixed_bytes(limits)),
             (calls, Self::call_bytes()),
             (requests, Self::request_bytes(limits)),
-            (limits.unsent_messages, TABLE * Outbox::ROW + Outbox::ROUND),
+            (limits.unsent_messages, TABLE * Outbox::ROW + Outbox::NEW_BYTES),
             (abandoned_ids, TREE * 2 * size_of::<u64>() + 2 * Self::remembered_id(limits)),
             (early_cancels, Self::remembered_id(limits)),
             (limits.batch_members, TABLE * (size_of::<Event<'_, O>>() + 2 * size_of::<usize>())),
@@ -53,11 +53,11 @@ impl<O, I: Default> Connection<O, I> {
     /// A call: its row and what few have beside it, its places in indexes and trees, the cancel that is
     /// sent for it above the limit, and what its end is while it is told.
     const fn call_bytes() -> usize {
-        let row = Machine::<Outgoing<O>, I, Rare>::CALL_ROW;
+        let row = Machine::<Outgoing<O>, Incoming<I>>::CALL_ROW;
         let trees = 4 * size_of::<[u64; 4]>();
         let told = size_of::<Action<Outgoing<O>>>() + size_of::<Event<'_, O>>();
         TABLE * (row + 2 * size_of::<u32>() + told + Outbox::ROW)
-            + Machine::<Outgoing<O>, I, Rare>::CALL_RARE
+            + Machine::<Outgoing<O>, Incoming<I>>::CALL_RARE
             + TREE * trees
             + MESSAGE
     }
@@ -65,7 +65,7 @@ impl<O, I: Default> Connection<O, I> {
     /// A request: the same, with its id, which may stand in the index too, its batch, and up to two
     /// progress tokens that may have to be withheld.
     const fn request_bytes(limits: &Limits) -> usize {
-        let row = Machine::<Outgoing<O>, I, Rare>::REQUEST_ROW;
+        let row = Machine::<Outgoing<O>, Incoming<I>>::REQUEST_ROW;
         let rare =
             size_of::<Rare>() + size_of::<Origin>() + limits.id_bytes + Self::id_bytes(limits);
         let told = size_of::<Action<Outgoing<O>>>() + size_of::<Event<'_, O>>();

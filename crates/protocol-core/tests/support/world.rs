@@ -344,7 +344,7 @@ impl Side {
         let before = fingerprint(conn.machine());
         let outcome = match random.below(2) {
             0 => conn.cancel(call, cause, now),
-            _ => conn.cancel_because(call, cause, &*"why ".repeat(random.below(300)), now),
+            _ => conn.cancel_because(call, cause, Some(&"why ".repeat(random.below(300))), now),
         };
         let is_refused = matches!(outcome, CancelOutcome::Refused(_));
         assert!(
