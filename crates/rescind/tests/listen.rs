@@ -176,7 +176,7 @@ fn f47_other_machines_have_to_know_a_secret_or_everybody_may_call() {
     assert_eq!(call(&["--token-file", secret.to_str().unwrap()]).stdout, "[1]\n");
     for more in [&[][..], &["--token-file", other.to_str().unwrap()]] {
         let said = call(more);
-        assert_eq!(said.code, Some(2), "{said:?}");
+        assert_eq!(said.code, Some(6), "{said:?}");
         assert!(said.stderr.contains("401"), "{said:?}");
     }
     let empty = file("empty", "\n");
