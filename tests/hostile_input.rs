@@ -29,7 +29,7 @@ struct Host {
 
 impl Host {
     fn new(dialect: Dialect) -> Self {
-        Self::with(Config::client(dialect))
+        Self::with(Config::server(dialect))
     }
 
     fn with(config: Config) -> Self {
@@ -185,7 +185,7 @@ fn g08_content_length_of_1_gib() {
 #[test]
 fn g08_largest_message_that_is_allowed() {
     for dialect in [Dialect::ACP_V1, Dialect::LSP_3_17] {
-        let limit = Config::client(dialect.clone()).limits.message_bytes;
+        let limit = Config::server(dialect.clone()).limits.message_bytes;
         let envelope = r#"{"jsonrpc":"2.0","method":"m","params":[""]}"#;
         let fits =
             envelope.replace(r#"[""]"#, &format!("[\"{}\"]", "x".repeat(limit - envelope.len())));
@@ -203,7 +203,7 @@ fn g08_largest_message_that_is_allowed() {
 #[test]
 fn g08_endless_line() {
     let mut host = Host::new(Dialect::ACP_V1);
-    let limit = Config::client(Dialect::ACP_V1).limits.message_bytes;
+    let limit = Config::server(Dialect::ACP_V1).limits.message_bytes;
     let piece = vec![b'x'; 1 << 20];
     for _ in 0..64 {
         host.take(&piece);
@@ -220,7 +220,7 @@ fn g08_endless_line() {
 fn g08_endless_header() {
     for piece in ["x", "X-Header: value\r\n", "\u{0}"] {
         let mut host = Host::new(Dialect::LSP_3_17);
-        let limit = Config::client(Dialect::LSP_3_17).limits.header_bytes;
+        let limit = Config::server(Dialect::LSP_3_17).limits.header_bytes;
         let bytes = piece.repeat((1 << 20) / piece.len());
         for read in bytes.as_bytes().chunks(100) {
             host.take(read);
@@ -239,7 +239,7 @@ fn g08_endless_header() {
 #[test]
 fn g08_flood_of_requests() {
     let mut host = Host::new(Dialect::ACP_V1);
-    let limit = Config::client(Dialect::ACP_V1).limits.requests;
+    let limit = Config::server(Dialect::ACP_V1).limits.requests;
     for id in 0..limit {
         host.take_message(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#));
     }
@@ -261,7 +261,7 @@ fn g08_flood_of_requests() {
 
 #[test]
 fn g08_flood_of_bad_messages_to_a_peer_that_does_not_read() {
-    let mut config = Config::client(Dialect::ACP_V1);
+    let mut config = Config::server(Dialect::ACP_V1);
     config.limits.unsent_bytes = 1 << 20;
     let mut host = Host::with(config);
     for _ in 0..50_000 {
@@ -283,7 +283,7 @@ fn g08_largest_batches() {
     let member = r#"{"jsonrpc":"2.0","method":"m"}"#;
     let batch = |members: usize| format!("[{}]", vec![member; members].join(","));
     let mut host = Host::new(Dialect::JSON_RPC);
-    let limit = Config::client(Dialect::JSON_RPC).limits.batch_members;
+    let limit = Config::server(Dialect::JSON_RPC).limits.batch_members;
     host.take_message(&batch(limit));
     assert_eq!((host.alive, host.violations()), (limit, vec![]));
     host.take_message(&batch(limit + 1));

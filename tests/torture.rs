@@ -41,7 +41,7 @@ enum Taken {
 
 /// Gives a message to a connection whose call 1 is in flight, and answers what it asks.
 fn receive(dialect: Dialect, message: &[u8]) -> Seen {
-    let mut conn: Connection<()> = Connection::new(Config::client(dialect));
+    let mut conn: Connection<()> = Connection::new(Config::server(dialect));
     conn.call("work", None, (), CallOptions::default(), NOW).unwrap();
     conn.poll_transmit(&mut Vec::new());
     let event = conn.receive(message, NOW).unwrap();
@@ -412,7 +412,7 @@ fn b14_ids_are_echoed_as_they_were_written() {
 fn b25_a_relay_passes_params_and_results_on_byte_for_byte() {
     let structured = |text: &&&str| text.trim_start().starts_with(['{', '[']);
     for text in JSON.iter().chain(UNDECODABLE).filter(structured) {
-        let config = Config::client(Dialect::JSON_RPC);
+        let config = Config::server(Dialect::JSON_RPC);
         let mut relay = Relay::new(config.clone(), config);
         // The relay's input is lines too.
         let text = text.replace(['\r', '\n'], " ");

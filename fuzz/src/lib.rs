@@ -8,6 +8,7 @@ mod answers;
 mod bytes;
 mod differential;
 mod frames;
+mod handler;
 mod json;
 mod messages;
 mod operations;
@@ -17,6 +18,7 @@ mod schedule;
 
 pub use differential::differential;
 pub use frames::frames;
+pub use handler::handler;
 pub use messages::messages;
 pub use operations::operations;
 pub use relay::relay;
@@ -26,11 +28,12 @@ pub use schedule::schedule;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("frames", frames),
     ("messages", messages),
     ("operations", operations),
     ("schedule", schedule),
     ("relay", relay),
     ("differential", differential),
+    ("handler", handler),
 ];

@@ -1,13 +1,11 @@
 //! What callers and handlers saw of each call, and what they must not have seen.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use protocol_async::CallError;
 use protocol_core::{CallOptions, CancelOutcome, Cause, Grace, Timestamp};
-
-use crate::executor::{note, now};
+use protocol_testkit::simulate::Simulation;
 
 /// How long work takes that is to outlast everything else.
 pub(crate) const NEVER: Duration = Duration::from_secs(20 * 60);
@@ -53,7 +51,6 @@ pub(crate) struct History {
     pub(crate) harshness: Harshness,
     calls: Arc<Mutex<Vec<Call>>>,
     problems: Arc<Mutex<Vec<String>>>,
-    is_answer_dropped: Arc<AtomicBool>,
 }
 
 /// Work of these methods is done within this time unless it is cancelled.
@@ -67,12 +64,7 @@ fn longest(method: &str) -> Duration {
 
 impl History {
     pub(crate) fn new(harshness: Harshness) -> Self {
-        Self {
-            harshness,
-            calls: Arc::default(),
-            problems: Arc::default(),
-            is_answer_dropped: Arc::default(),
-        }
+        Self { harshness, calls: Arc::default(), problems: Arc::default() }
     }
 
     fn calls(&self) -> MutexGuard<'_, Vec<Call>> {
@@ -95,13 +87,13 @@ impl History {
         let timers = [options.timeout, options.hard_cap, idle].into_iter().flatten();
         let due = timers.fold(longest(method) + PATIENCE, Duration::min);
         let mut calls = self.calls();
-        note(&format!("call {} is made: {method}", calls.len()));
+        Simulation.note(format!("call {} is made: {method}", calls.len()));
         calls.push(Call {
             method,
             options,
             parent,
-            since: now(),
-            due: now() + due,
+            since: Simulation.now(),
+            due: Simulation.now() + due,
             is_given_up: false,
             is_let_go: false,
             outcomes: Vec::new(),
@@ -129,7 +121,7 @@ impl History {
             }
             _ => Duration::ZERO,
         };
-        call.due = call.due.min(now() + wait);
+        call.due = call.due.min(Simulation.now() + wait);
     }
 
     /// Nobody will be told of its outcome.
@@ -140,8 +132,8 @@ impl History {
     }
 
     pub(crate) fn settle(&self, number: usize, outcome: Result<usize, CallError>) {
-        note(&format!("call {number} settles: {outcome:?}"));
-        self.calls()[number].outcomes.push((now(), outcome));
+        Simulation.note(format!("call {number} settles: {outcome:?}"));
+        self.calls()[number].outcomes.push((Simulation.now(), outcome));
     }
 
     pub(crate) fn serve(&self, number: usize) {
@@ -154,7 +146,7 @@ impl History {
 
     /// Its handler was told that it is cancelled.
     pub(crate) fn cancelled(&self, number: usize, cause: Cause) {
-        note(&format!("call {number} is cancelled for its handler: {cause}"));
+        Simulation.note(format!("call {number} is cancelled for its handler: {cause}"));
         let call = &mut self.calls()[number];
         // In a tight world its answer may wait for room, and is not given yet.
         if call.is_answered && !self.harshness.is_tight {
@@ -165,12 +157,8 @@ impl History {
 
     /// A refusal that a connection gives by itself found no room. Its call waits until the
     /// connection ends, and so does whoever waits for that: such a world is not judged further.
-    pub(crate) fn drop_answer(&self) {
-        self.is_answer_dropped.store(true, Relaxed);
-    }
-
-    pub(crate) fn is_answer_dropped(&self) -> bool {
-        self.is_answer_dropped.load(Relaxed)
+    pub(crate) fn drop_answer() {
+        Simulation.excuse();
     }
 
     /// Everything that must not have been.

@@ -8,10 +8,10 @@ use protocol_async::{
     Arrival, CallError, Failure, Incoming, LocalContext, LocalRouter, Peer, RpcError, SentRequest,
 };
 use protocol_core::{CallOptions, Grace, Refusal, Violation, code};
+use protocol_testkit::simulate::Simulation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::executor::{below, one_of, sleep, spawn, time_below};
 use crate::history::{History, NEVER};
 
 /// What a handler can do without calling anyone.
@@ -31,18 +31,18 @@ struct Params {
 }
 
 fn rarely(time: u64) -> Option<Duration> {
-    (below(6) == 0).then(|| time_below(time))
+    (Simulation.choose(6) == 0).then(|| Simulation.time_below(time))
 }
 
 /// Makes one call, and does something to it.
 pub(crate) async fn call(peer: &Peer, history: &History) {
-    let method = one_of(&METHODS);
+    let method = Simulation.one_of(&METHODS);
     let options = CallOptions::default()
         .timeout(rarely(500))
         .idle_timeout(rarely(500))
         .hard_cap(rarely(500))
         .grace(rarely(500).map(Grace::Settle));
-    let fate = below(8);
+    let fate = Simulation.choose(8);
     if fate == 0 {
         let prepared = peer.prepare::<usize>(method, params(0), options);
         let handle = prepared.cancellation_handle();
@@ -60,7 +60,7 @@ pub(crate) async fn call(peer: &Peer, history: &History) {
         1 | 2 => return settle(peer, history, number, sent.await).await,
         _ => {}
     }
-    let sent = match select(sent, sleep(time_below(100))).await {
+    let sent = match select(sent, Simulation.sleep(Simulation.time_below(100))).await {
         Either::Left((outcome, _)) => return settle(peer, history, number, outcome).await,
         Either::Right((_, sent)) => sent,
     };
@@ -71,7 +71,10 @@ pub(crate) async fn call(peer: &Peer, history: &History) {
         5 => {
             // What is sent meanwhile leaves together.
             let cork = peer.cork();
-            spawn("a cork", async move { (sleep(time_below(50)).await, drop(cork)).0 });
+            Simulation.spawn("a cork", async move {
+                Simulation.sleep(Simulation.time_below(50)).await;
+                drop(cork);
+            });
             give_up(sent.cancellation_handle().cancel());
         }
         6 => return drop((history.let_go(number, true), sent)),
@@ -107,23 +110,24 @@ type Context = LocalContext<History>;
 async fn work(Params { number }: Params, cx: Context) -> Result<usize, Failure> {
     let history = cx.state();
     let _serving = Serving::begin(history, number, &cx);
-    let until_cancelled = async |time| cx.cancellation().unless_cancelled(sleep(time)).await;
+    let until_cancelled =
+        async |time| cx.cancellation().unless_cancelled(Simulation.sleep(time)).await;
     match cx.method().as_str() {
-        "later" => until_cancelled(time_below(100)).await?,
-        "deaf" => sleep(time_below(100)).await,
+        "later" => until_cancelled(Simulation.time_below(100)).await?,
+        "deaf" => Simulation.sleep(Simulation.time_below(100)).await,
         "never" => until_cancelled(NEVER).await?,
         "progress" => {
-            for _ in 0..below(4) {
+            for _ in 0..Simulation.choose(4) {
                 if let Some(rule) = cx.peer().dialect().progress.first() {
                     // Withheld if the request is cancelled.
                     let _ = cx.try_notify(&rule.method, json!({ rule.token.clone(): number }));
                 }
-                until_cancelled(time_below(100)).await?;
+                until_cancelled(Simulation.time_below(100)).await?;
             }
         }
         "fails" => return Err(RpcError::new(code::REQUEST_FAILED, number.to_string()).into()),
         "nested" => {
-            let method = one_of(&SIMPLE);
+            let method = Simulation.one_of(&SIMPLE);
             let inner = history.begin(method, CallOptions::default(), Some(number));
             let outcome = cx.call::<usize>(method, params(inner)).await;
             history.settle(inner, outcome.clone());
@@ -140,7 +144,7 @@ async fn answer_by_hand(arrival: Arrival, cx: Context) -> Result<(), Failure> {
     let (request, responder) = match arrival {
         Arrival::Request(request, responder) => (request, responder),
         Arrival::Violation { violation: Violation::AnswerDropped, .. } => {
-            history.drop_answer();
+            History::drop_answer();
             return Ok(());
         }
         _ => return Ok(()),
@@ -148,7 +152,7 @@ async fn answer_by_hand(arrival: Arrival, cx: Context) -> Result<(), Failure> {
     let Params { number } = request.params().expect("a call of ours");
     let serving = Serving::begin(history, number, &cx);
     if request.method == "passed" {
-        let method = one_of(&SIMPLE);
+        let method = Simulation.one_of(&SIMPLE);
         let inner = history.begin(method, CallOptions::default(), Some(number));
         history.let_go(inner, false);
         let sent: SentRequest<usize> = cx.peer().call(method, params(inner));
@@ -156,7 +160,7 @@ async fn answer_by_hand(arrival: Arrival, cx: Context) -> Result<(), Failure> {
         // That answers it some time.
         forget(serving);
     } else {
-        sleep(time_below(100)).await;
+        Simulation.sleep(Simulation.time_below(100)).await;
     }
     Ok(())
 }

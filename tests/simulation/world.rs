@@ -8,12 +8,10 @@ use protocol_async::{Canceller, Options, Peer, connect, connect_messages, relay}
 use protocol_core::{
     CancelRule, Cancellers, Cause, Config, Dialect, Framing, RelayEvent, Role, Shutdown, Violation,
 };
+use protocol_testkit::simulate::{Reader, Simulation, Socket, Writer};
 use serde_json::{Value, json};
 
-use crate::executor::{Clock, below, note, one_of, run, sleep, spawn, time_below};
 use crate::history::{Harshness, History};
-use crate::network::{Reader, Writer, line};
-use crate::socket::Socket;
 use crate::wire::{self, Log};
 use crate::workload::{call, serve};
 
@@ -57,44 +55,40 @@ struct Site {
     driving: Canceller,
 }
 
-/// Runs the world of a seed, and gives the hash of its trace.
-///
-/// # Errors
-///
-/// Every guarantee that did not hold.
-pub(crate) fn simulate(seed: u64) -> Result<u64, String> {
-    let mut world = None;
-    let hash = run(seed, || world = Some(begin()));
-    let (history, sites) = world.expect("it has begun");
-    if history.is_answer_dropped() {
-        return Ok(0);
-    }
-    let hash = hash?;
-    let mut problems = history.problems();
-    for site in sites {
-        let Site { dialect, log, .. } = &*site;
-        if Arc::strong_count(log) > 1 {
-            problems.push("G8: a connection outlives its handles".into());
+/// Draws a world, sets it going, and judges it in the end.
+pub(crate) fn world(_: Simulation) {
+    let (history, sites) = begin();
+    Simulation.check(move |_| {
+        let mut problems = history.problems();
+        for site in sites {
+            let Site { dialect, log, .. } = &*site;
+            if Arc::strong_count(log) > 1 {
+                problems.push("G8: a connection outlives its handles".into());
+            }
+            problems.extend(wire::judge(
+                dialect,
+                &log.lock().unwrap(),
+                history.harshness.is_interrupted,
+            ));
         }
-        problems.extend(wire::judge(
-            dialect,
-            &log.lock().unwrap(),
-            history.harshness.is_interrupted,
-        ));
-    }
-    if problems.is_empty() { Ok(hash) } else { Err(problems.join("\n")) }
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    });
 }
 
 /// Draws a world, and sets it going.
 fn begin() -> (History, [Rc<Site>; 2]) {
-    let near = one_of(&DIALECTS);
-    let far = if below(4) == 0 { Some(one_of(&DIALECTS)) } else { None };
-    let fuse = if below(4) == 0 { usize::try_from(below(8_000)).unwrap() } else { usize::MAX };
-    let interruption = (below(4) == 0).then(|| one_of(&ENDINGS));
+    let near = Simulation.one_of(&DIALECTS);
+    let far = if Simulation.choose(4) == 0 { Some(Simulation.one_of(&DIALECTS)) } else { None };
+    let fuse = if Simulation.choose(4) == 0 {
+        usize::try_from(Simulation.choose(8_000)).unwrap()
+    } else {
+        usize::MAX
+    };
+    let interruption = (Simulation.choose(4) == 0).then(|| Simulation.one_of(&ENDINGS));
     let is_interrupted = fuse < usize::MAX || interruption.is_some();
     // A connection's own refusals are dropped if they find no room, and without a server there is
     // nobody to see that (`History::drop_answer`).
-    let is_tight = !is_interrupted && below(8) == 0;
+    let is_tight = !is_interrupted && Simulation.choose(8) == 0;
     let history = History::new(Harshness {
         is_interrupted,
         is_tight,
@@ -106,31 +100,31 @@ fn begin() -> (History, [Rc<Site>; 2]) {
         }),
     });
     let config = |dialect, role| config(dialect, role, is_tight);
-    let [client, mut server] = line(fuse);
+    let [client, mut server] = Simulation.line(fuse);
     if let Some(far) = far.clone() {
         let (up, down) = (config(near.clone(), Role::Server), config(far, Role::Client));
-        let (mut options, seen) = (relay::Options::new(up, down), history.clone());
+        let mut options = relay::Options::new(up, down);
         options.observer = Some(Box::new(move |side, event| {
-            note(&format!("Relay {side} {event:?}"));
+            Simulation.note(format!("Relay {side} {event:?}"));
             if let RelayEvent::Violation { violation: Violation::AnswerDropped, .. } = event {
-                seen.drop_answer();
+                History::drop_answer();
             }
         }));
-        let [behind, last] = line(fuse);
-        let hop = relay(std::mem::replace(&mut server, last), behind, Clock, options);
-        spawn("a relay", async move { drop(hop.await) });
+        let [behind, last] = Simulation.line(fuse);
+        let hop = relay(std::mem::replace(&mut server, last), behind, Simulation, options);
+        Simulation.spawn("a relay", async move { drop(hop.await) });
     }
     let client = open(client, config(near.clone(), Role::Client), &history);
     let server = open(server, config(far.unwrap_or(near), Role::Server), &history);
     let sites = [client.1.clone(), server.1.clone()];
     if let Some(ending) = interruption {
-        let (peer, site) = if below(2) == 0 { client.clone() } else { server.clone() };
-        spawn("an interruption", async move {
-            sleep(time_below(400)).await;
+        let (peer, site) = if Simulation.choose(2) == 0 { client.clone() } else { server.clone() };
+        Simulation.spawn("an interruption", async move {
+            Simulation.sleep(Simulation.time_below(400)).await;
             site.end(&peer, ending);
         });
     }
-    spawn("the conductor", conduct([client, server], history.clone()));
+    Simulation.spawn("the conductor", conduct([client, server], history.clone()));
     (history, sites)
 }
 
@@ -160,25 +154,26 @@ fn open((reader, writer): (Reader, Writer), config: Config, history: &History) -
     });
     let (role, framing, log) = (config.role, config.dialect.framing, site.log.clone());
     let mut options = Options::new(config);
-    options.entropy = || Some(std::array::from_fn(|_| below(256) as u8));
+    options.entropy = || Some(std::array::from_fn(|_| Simulation.choose(256) as u8));
     options.trace = Some(Box::new(move |way, message| {
         let message = String::from_utf8_lossy(message).into_owned();
-        note(&format!("{role:?} {way:?} {message}"));
+        Simulation.note(format!("{role:?} {way:?} {message}"));
         log.lock().unwrap().push((way, message));
     }));
-    let (driving, is_apart) = (site.driving.marker(), framing == Framing::Newline && below(4) == 0);
+    let (driving, is_apart) =
+        (site.driving.marker(), framing == Framing::Newline && Simulation.choose(4) == 0);
     let (peer, incoming) = if is_apart {
         let socket = Socket::new(reader, writer);
-        let (peer, incoming, driver) = connect_messages(socket, Clock, options);
-        spawn("a driver", async move { drop(driving.unless_cancelled(driver).await) });
+        let (peer, incoming, driver) = connect_messages(socket, Simulation, options);
+        Simulation.spawn("a driver", async move { drop(driving.unless_cancelled(driver).await) });
         (peer, incoming)
     } else {
-        let (peer, incoming, driver) = connect(reader, writer, Clock, options);
-        spawn("a driver", async move { drop(driving.unless_cancelled(driver).await) });
+        let (peer, incoming, driver) = connect(reader, writer, Simulation, options);
+        Simulation.spawn("a driver", async move { drop(driving.unless_cancelled(driver).await) });
         (peer, incoming)
     };
     let (serving, history) = (site.serving.marker(), history.clone());
-    spawn("a server", async move {
+    Simulation.spawn("a server", async move {
         let _ = serving.unless_cancelled(serve(incoming, &history)).await;
     });
     (peer, site)
@@ -198,15 +193,15 @@ impl Site {
 async fn conduct(sides: [(Peer, Rc<Site>); 2], history: History) {
     let _ = sides[0].0.call::<Value>("initialize", json!({})).await;
     for (peer, _) in &sides {
-        for _ in 0..=below(8) {
+        for _ in 0..=Simulation.choose(8) {
             let (peer, history) = (peer.clone(), history.clone());
-            spawn("a caller", async move {
-                sleep(time_below(300)).await;
+            Simulation.spawn("a caller", async move {
+                Simulation.sleep(Simulation.time_below(300)).await;
                 call(&peer, &history).await;
             });
         }
     }
-    sleep(AFTERWARDS).await;
+    Simulation.sleep(AFTERWARDS).await;
     for (peer, _) in &sides {
         peer.flushed().await;
         let left = peer.in_flight(usize::MAX);
@@ -214,6 +209,6 @@ async fn conduct(sides: [(Peer, Rc<Site>); 2], history: History) {
             history.problem(format!("G8: still in flight: {left:?}"));
         }
     }
-    let (peer, site) = &sides[below(2) as usize];
-    site.end(peer, one_of(&ENDINGS));
+    let (peer, site) = &sides[Simulation.choose(2) as usize];
+    site.end(peer, Simulation.one_of(&ENDINGS));
 }

@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use crate::cancellation::{Cancellation, Told};
 use crate::contain::contain;
 use crate::operations::CleanUp;
-use crate::outcome::{HandOver, RawOutcome, Sequel};
+use crate::outcome::{HandOver, RawOutcome};
+use crate::spans::Seen;
 
 /// Whom to tell, once the lock is released: whoever is told may take locks of its own. What one
 /// message makes happen needs no allocation.
@@ -19,6 +20,8 @@ pub(crate) enum Afterward {
     Tell(Told),
     HandOver(HandOver, RawOutcome),
     CleanUp(CleanUp),
+    /// For whoever listens to spans.
+    Show(Box<Seen>),
     /// Only to be dropped: a marker may own what the host gave it.
     Drop(Cancellation),
 }
@@ -33,13 +36,10 @@ impl Afterwards {
         wakers.into_iter().for_each(|waker| self.push(Afterward::Wake(waker)));
     }
 
-    /// A call has settled.
     #[inline]
-    pub(crate) fn settle(&mut self, sequel: Sequel) {
-        match sequel {
-            Sequel::Nothing => {}
-            Sequel::Wake(waker) => self.push(Afterward::Wake(waker)),
-            Sequel::HandOver(then, outcome) => self.push(Afterward::HandOver(then, outcome)),
+    pub(crate) fn show(&mut self, seen: Option<Box<Seen>>) {
+        if let Some(seen) = seen {
+            self.push(Afterward::Show(seen));
         }
     }
 
@@ -58,6 +58,7 @@ impl Afterwards {
                 Afterward::Tell(told) => told.tell(),
                 Afterward::HandOver(then, outcome) => contain(|| then(outcome)),
                 Afterward::CleanUp(clean_up) => clean_up.run(),
+                Afterward::Show(seen) => contain(|| seen.tell()),
                 Afterward::Drop(marker) => contain(|| drop(marker)),
             }
         }

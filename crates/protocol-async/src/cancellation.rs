@@ -81,7 +81,7 @@ impl Cancellation {
 
     /// Waits until it is set. Any number of tasks may wait.
     pub fn cancelled(&self) -> impl Future<Output = Cause> + Send + Unpin + 'static {
-        WaitForCancel { marker: self.clone(), key: None }
+        WaitForCancel(Following { marker: self.clone(), key: None })
     }
 
     /// Runs some work that may fail until it is done or the marker is set, as
@@ -131,23 +131,16 @@ impl Cancellation {
     /// Runs `follow` once when the marker is set, on whatever thread sets it; at once if it is set
     /// already. It must not block.
     pub fn on_cancel(&self, follow: impl FnOnce(Cause) + Send + 'static) -> Following {
-        Following { key: self.follow(Box::new(follow)) }
-    }
-
-    /// As [`on_cancel`](Self::on_cancel); the key undoes it.
-    pub(crate) fn follow(&self, follow: Box<dyn FnOnce(Cause) + Send>) -> Option<FollowerKey> {
         let mut around = lock(&self.inner.around);
-        match self.cause() {
-            None => {
-                let key = around.listeners.insert(Listener::Follower(follow));
-                Some(FollowerKey { marker: self.clone(), key: Some(key) })
-            }
+        let key = match self.cause() {
+            None => Some(around.listeners.insert(Listener::Follower(Box::new(follow)))),
             Some(cause) => {
                 drop(around);
                 follow(cause);
                 None
             }
-        }
+        };
+        Following { marker: self.clone(), key }
     }
 
     /// Sets the flag, and says whom to tell. The first cause stays.
@@ -194,24 +187,39 @@ impl Told {
 }
 
 /// What [`Cancellation::on_cancel`] is to run; dropping it undoes that.
+///
+/// It keeps the marker, and so what sets that: whoever follows a marker that nobody else has is told all
+/// the same (F33).
 #[must_use = "dropping it undoes it"]
 pub struct Following {
-    key: Option<FollowerKey>,
+    marker: Cancellation,
+    /// Among the marker's listeners.
+    key: Option<usize>,
 }
 
 impl Following {
     /// Never undoes it: the marker keeps what it is to run until it is set, or until nobody is left
     /// who could set it.
     pub fn forever(mut self) {
-        let Some(mut following) = self.key.take() else { return };
-        following.key = None;
-        let mut around = lock(&following.marker.inner.around);
-        if following.marker.is_cancelled() {
+        self.key = None;
+        let mut around = lock(&self.marker.inner.around);
+        if self.marker.is_cancelled() {
             return;
         }
         if let Some(source) = &mut around.source {
-            source.marker = Some(following.marker.clone());
+            source.marker = Some(self.marker.clone());
         }
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let Some(key) = self.key else { return };
+        let mut around = lock(&self.marker.inner.around);
+        let listener = around.listeners.remove(key);
+        // What it captured is the host's, and may run anything when it is dropped.
+        drop(around);
+        drop(listener);
     }
 }
 
@@ -221,40 +229,19 @@ impl fmt::Debug for Following {
     }
 }
 
-/// Undoes [`Cancellation::follow`] when it is dropped. It keeps the marker, and so what sets that:
-/// whoever follows a marker that nobody else has is told all the same (F33).
-pub(crate) struct FollowerKey {
-    marker: Cancellation,
-    key: Option<usize>,
-}
-
-impl Drop for FollowerKey {
-    fn drop(&mut self) {
-        let Some(key) = self.key else { return };
-        let mut around = lock(&self.marker.inner.around);
-        let follower = around.listeners.remove(key);
-        // What it captured is the host's, and may run anything when it is dropped.
-        drop(around);
-        drop(follower);
-    }
-}
-
-struct WaitForCancel {
-    marker: Cancellation,
-    key: Option<usize>,
-}
+struct WaitForCancel(Following);
 
 impl Future for WaitForCancel {
     type Output = Cause;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Cause> {
-        let this = self.get_mut();
-        let mut around = lock(&this.marker.inner.around);
-        if let Some(cause) = this.marker.cause() {
-            this.key = None;
+        let Following { marker, key } = &mut self.get_mut().0;
+        let mut around = lock(&marker.inner.around);
+        if let Some(cause) = marker.cause() {
+            *key = None;
             return Poll::Ready(cause);
         }
-        match this.key.and_then(|key| around.listeners.get_mut(key)) {
+        match key.and_then(|key| around.listeners.get_mut(key)) {
             Some(Listener::Task(waiting)) if waiting.will_wake(cx.waker()) => {}
             Some(waiting) => {
                 let replaced = mem::replace(waiting, Listener::Task(cx.waker().clone()));
@@ -262,19 +249,9 @@ impl Future for WaitForCancel {
                 drop(around);
                 drop(replaced);
             }
-            None => this.key = Some(around.listeners.insert(Listener::Task(cx.waker().clone()))),
+            None => *key = Some(around.listeners.insert(Listener::Task(cx.waker().clone()))),
         }
         Poll::Pending
-    }
-}
-
-impl Drop for WaitForCancel {
-    fn drop(&mut self) {
-        let Some(key) = self.key else { return };
-        let mut around = lock(&self.marker.inner.around);
-        let listener = around.listeners.remove(key);
-        drop(around);
-        drop(listener);
     }
 }
 

@@ -8,8 +8,8 @@
 //! 3. call [`Hub::poll_timers`] and wait for the waker or the time. One task for both calls
 //!    [`Hub::poll`].
 //!
-//! Where the transport keeps messages apart by itself, [`Hub::receive_message`] and
-//! [`Hub::poll_messages`] take the places of the first and the second.
+//! Where the transport keeps messages apart by itself, [`Hub::receive_message`] takes the place of the
+//! first.
 
 use std::io;
 use std::mem;
@@ -61,51 +61,49 @@ impl Hub {
         }
         let state = State::new(options);
         let shared = Arc::new(Shared::new(state, Box::new(now)));
-        let lease = Arc::new(Lease::new(shared.clone()));
-        let taker = Arc::new(Taker::new(shared.clone()));
+        let lease = Arc::new(Lease(shared.clone()));
+        let taker = Arc::new(Taker(shared.clone()));
         (Self { shared }, Peer::new(lease.clone()), Incoming::new(lease, taker))
     }
 
     /// Takes every whole message in the input, and marks what they cancel (G3). Says whether more
     /// may come, as [`is_closed`](Self::is_closed) does.
     pub fn receive(&self, input: &mut InputBuffer) -> ControlFlow<()> {
-        let mut after = Afterwards::default();
-        let mut state = self.shared.lock();
-        state.now = self.shared.now();
-        // Once nothing is unread, asking again gives nothing.
-        while !input.unread().is_empty() {
-            let state = &mut *state;
-            let taken = state.stream.receive(input.unread(), state.now);
-            if let Some(message) = taken.message {
-                state.trace(Way::Received, message);
+        self.shared.at(|state, after| {
+            // Once nothing is unread, asking again gives nothing.
+            while !input.unread().is_empty() {
+                let taken = state.stream.receive(input.unread(), state.now);
+                if let Some(message) = taken.message {
+                    state.trace(Way::Received, message);
+                }
+                if let Some(event) = taken.event {
+                    state.hear(taken.message.unwrap_or(input.unread()), event, after);
+                }
+                state.dispatch_queued(after);
+                if taken.used == 0 {
+                    break;
+                }
+                input.consume(taken.used);
             }
-            if let Some(event) = taken.event {
-                state.dispatch(event, &mut after);
-            }
-            state.dispatch_queued(&mut after);
-            if taken.used == 0 {
-                break;
-            }
-            input.consume(taken.used);
-        }
-        let is_closed = self.shared.settle(state, &mut after);
-        if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let is_closed = state.core().machine().is_closed();
+            if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
     }
 
     /// The input has ended, with these bytes unread; with an error, if that is why.
     pub fn finish(&self, input: &InputBuffer, error: Option<&io::Error>) {
-        let mut after = Afterwards::default();
-        let mut guard = self.shared.lock();
-        let state = &mut *guard;
-        state.now = self.shared.now();
-        // What ended the input says more than what a write to a peer that is gone has met.
-        if error.is_some() {
-            state.error = error.map(closed::copy);
-        }
-        if let Some(message) = state.stream.finish(input.unread(), state.now) {
-            state.trace(Way::Received, message);
-        }
-        self.shared.settle(guard, &mut after);
+        self.shared.at(|state, after| {
+            // What ended the input says more than what a write to a peer that is gone has met.
+            if error.is_some() {
+                state.error = error.map(closed::copy);
+            }
+            if let Some(message) = state.stream.finish(input.unread(), state.now) {
+                state.trace(Way::Received, message);
+                if let Some(event) = state.stream.connection_mut().poll_event() {
+                    state.hear(message, event, after);
+                }
+            }
+        });
     }
 
     /// Nothing can be written any more, for this reason: the connection closes, and whatever is given
@@ -114,10 +112,10 @@ impl Hub {
     /// What the peer has said already is still to be read. Whoever knows that nothing of it is left
     /// calls [`finish`](Self::finish); otherwise that is done in a second.
     pub fn fail(&self, error: &io::Error) {
-        let mut state = self.shared.lock();
-        state.error.get_or_insert_with(|| closed::copy(error));
-        state.mute(self.shared.now());
-        self.shared.settle(state, &mut Afterwards::default());
+        self.shared.at(|state, _| {
+            state.error.get_or_insert_with(|| closed::copy(error));
+            state.mute(state.now);
+        });
     }
 
     /// Fires the timers that are due, and says when the next one is; the waker is woken when that
@@ -131,18 +129,20 @@ impl Hub {
         due
     }
 
-    /// Adds what there is to write to `out`, which the caller has emptied: what was given before is
+    /// Adds what there is to write to `out`, which the caller has cleared: what was given before is
     /// written, or never will be. Any number of messages may be in it: one write for all.
-    pub fn poll_output(&self, waker: &Waker, out: &mut Vec<u8>) -> Output {
-        self.poll_taken(waker, |state| state.take_output(out, |_| {}))
+    ///
+    /// They are framed as the dialect says; [`Whole`](protocol_core::Framing::Whole) adds nothing to them.
+    pub fn poll_output(&self, waker: &Waker, out: &mut Messages) -> Output {
+        self.take_from(self.shared.lock(), waker, out)
     }
 
     /// [`poll_timers`](Self::poll_timers) and then [`poll_output`](Self::poll_output), for one task
     /// that does both.
-    pub fn poll(&self, waker: &Waker, out: &mut Vec<u8>) -> (Option<Timestamp>, Output) {
+    pub fn poll(&self, waker: &Waker, out: &mut Messages) -> (Option<Timestamp>, Output) {
         let (mut state, due) = self.fire_timers();
         let replaced = set(&mut state.timers.waker, waker);
-        let output = self.take_from(state, waker, |state| state.take_output(out, |_| {}));
+        let output = self.take_from(state, waker, out);
         drop(replaced);
         (due, output)
     }
@@ -165,22 +165,17 @@ impl Hub {
         }
     }
 
-    /// What there is to write; `take` says whether that was anything.
-    fn poll_taken(&self, waker: &Waker, take: impl FnOnce(&mut State) -> bool) -> Output {
-        self.take_from(self.shared.lock(), waker, take)
-    }
-
     fn take_from(
         &self,
         mut state: MutexGuard<'_, State>,
         waker: &Waker,
-        take: impl FnOnce(&mut State) -> bool,
+        out: &mut Messages,
     ) -> Output {
         let mut after = Afterwards::default();
         if mem::replace(&mut state.writing, Writing::Idle) != Writing::Idle {
             state.room.wake_all(&mut after);
         }
-        if take(&mut state) {
+        if state.take_output(out) {
             state.writing = Writing::Busy { settled: None };
             // Taking messages out makes room for others.
             self.shared.settle(state, &mut after);
@@ -199,24 +194,13 @@ impl Hub {
 
     /// Takes one whole message, without framing, and marks what it cancels (G3).
     pub fn receive_message(&self, message: &[u8]) {
-        let mut after = Afterwards::default();
-        let mut guard = self.shared.lock();
-        let state = &mut *guard;
-        state.now = self.shared.now();
-        let event = state.stream.connection_mut().receive(message, state.now);
-        state.trace(Way::Received, message);
-        if let Some(event) = event {
-            state.dispatch(event, &mut after);
-        }
-        self.shared.settle(guard, &mut after);
-    }
-
-    /// As [`poll_output`](Self::poll_output), but what is added to `out`, which the caller has
-    /// cleared, are messages, framed as the dialect says: [`Whole`](protocol_core::Framing::Whole)
-    /// adds nothing to them.
-    pub fn poll_messages(&self, waker: &Waker, out: &mut Messages) -> Output {
-        let (bytes, ends) = out.parts();
-        self.poll_taken(waker, |state| state.take_output(bytes, |end| ends.push_back(end)))
+        self.shared.at(|state, after| {
+            let event = state.stream.connection_mut().receive(message, state.now);
+            state.trace(Way::Received, message);
+            if let Some(event) = event {
+                state.hear(message, event, after);
+            }
+        });
     }
 
     /// Whether nothing will ever be read, written or timed again.

@@ -72,14 +72,20 @@ impl Inbox {
         options: Option<Cow<'_, RawValue>>,
     ) {
         let (params, options) = (params.map(Cow::into_owned), options.map(Cow::into_owned));
-        self.bytes += size_of::<Arrived>() + method.len() + length(&params) + length(&options);
-        self.queue.push_back(Arrived::Request(request, Request { method, params, options }));
+        let arrived = Arrived::Request(request, Request { method, params, options });
+        self.bytes += size(&arrived);
+        self.queue.push_back(arrived);
     }
 
     /// Whether a request fits; one that waits alone always does.
     #[must_use]
-    pub fn has_room_for(&self, method: &str, params: Option<&RawValue>) -> bool {
-        let payload = method.len() + params.map_or(0, |params| params.get().len());
+    pub fn has_room_for(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: Option<&RawValue>,
+    ) -> bool {
+        let payload = method.len() + length(params) + length(options);
         self.queue.is_empty() || self.bytes + size_of::<Arrived>() + payload <= self.limit
     }
 
@@ -137,17 +143,19 @@ impl Inbox {
 fn size(arrived: &Arrived) -> usize {
     let payload = match arrived {
         Arrived::Request(_, Request { method, params, options }) => {
-            method.len() + length(params) + length(options)
+            method.len() + length(params.as_deref()) + length(options.as_deref())
         }
-        Arrived::Notification(Notification { method, params }) => method.len() + length(params),
+        Arrived::Notification(Notification { method, params }) => {
+            method.len() + length(params.as_deref())
+        }
         Arrived::Violation(_, id) => id.as_ref().map_or(0, |id| id.token().len()),
         Arrived::Missed(_) => return 0,
     };
     size_of::<Arrived>() + payload
 }
 
-fn length(json: &Option<Box<RawValue>>) -> usize {
-    json.as_deref().map_or(0, |json| json.get().len())
+fn length(json: Option<&RawValue>) -> usize {
+    json.map_or(0, |json| json.get().len())
 }
 
 #[cfg(test)]
@@ -164,6 +172,17 @@ mod tests {
         assert!(matches!(inbox.pop(), Some(Arrived::Notification(_))));
         assert!(matches!(inbox.pop(), Some(Arrived::Missed(3))));
         assert_eq!((inbox.pop().is_none(), inbox.bytes), (true, 0));
+    }
+
+    #[test]
+    fn g08_options_of_a_request_count() {
+        let mut inbox = Inbox::new(size_of::<Arrived>() + 100);
+        inbox.take::<()>(Event::Notification { method: "x".into(), params: None }).unwrap();
+        let text = serde_json::value::to_raw_value(&"y".repeat(200)).unwrap();
+        assert!(!inbox.has_room_for("m", Some(&text), None));
+        assert!(!inbox.has_room_for("m", None, Some(&text)));
+        inbox.pop();
+        assert!(inbox.has_room_for("m", None, Some(&text)), "one that waits alone always fits");
     }
 
     #[test]

@@ -13,7 +13,9 @@ use crate::lease::{Lease, Taker};
 use crate::message::{Notification, Request};
 use crate::peer::Peer;
 use crate::responder::Responder;
-use crate::state::State;
+use crate::spanned;
+use crate::spans;
+use crate::state::{Given, State};
 use crate::sync::{Arc, MutexGuard};
 use crate::wait::{Line, WaitFor, leave, poll_wait};
 use crate::waiters::Place;
@@ -71,14 +73,14 @@ impl Incoming {
     pub fn receive(
         &self,
     ) -> impl Future<Output = Result<Arrival, CloseReason>> + Send + Unpin + '_ {
-        WaitFor::new(self.lease.shared(), ARRIVED, |state| take(&self.lease, state))
+        WaitFor::new(&self.lease, ARRIVED, |state| take(&self.lease, state))
     }
 
     /// Takes the oldest waiting notification with this method ahead of its turn: for feature
     /// methods, such as `session/cancel`, that are about work at hand.
     #[must_use]
     pub fn take_notification(&self, method: &str) -> Option<Notification> {
-        self.lease.shared().lock().inbox.take_notification(method)
+        self.lease.lock().inbox.take_notification(method)
     }
 
     /// The peer whose messages these are.
@@ -96,7 +98,7 @@ impl Clone for Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        leave(self.lease.shared(), ARRIVED, self.place.take());
+        leave(&self.lease, ARRIVED, self.place.take());
     }
 }
 
@@ -105,13 +107,13 @@ impl Stream for Incoming {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
         let this = self.get_mut();
-        let found = take(&this.lease, this.lease.shared().lock());
+        let found = take(&this.lease, this.lease.lock());
         poll_wait(found, ARRIVED, &mut this.place, cx).map(Result::ok)
     }
 }
 
-/// Takes the next arrival, or gives the lock back. Where the dialect says so, requests that were
-/// cancelled before their turn are answered here.
+/// Takes the next arrival, or gives the lock back. Requests that find no place among those at work are
+/// answered here, and where the dialect says so, those that were cancelled before their turn.
 fn take<'a>(
     lease: &'a Arc<Lease>,
     mut state: MutexGuard<'a, State>,
@@ -127,18 +129,32 @@ fn take<'a>(
                 let entry = state.stream.connection_mut().request_data_mut(handle);
                 let marker = entry.and_then(|entry| entry.marker.clone());
                 let marker = marker.expect("only its responder answers a request");
+                let taken = if rule == BeforeStart::Skipped && marker.is_cancelled() {
+                    Err(Given::Failure(Failure::Cancelled))
+                } else {
+                    state.at_work.enter(&request).ok_or_else(|| state.too_many_at_work())
+                };
                 drop(state);
-                if rule == BeforeStart::Skipped && marker.is_cancelled() {
-                    lease.shared().respond(handle, Err(Failure::Cancelled));
-                    state = lease.shared().lock();
-                    continue;
+                match taken {
+                    Ok(place) => {
+                        spanned::request_begins(lease, handle, &request, &marker);
+                        let responder = Responder::new(lease.clone(), handle, marker, place);
+                        Arrival::Request(request, responder)
+                    }
+                    Err(refusal) => {
+                        lease.respond(handle, refusal);
+                        state = lease.lock();
+                        continue;
+                    }
                 }
-                let responder = Responder::new(lease.clone(), handle, marker);
-                Arrival::Request(request, responder)
             }
             Arrived::Notification(notification) => Arrival::Notification(notification),
             Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
-            Arrived::Missed(count) => Arrival::Missed { count },
+            Arrived::Missed(count) => {
+                drop(state);
+                spans::missed(count);
+                Arrival::Missed { count }
+            }
         }));
     }
 }

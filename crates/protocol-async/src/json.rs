@@ -1,20 +1,12 @@
-//! Values on their way to the wire and from there.
+//! Values on their way to the wire.
 
 use std::cell::Cell;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// Buffers up to this size are kept for the next value.
 const KEPT: usize = 64 << 10;
-
-/// Reads a value as `serde_json::from_str` does, without moving its reader twice.
-pub(crate) fn read<'text, T: Deserialize<'text>>(text: &'text str) -> serde_json::Result<T> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let value = T::deserialize(&mut reader)?;
-    reader.end()?;
-    Ok(value)
-}
 
 thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };

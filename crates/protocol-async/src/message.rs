@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 
 use crate::answer::RpcError;
 use crate::failure::{Failure, InvalidParams};
-use crate::json;
 use crate::method::MethodName;
 
 /// A request of the peer's. Its `Debug` leaves the params out.
@@ -32,6 +31,13 @@ pub struct Notification {
 }
 
 impl Request {
+    /// The bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let length =
+            |json: &Option<Box<RawValue>>| json.as_ref().map_or(0, |json| json.get().len());
+        size_of::<Self>() + self.method.len() + length(&self.params) + length(&self.options)
+    }
+
     /// Reads the params; absent ones as `null`.
     ///
     /// # Errors
@@ -64,7 +70,7 @@ fn read<T: DeserializeOwned>(
     params: Option<&RawValue>,
 ) -> Result<T, InvalidParams> {
     let params = params.map_or("null", RawValue::get);
-    json::read(params).map_err(|reason| InvalidParams::new(method, reason))
+    serde_json::from_str(params).map_err(|reason| InvalidParams::new(method, reason))
 }
 
 impl fmt::Debug for Request {

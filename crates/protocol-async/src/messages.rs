@@ -19,9 +19,10 @@ use crate::peer::Peer;
 use crate::pipe::{TURNS, is_hang_up};
 use crate::timer::{Alarm, Timer};
 
-/// Messages that are read before the writing side has its turn: what they ask for is answered in
-/// one flush.
-const READS: usize = 64;
+/// Messages that are read before the writing side, and then other tasks, have their turn (F47): what they
+/// ask for is answered in one flush. One counts again for each of these bytes.
+const READS: usize = 16;
+const READ_BYTES: usize = 1 << 10;
 /// How long the peer may take to say goodbye once we have.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -53,6 +54,7 @@ where
         receiving: Receiving::Open,
         sending: Sending::Open,
         output: Messages::default(),
+        left: 0,
         alarm: Alarm::new(timer),
         leave_by: None,
         error: None,
@@ -76,6 +78,8 @@ pub struct MessageDriver<S, T: Timer> {
     sending: Sending,
     /// What is being sent. Nothing may be added before all of it is.
     output: Messages,
+    /// Messages that may still be read before others have their turn.
+    left: usize,
     alarm: Alarm<T>,
     /// Until when the peer's goodbye is waited for, once we are closing.
     leave_by: Option<Timestamp>,
@@ -112,12 +116,14 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        this.left = READS;
         for _ in 0..TURNS {
             let made = match this.sending {
                 Sending::Open | Sending::Broken => this.poll_turn(cx),
                 Sending::Closing | Sending::Closed => this.poll_farewell(cx),
             };
             match made {
+                Poll::Ready(Turn::Made) if this.left == 0 => break,
                 Poll::Ready(Turn::Made) => {}
                 Poll::Ready(Turn::Over) => {
                     return Poll::Ready(this.error.take().map_or(Ok(()), Err));
@@ -156,23 +162,23 @@ where
 
     /// Ready when something was read.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        for read in 0..READS {
-            if self.receiving == Receiving::Ended {
-                return if read == 0 { Poll::Pending } else { Poll::Ready(()) };
-            }
+        let mut read = Poll::Pending;
+        while self.left > 0 && self.receiving != Receiving::Ended {
             match Pin::new(&mut self.transport).poll_next(cx) {
                 Poll::Ready(item) => self.receive(item),
                 // The peer reads no more, and what it had said before is read (F34).
                 Poll::Pending if self.sending == Sending::Broken => self.receive(None),
-                Poll::Pending if read == 0 => return Poll::Pending,
-                Poll::Pending => return Poll::Ready(()),
+                Poll::Pending => break,
             }
+            read = Poll::Ready(());
         }
-        Poll::Ready(())
+        read
     }
 
     fn receive(&mut self, item: Option<io::Result<M>>) {
         let is_wanted = self.receiving == Receiving::Open;
+        let bytes = item.as_ref().map_or(0, |item| item.as_ref().map_or(0, |m| m.as_ref().len()));
+        self.left = self.left.saturating_sub(1 + bytes / READ_BYTES);
         match item {
             Some(Ok(message)) if is_wanted => {
                 self.hub.receive_message(message.as_ref());
@@ -217,7 +223,7 @@ where
             }
             self.output.clear();
         }
-        match self.hub.poll_messages(cx.waker(), &mut self.output) {
+        match self.hub.poll_output(cx.waker(), &mut self.output) {
             Output::Idle => Poll::Pending,
             output => Poll::Ready(output),
         }

@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use protocol_core::Config;
 
+use crate::keep_alive::KeepAlive;
+use crate::noise::Noise;
 use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
 use crate::verdict::Observer;
+
+/// How long a peer that does not read is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a connection is made from.
 #[non_exhaustive]
@@ -18,6 +23,13 @@ pub struct Options {
     /// kept ([`Arrival::Missed`](crate::Arrival::Missed)), and requests are answered with the
     /// dialect's overload code.
     pub inbox_bytes: usize,
+    /// Requests at work: taken to be served, and not answered; 16,384. One more is answered with the
+    /// dialect's overload code when its turn comes. Cancels get through (G3).
+    pub work_requests: usize,
+    /// Bytes of what the requests at work ask, which is mostly params; 64 MiB. A request that does not
+    /// fit is answered in the same way. One that is alone always fits, so
+    /// [`Limits::message_bytes`](protocol_core::Limits::message_bytes) bounds it.
+    pub work_bytes: usize,
     /// Bytes of answers that wait for room among those to be sent
     /// ([`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes)); 64 MiB. An answer above it is
     /// replaced by the dialect's overload code, and so is each request that comes then. Reading goes
@@ -26,10 +38,15 @@ pub struct Options {
     /// How long a peer that does not read is waited for once nothing else keeps the connection alive;
     /// 5 s.
     pub patience: Duration,
+    /// Asks the peer every so often whether it is still there; nobody does.
+    pub keep_alive: Option<KeepAlive>,
     /// Sees every message.
     pub trace: Option<Trace>,
     /// Sees what the core decides.
     pub observer: Option<Observer>,
+    /// Sees what a server says that is no message. Without it, and in a host on one thread, that is an
+    /// [`Arrival::Violation`](crate::Arrival::Violation).
+    pub noise: Option<Noise>,
     /// What unforgeable tokens are made of; the operating system's.
     pub entropy: Entropy,
     /// Where the operations that requests start are kept, for a dialect that has any.
@@ -56,10 +73,14 @@ impl Options {
         Self {
             config,
             inbox_bytes: 64 << 20,
+            work_requests: 16_384,
+            work_bytes: 64 << 20,
             answer_bytes: 64 << 20,
-            patience: Duration::from_secs(5),
+            patience: PATIENCE,
+            keep_alive: None,
             trace: None,
             observer: None,
+            noise: None,
             entropy: outside::entropy,
             operations: None,
         }
@@ -77,8 +98,11 @@ impl fmt::Debug for Options {
         f.debug_struct("Options")
             .field("config", &self.config)
             .field("inbox_bytes", &self.inbox_bytes)
+            .field("work_requests", &self.work_requests)
+            .field("work_bytes", &self.work_bytes)
             .field("answer_bytes", &self.answer_bytes)
             .field("patience", &self.patience)
+            .field("keep_alive", &self.keep_alive)
             .finish_non_exhaustive()
     }
 }

@@ -1,12 +1,13 @@
-//! What becomes of one call.
+//! What becomes of a call, and who is told.
 
-use std::mem;
-use std::task::{Poll, Waker};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::task::Waker;
 
+use protocol_core::CallId;
 use serde_json::value::RawValue;
 
 use crate::answer::CallError;
-use crate::sync::{Arc, Mutex, lock};
 
 /// What becomes of a call, as the peer wrote it. Errors are large and rare.
 pub(crate) type RawOutcome = Result<Box<RawValue>, Box<CallError>>;
@@ -14,85 +15,54 @@ pub(crate) type RawOutcome = Result<Box<RawValue>, Box<CallError>>;
 /// What is done with an outcome.
 pub(crate) type HandOver = Box<dyn FnOnce(RawOutcome) + Send>;
 
-/// The place for one outcome. The connection has one half of it, as the call's data, and gives that up
-/// with the outcome; whoever made the call has the other.
-#[derive(Clone, Default)]
-pub(crate) struct OutcomeCell(Arc<Mutex<Progress>>);
+/// Nobody wants to know. A box of what captures nothing takes no room.
+pub(crate) fn nobody() -> HandOver {
+    Box::new(drop)
+}
 
+/// Who is told the outcome of a call in flight.
 #[derive(Default)]
-enum Progress {
-    /// In flight, and nobody has asked.
+pub(crate) enum Interest {
+    /// Whoever asks for it later.
     #[default]
-    InFlight,
-    /// In flight, and a task waits.
-    Awaited(Waker),
-    /// In flight, and what is to be done with the outcome is settled.
+    Later,
+    /// A task, which then asks for it.
+    Task(Waker),
+    /// What it is handed to.
     Handed(HandOver),
-    Settled(RawOutcome),
-    /// Nobody wants to know, or somebody knows already.
-    Over,
 }
 
-/// What is to be done, once nothing is locked, because a call has settled.
-pub(crate) enum Sequel {
-    Nothing,
-    Wake(Waker),
-    HandOver(HandOver, RawOutcome),
+/// What became of calls that have settled, until whoever made them asks.
+#[derive(Default)]
+pub(crate) struct Outcomes(HashMap<CallId, RawOutcome, BuildHasherDefault<Spread>>);
+
+impl Outcomes {
+    pub(crate) fn insert(&mut self, call: CallId, outcome: RawOutcome) {
+        self.0.insert(call, outcome);
+    }
+
+    /// Takes what became of a call, if it has settled.
+    pub(crate) fn take(&mut self, call: CallId) -> Option<RawOutcome> {
+        self.0.remove(&call)
+    }
 }
 
-impl OutcomeCell {
-    /// The outcome is there.
-    pub(crate) fn settle(&self, outcome: RawOutcome) -> Sequel {
-        let mut progress = lock(&self.0);
-        match mem::replace(&mut *progress, Progress::Over) {
-            Progress::Handed(then) => Sequel::HandOver(then, outcome),
-            Progress::Over => Sequel::Nothing,
-            Progress::Awaited(waker) => {
-                *progress = Progress::Settled(outcome);
-                Sequel::Wake(waker)
-            }
-            Progress::InFlight | Progress::Settled(_) => {
-                *progress = Progress::Settled(outcome);
-                Sequel::Nothing
-            }
-        }
+/// Hashes ids of calls: they are our own numbers, one after another, so nobody can make them collide.
+#[derive(Default)]
+pub(crate) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write_u64(&mut self, number: u64) {
+        /// 2^64 by the golden ratio.
+        const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
+        self.0 = number.wrapping_mul(STRIDE);
     }
 
-    /// Takes the outcome, or waits for it.
-    pub(crate) fn poll(&self, waker: &Waker) -> Poll<RawOutcome> {
-        let mut progress = lock(&self.0);
-        if matches!(&*progress, Progress::Awaited(waiting) if waiting.will_wake(waker)) {
-            return Poll::Pending;
-        }
-        match mem::replace(&mut *progress, Progress::Over) {
-            Progress::Settled(outcome) => Poll::Ready(outcome),
-            before => {
-                *progress = Progress::Awaited(waker.clone());
-                // Dropping another task's waker may drop that task.
-                drop(progress);
-                drop(before);
-                Poll::Pending
-            }
-        }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(self.0 ^ u64::from(byte)));
     }
 
-    /// Hands the outcome over once it is there, or gives both back if it is there already.
-    pub(crate) fn hand_over(&self, then: HandOver) -> Result<(), (HandOver, RawOutcome)> {
-        let mut progress = lock(&self.0);
-        match mem::replace(&mut *progress, Progress::Over) {
-            Progress::Settled(outcome) => Err((then, outcome)),
-            before => {
-                *progress = Progress::Handed(then);
-                drop(progress);
-                drop(before);
-                Ok(())
-            }
-        }
-    }
-
-    /// Nobody wants to know any more. Whether the outcome was still to come.
-    pub(crate) fn leave(&self) -> bool {
-        let before = mem::replace(&mut *lock(&self.0), Progress::Over);
-        !matches!(before, Progress::Settled(_))
+    fn finish(&self) -> u64 {
+        self.0
     }
 }

@@ -1,6 +1,5 @@
 //! Messages on their way to the writer.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 
@@ -8,9 +7,10 @@ use std::mem;
 #[derive(Clone, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
-    /// Where each message that was not taken yet ends in `bytes`, in their order.
-    ends: VecDeque<usize>,
-    /// Where the first of them begins.
+    /// Where each message ends in `bytes`, in their order.
+    ends: Vec<usize>,
+    /// How many of them were taken, and where the next one begins.
+    taken: usize,
     start: usize,
 }
 
@@ -24,12 +24,13 @@ impl Messages {
     /// Whether each has been taken.
     #[must_use]
     pub fn all_taken(&self) -> bool {
-        self.ends.is_empty()
+        self.taken == self.ends.len()
     }
 
     /// Takes the next one.
     pub fn take_next(&mut self) -> Option<&[u8]> {
-        let end = self.ends.pop_front()?;
+        let end = *self.ends.get(self.taken)?;
+        self.taken += 1;
         let start = mem::replace(&mut self.start, end);
         Some(&self.bytes[start..end])
     }
@@ -38,7 +39,7 @@ impl Messages {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
-        self.start = 0;
+        (self.taken, self.start) = (0, 0);
     }
 
     /// The bytes of all messages.
@@ -46,32 +47,33 @@ impl Messages {
         self.bytes.len()
     }
 
+    /// All of them, one behind the other.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Adds the message that `write` appends, if it says that it did.
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let is_written = write(&mut self.bytes);
         if is_written {
-            self.ends.push_back(self.bytes.len());
+            self.ends.push(self.bytes.len());
         }
         is_written
     }
 
-    /// Where to write more, and where it ends.
-    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut VecDeque<usize>) {
-        (&mut self.bytes, &mut self.ends)
-    }
-
-    /// Moves them all to `out`, and tells `ended` where each ends there.
-    pub(crate) fn append_to(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) {
-        let before = out.len();
-        self.ends.drain(..).for_each(|end| ended(before + end));
-        out.append(&mut self.bytes);
+    /// Moves all of another's, none of which was taken, behind its own.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        let before = self.bytes.len();
+        self.ends.extend(other.ends.drain(..).map(|end| before + end));
+        self.bytes.append(&mut other.bytes);
     }
 }
 
 /// Without the bytes: they hold secrets, such as tokens of operations.
 impl fmt::Debug for Messages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (bytes, waiting) = (self.bytes.len(), self.ends.len());
+        let (bytes, waiting) = (self.bytes.len(), self.ends.len() - self.taken);
         f.debug_struct("Messages").field("bytes", &bytes).field("waiting", &waiting).finish()
     }
 }
@@ -90,11 +92,12 @@ mod tests {
             }));
         }
         assert!(!staged.push(|_| false));
-        let Messages { bytes, ends, .. } = &mut out;
-        bytes.push(b'7');
-        ends.push_back(1);
+        assert!(out.push(|bytes| {
+            bytes.push(b'7');
+            true
+        }));
         assert_eq!(format!("{staged:?}"), "Messages { bytes: 5, waiting: 2 }", "F10");
-        staged.append_to(bytes, |end| ends.push_back(end));
+        out.append(&mut staged);
         assert!(staged.is_empty() && staged.all_taken());
         let taken: Vec<Vec<u8>> =
             std::iter::from_fn(|| out.take_next().map(<[u8]>::to_vec)).collect();

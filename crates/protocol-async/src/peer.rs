@@ -6,13 +6,15 @@ use protocol_core::{CallOptions, Dialect, Refusal, Shutdown, Timestamp, WireId};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::afterwards::Afterwards;
 use crate::closed::Closed;
 use crate::in_flight::{self, InFlight};
 use crate::json::written;
 use crate::lease::Lease;
+use crate::outcome::Interest;
 use crate::sent::SentRequest;
-use crate::state::State;
+use crate::spanned;
+use crate::spans::RequestSpan;
+use crate::state::{CallEntry, State};
 use crate::sync::{Arc, MutexGuard};
 use crate::turn::waits_for_peer;
 use crate::wait::WaitFor;
@@ -51,9 +53,24 @@ impl Peer {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> SentRequest<T> {
-        match self.lease.shared().call(method, params, options) {
-            Ok((call, outcome)) => SentRequest::sent(self.lease.clone(), call, outcome),
-            Err(refusal) => SentRequest::refused(refusal.into()),
+        let span = spanned::call(&self.lease, method, &options);
+        let called = self.lease.send(|state, now| {
+            let entry = CallEntry { interest: Interest::Later, method: method.into(), since: now };
+            let core = state.stream.connection_mut();
+            let called = core.call(method, params, entry, options, now);
+            let call = called.map_err(|error| error.reason)?;
+            state.spans.call_begins(call, span.clone(), now);
+            Ok(call)
+        });
+        match called {
+            Ok(call) => {
+                span.accepted(call.number());
+                SentRequest::sent(self.lease.clone(), call)
+            }
+            Err(refusal) => {
+                span.refused(&refusal);
+                SentRequest::refused(refusal.into())
+            }
         }
     }
 
@@ -95,7 +112,7 @@ impl Peer {
     ///
     /// As [`try_notify`](Self::try_notify).
     pub fn try_notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.lease.shared().send(|state, _| state.stream.connection_mut().notify(method, params))
+        self.lease.send(|state, _| state.stream.connection_mut().notify(method, params))
     }
 
     /// Sends the dialect's cancel for a request whose id on this connection the host knows: for
@@ -105,18 +122,18 @@ impl Peer {
     ///
     /// As [`Connection::send_cancel_request`](protocol_core::Connection::send_cancel_request).
     pub fn send_cancel_request(&self, id: &WireId) -> Result<(), Refusal> {
-        self.lease.shared().send(|state, _| state.stream.connection_mut().send_cancel_request(id))
+        self.lease.send(|state, _| state.stream.connection_mut().send_cancel_request(id))
     }
 
     /// The dialect that the connection speaks.
     #[must_use]
     pub fn dialect(&self) -> Dialect {
-        self.lease.shared().lock().core().config().dialect.clone()
+        self.lease.lock().core().config().dialect.clone()
     }
 
     /// Shuts the connection down.
     pub fn shutdown(&self, how: Shutdown) {
-        self.lease.shared().shutdown(how);
+        self.lease.shutdown(how);
     }
 
     /// Holds writing back: what is sent until the cork is dropped leaves in one write, in order.
@@ -124,9 +141,7 @@ impl Peer {
     /// [`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes) it leaves all the same.
     #[must_use = "dropping it ends it"]
     pub fn cork(&self) -> Cork {
-        let mut state = self.lease.shared().lock();
-        state.corks += 1;
-        self.lease.shared().settle(state, &mut Afterwards::default());
+        self.lease.with(|state, _| state.corks += 1);
         Cork { lease: self.lease.clone() }
     }
 
@@ -144,13 +159,13 @@ impl Peer {
                 state
             })
         }
-        WaitFor::new(self.lease.shared(), |state| &mut state.ended, check)
+        WaitFor::new(&self.lease, |state| &mut state.ended, check)
     }
 
     /// Whether the connection is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.lease.shared().lock().closed.is_some()
+        self.lease.lock().closed.is_some()
     }
 
     /// After [`Refusal::OutboxFull`], waits until there is room for what was refused, or the
@@ -163,18 +178,23 @@ impl Peer {
         &self,
         there: fn(&State) -> bool,
     ) -> impl Future<Output = ()> + Send + Unpin + '_ {
-        WaitFor::new(self.lease.shared(), |state| &mut state.room, holds(there))
+        WaitFor::new(&self.lease, |state| &mut state.room, holds(there))
+    }
+
+    /// The span of a notification that is about to be handled.
+    pub(crate) fn span_of_notification(&self, method: &str) -> RequestSpan {
+        spanned::notification(&self.lease, method)
     }
 
     /// What the connection's clock says.
     pub(crate) fn now(&self) -> Timestamp {
-        self.lease.shared().now()
+        self.lease.now()
     }
 
     /// What is in flight both ways, oldest first, at most `limit` of each. Never any params.
     #[must_use]
     pub fn in_flight(&self, limit: usize) -> Vec<InFlight> {
-        self.lease.shared().command(|core, now| in_flight::list(core, now, limit))
+        self.lease.command(|core, now| in_flight::list(core, now, limit))
     }
 }
 
@@ -199,8 +219,6 @@ pub struct Cork {
 
 impl Drop for Cork {
     fn drop(&mut self) {
-        let mut state = self.lease.shared().lock();
-        state.corks -= 1;
-        self.lease.shared().settle(state, &mut Afterwards::default());
+        self.lease.with(|state, _| state.corks -= 1);
     }
 }

@@ -7,6 +7,8 @@ use std::task::{Context, Poll, ready};
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_core::InputBuffer;
 
+use crate::outgoing::Messages;
+
 /// Turns that a driver takes in one poll: then other tasks have theirs.
 pub(crate) const TURNS: usize = 32;
 /// Bytes asked for in one read.
@@ -38,10 +40,10 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
-        if self.is_ending() && self.left == Some(0) {
+        let Some(stream) = &mut self.stream else { return Poll::Pending };
+        if self.left == Some(0) {
             return self.end(None);
         }
-        let Some(stream) = &mut self.stream else { return Poll::Pending };
         let mut filled = Poll::Pending;
         let read = self.input.fill(READ_BYTES, |room| {
             filled = Pin::new(stream).poll_read(cx, room);
@@ -73,7 +75,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     /// Whether [`poll`](Self::poll) is ready whatever the peer does.
-    pub(crate) fn is_ending(&self) -> bool {
+    pub(crate) const fn is_ending(&self) -> bool {
         self.stream.is_some() && self.left.is_some()
     }
 
@@ -94,13 +96,13 @@ pub(crate) struct Writer<W> {
     /// `None` once the peer reads no more.
     stream: Option<W>,
     /// What is to be written. Nothing may be added before all of it is.
-    pub(crate) output: Vec<u8>,
+    pub(crate) output: Messages,
     written: usize,
 }
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
-    pub(crate) const fn new(stream: W) -> Self {
-        Self { stream: Some(stream), output: Vec::new(), written: 0 }
+    pub(crate) fn new(stream: W) -> Self {
+        Self { stream: Some(stream), output: Messages::default(), written: 0 }
     }
 
     /// Writes what there is; ready when nothing is left of it.
@@ -113,7 +115,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             return Poll::Ready(Ok(()));
         }
         let written = match &mut self.stream {
-            Some(stream) => ready!(write_all(stream, &self.output, &mut self.written, cx)),
+            Some(stream) => ready!(write_all(stream, self.output.bytes(), &mut self.written, cx)),
             None => Ok(()),
         };
         if written.is_err() {
@@ -122,6 +124,11 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.output.clear();
         self.written = 0;
         Poll::Ready(written)
+    }
+
+    /// Writes no more of what is left, and does not close the stream, which might wait for that.
+    pub(crate) fn give_up(&mut self) {
+        self.stream = None;
     }
 
     pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::answer::CallError;
+use crate::handle::{CancellationHandle, Preparation};
 use crate::peer::Peer;
-use crate::preparation::Preparation;
-use crate::sent::{CancellationHandle, SentRequest};
+use crate::sent::SentRequest;
 use crate::sync::Arc;
 
 impl Peer {
@@ -27,7 +27,7 @@ impl Peer {
             method: method.into(),
             params: to_raw_value(&params).map_err(|_| Refusal::InvalidParams),
             options,
-            preparation: Arc::new(Preparation::new()),
+            preparation: Arc::default(),
             result: PhantomData,
         }
     }
@@ -55,14 +55,14 @@ impl<T> PreparedRequest<T> {
     /// sent.
     pub fn publish(self) -> SentRequest<T> {
         let Self { peer, method, params, options, preparation, .. } = self;
-        if let Some(cause) = preparation.cause() {
+        if let Some(cause) = preparation.cancelled() {
             return SentRequest::refused(CallError::Cancelled { cause, error: None });
         }
         let sent: SentRequest<T> = match params {
             Ok(params) => peer.call_raw(&method, Some(&params), options),
             Err(refusal) => SentRequest::refused(refusal.into()),
         };
-        preparation.published(sent.target());
+        preparation.published(sent.cancellation_handle());
         sent
     }
 }

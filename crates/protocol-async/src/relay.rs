@@ -3,16 +3,24 @@
 //! A proxy that looks into what passes is made of two [`connect`](crate::connect)s and
 //! [`Peer::send_proxied`](crate::Peer::send_proxied) instead.
 
+mod half_close;
+mod pace;
+
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::{Config, Guard, Relay, RelayEvent, Side};
+use protocol_core::{Config, Guard, Relay, RelayEvent, Side, Timestamp};
 
-use crate::options::Way;
+use self::half_close::HalfClose;
+use self::pace::{Pace, SLOW_AT};
+use crate::noise::{Noise, is_noise};
+use crate::options::{PATIENCE, Way};
 use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
 use crate::timer::{Alarm, Timer};
 
@@ -25,11 +33,45 @@ pub struct Options {
     pub down: Config,
     /// How long the client's requests may take; for ever.
     pub guard: Guard,
+    /// How long a side that does not read is waited for once nothing else is left to be done for it; 5 s.
+    pub patience: Duration,
     /// Sees every message.
     pub trace: Option<Trace>,
     /// Sees what did not simply pass.
     pub observer: Option<Observer>,
+    /// Sees what the server says that is no message. Without it the observer is told.
+    pub noise: Option<Noise>,
+    /// How long the requests of a client whose input has ended may still be answered before they are
+    /// cancelled; not at all. The end of input does not say whether the client is gone or has only said
+    /// all that it has to say: when a write fails, it is gone.
+    pub answer_after_end: Duration,
+    /// Sees what is waited for once the client's input has ended.
+    pub waits: Option<Waits>,
 }
+
+/// What a relay waits for once the client's input has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wait {
+    /// So many requests may so long still be answered.
+    Answers {
+        /// How many there are.
+        requests: usize,
+        /// [`Options::answer_after_end`].
+        within: Duration,
+    },
+    /// The client is taken for gone. So many requests were cancelled, and the server may so long still
+    /// say how they ended.
+    Cancelled {
+        /// How many there are.
+        requests: usize,
+        /// [`Config::abandoned_grace`].
+        within: Duration,
+    },
+}
+
+/// Sees what a relay waits for once the client's input has ended. It should be quick.
+pub type Waits = Box<dyn FnMut(Wait) + Send>;
 
 /// Sees every message, without framing, with the side whose peer it was sent to or received from.
 /// It should be quick.
@@ -42,8 +84,18 @@ pub type Observer = Box<dyn FnMut(Side, RelayEvent) + Send>;
 impl Options {
     /// Every default.
     #[must_use]
-    pub fn new(up: Config, down: Config) -> Self {
-        Self { up, down, guard: Guard::NONE, trace: None, observer: None }
+    pub const fn new(up: Config, down: Config) -> Self {
+        Self {
+            up,
+            down,
+            guard: Guard::NONE,
+            patience: PATIENCE,
+            trace: None,
+            observer: None,
+            noise: None,
+            answer_after_end: Duration::ZERO,
+            waits: None,
+        }
     }
 }
 
@@ -70,13 +122,14 @@ where
     X: AsyncWrite + Unpin,
     T: Timer,
 {
-    let Options { up, down, guard, trace, observer } = options;
+    let Options { up, down, guard, patience, trace, observer, noise, answer_after_end, waits } =
+        options;
     let mut relay = Relay::new(up, down);
     relay.guard(Side::Up, guard);
     RelayDriver {
-        joint: Joint { relay, trace, observer },
-        up: Stream::new(Side::Up, up_reader, up_writer),
-        down: Stream::new(Side::Down, down_reader, down_writer),
+        joint: Joint { relay, patience, trace, observer, noise, waits },
+        up: Stream::new(Side::Up, up_reader, up_writer, answer_after_end),
+        down: Stream::new(Side::Down, down_reader, down_writer, Duration::ZERO),
         alarm: Alarm::new(timer),
         error: None,
     }
@@ -85,7 +138,9 @@ where
 /// Moves the bytes of a [`Relay`]: a future for an executor to run.
 ///
 /// It reads both sides while either isn't reading (G3), and closes each writer when its side is
-/// over. It ends when both are. Its output is the first error that ended reading or writing, if one
+/// over. A side whose words pile up because the other does not read them is read slowly, so that its
+/// peer has to wait: nothing is lost before [`Limits::unsent_bytes`](protocol_core::Limits), and
+/// cancels still pass. It ends when both are. Its output is the first error that ended reading or writing, if one
 /// did; what a peer's going away looks like is none. Dropping it drops everything in flight without a word to either peer.
 #[must_use = "nothing is read or written unless it is polled"]
 pub struct RelayDriver<R, W, S, X, T: Timer> {
@@ -100,8 +155,11 @@ pub struct RelayDriver<R, W, S, X, T: Timer> {
 /// The relay, and who sees what it does.
 struct Joint {
     relay: Relay,
+    patience: Duration,
     trace: Option<Trace>,
     observer: Option<Observer>,
+    noise: Option<Noise>,
+    waits: Option<Waits>,
 }
 
 struct Stream<R, W> {
@@ -109,6 +167,10 @@ struct Stream<R, W> {
     reader: Reader<R>,
     writer: Writer<W>,
     life: Life,
+    /// How long its peer, which does not read, is still waited for, once nothing else is left to be done.
+    until: Option<Timestamp>,
+    pace: Pace,
+    half: HalfClose,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,10 +202,10 @@ where
             let moved = [
                 this.up.poll_read(joint, alarm, cx),
                 this.down.poll_read(joint, alarm, cx),
-                this.up.poll_write(joint, cx),
-                this.down.poll_write(joint, cx),
+                this.up.poll_write(joint, alarm, cx),
+                this.down.poll_write(joint, alarm, cx),
             ];
-            joint.report();
+            joint.report(&[]);
             let moved = moved.map(|moved| moved.map(|error| this.keep(error)));
             if this.up.life == Life::Over && this.down.life == Life::Over {
                 return Poll::Ready(this.error.take().map_or(Ok(()), Err));
@@ -157,7 +219,14 @@ where
     }
 }
 
-impl<R, W, S, X, T: Timer + Unpin> RelayDriver<R, W, S, X, T> {
+impl<R, W, S, X, T> RelayDriver<R, W, S, X, T>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    S: AsyncRead + Unpin,
+    X: AsyncWrite + Unpin,
+    T: Timer + Unpin,
+{
     /// Keeps an error for whoever runs the driver. What a peer's going away looks like is none.
     fn keep(&mut self, error: Option<io::Error>) {
         let error = error.filter(|error| !is_hang_up(error));
@@ -166,17 +235,25 @@ impl<R, W, S, X, T: Timer + Unpin> RelayDriver<R, W, S, X, T> {
 
     /// Ready when a timer was due.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let due = self.joint.relay.poll_timeout().map(|(due, _)| due);
+        let timeout = self.joint.relay.poll_timeout().map(|(due, _)| due);
+        let paces = [self.up.pace.due(), self.down.pace.due(), self.up.half.due()];
+        let ours = paces.into_iter().chain([self.up.until, self.down.until]);
+        let due = ours.chain([timeout]).flatten().min();
         ready!(self.alarm.poll(due, cx));
-        self.joint.relay.handle_timeout(self.alarm.now());
+        let now = self.alarm.now();
+        self.joint.relay.handle_timeout(now);
+        self.up.handle_timeout(now);
+        self.down.handle_timeout(now);
         Poll::Ready(())
     }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
-    fn new(side: Side, reader: R, writer: W) -> Self {
+    fn new(side: Side, reader: R, writer: W, answer_after_end: Duration) -> Self {
         let (reader, writer) = (Reader::new(reader), Writer::new(writer));
-        Self { side, reader, writer, life: Life::Open }
+        let half = HalfClose::new(answer_after_end);
+        let (life, pace) = (Life::Open, Pace::default());
+        Self { side, reader, writer, life, until: None, pace, half }
     }
 
     fn poll_read<T: Timer>(
@@ -185,13 +262,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         alarm: &Alarm<T>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Error>> {
-        let read = ready!(self.reader.poll(cx));
+        let far = joint.relay.connection(self.side.other());
+        let is_slow = far.unsent_bytes() >= far.config().limits.unsent_bytes / SLOW_AT;
+        if !self.reader.is_ending() {
+            ready!(self.pace.poll(is_slow, || alarm.now()));
+        }
+        let read = match self.half.poll(&joint.relay, || alarm.now()) {
+            Some(ended) => Read::End(ready!(ended)),
+            None => ready!(self.reader.poll(cx)),
+        };
         let (input, now) = (&mut self.reader.input, alarm.now());
         loop {
-            let (used, message) = joint.relay.receive(self.side, input.unread(), now);
-            if let Some(message) = message {
-                joint.trace(self.side, Way::Received, message);
-            }
+            let used = joint.take(self.side, input.unread(), now);
             if used == 0 {
                 break;
             }
@@ -199,9 +281,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         }
         let mut error = None;
         if let Read::End(end) = read {
+            let end = match self.half.begin(joint, input, end, now) {
+                ControlFlow::Break(()) => return Poll::Ready(None),
+                ControlFlow::Continue(end) => end,
+            };
             if let Some(message) = joint.relay.finish(self.side, input.unread(), now) {
                 joint.trace(self.side, Way::Received, message);
+                joint.report(message);
             }
+            joint.tell_cancelled(self.side);
             error = end;
         }
         if joint.relay.connection(self.side).machine().is_closed() {
@@ -212,18 +300,30 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
 
     /// Ready when something was written, or can't be any more: then this side ends, once what its peer
     /// has said before is read (F34).
-    fn poll_write(&mut self, joint: &mut Joint, cx: &mut Context<'_>) -> Poll<Option<io::Error>> {
+    fn poll_write<T: Timer>(
+        &mut self,
+        joint: &mut Joint,
+        alarm: &Alarm<T>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Error>> {
         if self.life == Life::Over {
             return Poll::Pending;
         }
-        if let Err(error) = ready!(self.writer.poll(cx)) {
+        let Poll::Ready(written) = self.writer.poll(cx) else {
+            return self.wait_for_writer(joint, alarm);
+        };
+        self.until = None;
+        if let Err(error) = written {
             self.reader.end_soon();
+            self.half.give_up();
             return Poll::Ready(Some(error));
         }
         let output = &mut self.writer.output;
         while output.len() < OUTPUT_BYTES {
-            let Some(transmit) = joint.relay.poll_transmit(self.side, output) else { break };
-            joint.trace(self.side, Way::Sent, transmit.message(output));
+            let is_taken = output.push(|bytes| joint.take_transmit(self.side, bytes));
+            if !is_taken {
+                break;
+            }
         }
         if !output.is_empty() {
             return Poll::Ready(None);
@@ -236,19 +336,85 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         }
         Poll::Pending
     }
+
+    /// Ready when there is a new time to wait for: nobody waits for ever for a peer that does not read,
+    /// once that is all that keeps its side.
+    fn wait_for_writer<T: Timer>(
+        &mut self,
+        joint: &Joint,
+        alarm: &Alarm<T>,
+    ) -> Poll<Option<io::Error>> {
+        let [this, other] =
+            [self.side, self.side.other()].map(|side| joint.relay.connection(side).machine());
+        if self.until.is_some() || !this.is_closed() || other.calls_in_flight() > 0 {
+            return Poll::Pending;
+        }
+        self.until = Some(alarm.now() + joint.patience);
+        Poll::Ready(None)
+    }
+
+    /// Gives its peer up if it was waited for long enough.
+    fn handle_timeout(&mut self, now: Timestamp) {
+        if self.until.is_some_and(|until| until <= now) {
+            self.until = None;
+            self.reader.close();
+            self.writer.give_up();
+            self.life = Life::Over;
+        }
+    }
 }
 
 impl Joint {
+    fn take_transmit(&mut self, side: Side, out: &mut Vec<u8>) -> bool {
+        let Some(transmit) = self.relay.poll_transmit(side, out) else { return false };
+        self.trace(side, Way::Sent, transmit.message(out));
+        true
+    }
+
+    /// Takes at most one message, and says how much of the bytes it was.
+    fn take(&mut self, side: Side, unread: &[u8], now: Timestamp) -> usize {
+        let (used, message) = self.relay.receive(side, unread, now);
+        if let Some(message) = message {
+            self.trace(side, Way::Received, message);
+        }
+        self.report(message.unwrap_or(unread));
+        used
+    }
+
+    /// Tells how much the server has been asked to cancel because the client is gone.
+    fn tell_cancelled(&mut self, side: Side) {
+        let server = self.relay.connection(Side::Down);
+        let requests = server.machine().calls_in_flight();
+        if side == Side::Up && requests > 0 {
+            let within = server.config().abandoned_grace;
+            self.tell(Wait::Cancelled { requests, within });
+        }
+    }
+
+    fn tell(&mut self, wait: Wait) {
+        if let Some(waits) = &mut self.waits {
+            waits(wait);
+        }
+    }
+
     fn trace(&mut self, side: Side, way: Way, message: &[u8]) {
         if let Some(trace) = &mut self.trace {
             trace(side, way, message);
         }
     }
 
-    fn report(&mut self) {
+    /// Tells what has happened, of which the peer said these bytes.
+    fn report(&mut self, bytes: &[u8]) {
         while let Some((side, event)) = self.relay.poll_event() {
-            if let Some(observer) = &mut self.observer {
-                observer(side, event);
+            let config = self.relay.connection(side).config();
+            match (&event, &mut self.noise, &mut self.observer) {
+                (RelayEvent::Violation { violation, id }, Some(noise), _)
+                    if is_noise(config, *violation, id.as_ref()) =>
+                {
+                    noise(*violation, bytes);
+                }
+                (_, _, Some(observer)) => observer(side, event),
+                _ => {}
             }
         }
     }

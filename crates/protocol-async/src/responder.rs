@@ -1,5 +1,6 @@
 //! Answering requests.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -8,12 +9,16 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::answer::RpcError;
+use crate::at_work::Place;
 use crate::cancellation::Cancellation;
 use crate::failure::{Answer, Failure};
 use crate::json::written;
 use crate::lease::Lease;
 use crate::method::clip;
 use crate::peer::Peer;
+use crate::spanned;
+use crate::spans::RequestSpan;
+use crate::state::Given;
 use crate::sync::Arc;
 
 /// Owes one request its answer. Dropping it pays too: as cancelled if the request is, else with
@@ -29,11 +34,18 @@ struct Debt {
     lease: Arc<Lease>,
     request: RequestHandle,
     marker: Cancellation,
+    /// Among the requests at work. Given back when it is dropped.
+    place: Place,
 }
 
 impl Responder {
-    pub(crate) fn new(lease: Arc<Lease>, request: RequestHandle, marker: Cancellation) -> Self {
-        Self { debt: Some(Debt { lease, request, marker }), result: PhantomData }
+    pub(crate) fn new(
+        lease: Arc<Lease>,
+        request: RequestHandle,
+        marker: Cancellation,
+        place: Place,
+    ) -> Self {
+        Self { debt: Some(Debt { lease, request, marker, place }), result: PhantomData }
     }
 }
 
@@ -63,10 +75,29 @@ impl<T> Responder<T> {
         Peer::new(self.owed().lease.clone())
     }
 
+    /// Does some work inside the request's span, if it has one: what a [`Router`](crate::Router) does for
+    /// its handlers.
+    pub fn in_span<U>(&self, work: impl FnOnce() -> U) -> U {
+        self.request_span().inside(work)
+    }
+
+    /// The request's span, for futures: `work.instrument(responder.span())`. It is disabled if nobody
+    /// listened when the request was taken.
+    #[cfg(feature = "tracing")]
+    #[must_use]
+    pub fn span(&self) -> tracing::Span {
+        self.request_span().span()
+    }
+
+    pub(crate) fn request_span(&self) -> RequestSpan {
+        let Debt { lease, request, .. } = self.owed();
+        spanned::of_request(lease, *request)
+    }
+
     /// Cancels the request for a reason of our own: it is marked exactly as if the peer had asked.
     pub fn cancel(&self) {
         let Debt { lease, request, .. } = self.owed();
-        lease.shared().command(|core, now| core.cancel_request(*request, Cause::Internal, now));
+        lease.command(|core, now| core.cancel_request(*request, Cause::Internal, now));
     }
 
     /// Ends a request of the client's that the dialect lets the server end, without an answer, and
@@ -78,11 +109,11 @@ impl<T> Responder<T> {
     /// given back.
     pub fn end(mut self, reason: Option<&str>) -> Result<(), (Refusal, Self)> {
         let Debt { lease, request, .. } = self.owed();
-        let ended = lease
-            .shared()
-            .send(|state, _| state.stream.connection_mut().end_request(*request, reason));
+        let ended =
+            lease.send(|state, _| state.stream.connection_mut().end_request(*request, reason));
         match ended {
             Ok(_) => {
+                spanned::request_ends(lease, *request);
                 self.debt = None;
                 Ok(())
             }
@@ -103,18 +134,19 @@ impl<T> Responder<T> {
     /// Answers with what is already on the wire's terms. Never blocks: an answer that has no room
     /// yet waits for it.
     pub fn answer(mut self, answer: Answer) {
-        self.pay(answer);
+        self.pay(answer.into());
     }
 
     fn owed(&self) -> &Debt {
         self.debt.as_ref().expect("only answering, which consumes the responder, takes it")
     }
 
-    fn pay(&mut self, answer: Answer) {
-        if let Some(Debt { lease, request, marker }) = self.debt.take() {
-            // Nobody else may have it: then it is used again.
-            drop(marker);
-            lease.shared().respond(request, answer);
+    fn pay(&mut self, given: Given<'_>) {
+        if let Some(Debt { lease, request, marker, place }) = self.debt.take() {
+            spanned::answered(&lease, request, given.failure());
+            // Nobody else may have the marker: then it is used again.
+            drop((marker, place));
+            lease.respond(request, given);
         }
     }
 }
@@ -122,11 +154,9 @@ impl<T> Responder<T> {
 impl<T: Serialize> Responder<T> {
     /// Answers with a result.
     pub fn respond(mut self, result: T) {
-        let Some(Debt { lease, request, marker }) = self.debt.take() else { return };
-        drop(marker);
-        let sent = written(&result, |result| lease.shared().respond_with_result(request, result));
-        if let Err(error) = sent {
-            lease.shared().respond(request, Err(error.into()));
+        let paid = written(&result, |result| self.pay(Given::Result(Cow::Borrowed(result))));
+        if let Err(error) = paid {
+            self.pay(Given::Failure(error.into()));
         }
     }
 
@@ -142,14 +172,14 @@ impl<T: Serialize> Responder<T> {
 impl<T> Drop for Responder<T> {
     fn drop(&mut self) {
         let Some(debt) = &self.debt else { return };
-        let method = debt.lease.shared().worker_gone(debt.request);
+        let method = debt.lease.worker_gone(debt.request);
         let failure = if debt.marker.is_cancelled() {
             Failure::Cancelled
         } else {
             let message = format!("no answer from the handler of {}", clip(&method));
             Failure::Error(RpcError::new(code::INTERNAL_ERROR, message))
         };
-        self.pay(Err(failure));
+        self.pay(Given::Failure(failure));
     }
 }
 

@@ -7,20 +7,18 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use protocol_core::{CallId, CancelOutcome, Cause, Timestamp};
+use protocol_core::{CallId, CancelOutcome, Cause};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::answer::CallError;
-use crate::cancellation::{Cancellation, FollowerKey};
+use crate::cancellation::{Cancellation, Following};
 use crate::contain::contain;
-use crate::json;
+use crate::handle::CancellationHandle;
 use crate::lease::Lease;
-use crate::outcome::{HandOver, OutcomeCell, RawOutcome};
-use crate::preparation::Preparation;
-use crate::shared::Shared;
-use crate::state::Core;
-use crate::sync::{Arc, Weak};
+use crate::outcome::{HandOver, RawOutcome, nobody};
+use crate::spanned;
+use crate::sync::Arc;
 use crate::turn::waits_for_peer;
 
 /// A call in flight: a future of its outcome.
@@ -33,15 +31,21 @@ use crate::turn::waits_for_peer;
 #[must_use = "dropping it cancels the call"]
 pub struct SentRequest<T = Box<RawValue>> {
     outcome: Whereabouts,
-    /// What cancels the call when a marker is set, as long as it is in flight.
-    followers: Vec<FollowerKey>,
+    /// Kept as long as it is in flight. In a box because it is mostly not there.
+    followers: Option<Box<Followers>>,
     result: PhantomData<fn() -> T>,
+}
+
+/// What cancels a call when a marker is set.
+struct Followers {
+    _last: Following,
+    _earlier: Option<Box<Followers>>,
 }
 
 /// Where the outcome of a call is.
 enum Whereabouts {
     /// With the connection, or still to come.
-    There { lease: Arc<Lease>, call: CallId, cell: OutcomeCell },
+    There { lease: Arc<Lease>, call: CallId },
     /// Here: the call was refused.
     Here(Box<CallError>),
     /// Nowhere: it was taken, handed over or given up. The call's id, if it was sent.
@@ -49,8 +53,8 @@ enum Whereabouts {
 }
 
 impl<T> SentRequest<T> {
-    pub(crate) fn sent(lease: Arc<Lease>, call: CallId, cell: OutcomeCell) -> Self {
-        Self::of(Whereabouts::There { lease, call, cell })
+    pub(crate) const fn sent(lease: Arc<Lease>, call: CallId) -> Self {
+        Self::of(Whereabouts::There { lease, call })
     }
 
     pub(crate) fn refused(error: CallError) -> Self {
@@ -58,7 +62,7 @@ impl<T> SentRequest<T> {
     }
 
     const fn of(outcome: Whereabouts) -> Self {
-        Self { outcome, followers: Vec::new(), result: PhantomData }
+        Self { outcome, followers: None, result: PhantomData }
     }
 
     /// The call's id, whose number is what stands on the wire; `None` if it was refused.
@@ -73,49 +77,29 @@ impl<T> SentRequest<T> {
 
     /// Cancels the call. A change of state and never a wait (B29): the outcome comes all the same.
     pub fn cancel(&self) -> CancelOutcome {
-        self.command(|core, call, now| core.cancel(call, Cause::Caller, now))
+        self.cancellation_handle().cancel()
     }
 
     /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place for
     /// that.
     pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
-        self.command(|core, call, now| core.cancel_because(call, Cause::Caller, reason, now))
-    }
-
-    fn command(
-        &self,
-        cancel: impl FnOnce(&mut Core, CallId, Timestamp) -> CancelOutcome,
-    ) -> CancelOutcome {
-        match &self.outcome {
-            Whereabouts::There { lease, call, .. } => {
-                lease.shared().command(|core, now| cancel(core, *call, now))
-            }
-            Whereabouts::Here(_) | Whereabouts::Taken(_) => CancelOutcome::AlreadySettled,
-        }
+        self.cancellation_handle().cancel_with_reason(reason)
     }
 
     /// A handle that cancels the call from anywhere. It keeps nothing alive.
     #[must_use]
     pub fn cancellation_handle(&self) -> CancellationHandle {
-        CancellationHandle(
-            self.target().map_or(Target::Nothing, |(shared, call)| Target::Call { shared, call }),
-        )
-    }
-
-    /// The call, if it can still be cancelled.
-    pub(crate) fn target(&self) -> Option<(Weak<Shared>, CallId)> {
         match &self.outcome {
-            Whereabouts::There { lease, call, .. } => Some((Arc::downgrade(lease.shared()), *call)),
-            Whereabouts::Here(_) | Whereabouts::Taken(_) => None,
+            Whereabouts::There { lease, call } => CancellationHandle::of(&lease.0, *call),
+            Whereabouts::Here(_) | Whereabouts::Taken(_) => CancellationHandle::of_nothing(),
         }
     }
 
     /// Gives up interest in the outcome without cancelling the call.
     pub fn detach(mut self) {
-        if let Whereabouts::There { lease, call, cell } = self.take_outcome() {
-            // A box of what captures nothing takes no room.
-            if cell.hand_over(self.and_let_go(Box::new(drop))).is_ok() {
-                lease.shared().command(|core, now| core.detach(call, now));
+        if let Whereabouts::There { lease, call } = self.take_outcome() {
+            if lease.hand_over(call, self.and_let_go(nobody())).is_ok() {
+                lease.command(|core, now| core.detach(call, now));
             }
         }
     }
@@ -124,17 +108,18 @@ impl<T> SentRequest<T> {
     /// over; without it a call made by a proxy absorbs the cancel.
     pub fn forward_cancellation_from(mut self, marker: &Cancellation) -> Self {
         let handle = self.cancellation_handle();
-        let key = marker.follow(Box::new(move |_| {
-            handle.cancel_because(Cause::Parent);
-        }));
-        self.followers.extend(key);
+        let last = marker.on_cancel(move |_| {
+            handle.cancel_because(Cause::Parent, None);
+        });
+        let earlier = self.followers.take();
+        self.followers = Some(Box::new(Followers { _last: last, _earlier: earlier }));
         self
     }
 
     /// Hands the outcome over, once it is there, to `then`, which is not dropped before that.
     pub(crate) fn hand_to(mut self, then: HandOver) {
         let settled = match self.take_outcome() {
-            Whereabouts::There { cell, .. } => cell.hand_over(self.and_let_go(then)),
+            Whereabouts::There { lease, call } => lease.hand_over(call, self.and_let_go(then)),
             Whereabouts::Here(error) => Err((then, Err(error))),
             Whereabouts::Taken(_) => Ok(()),
         };
@@ -145,10 +130,7 @@ impl<T> SentRequest<T> {
 
     /// Keeps what cancels the call as long as it is in flight.
     fn and_let_go(&mut self, then: HandOver) -> HandOver {
-        let followers = mem::take(&mut self.followers);
-        if followers.is_empty() {
-            return then;
-        }
+        let Some(followers) = self.followers.take() else { return then };
         Box::new(move |outcome| {
             drop(followers);
             then(outcome);
@@ -174,8 +156,8 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Whereabouts::There { call, cell, .. } = &this.outcome {
-            let Poll::Ready(outcome) = cell.poll(cx.waker()) else {
+        if let Whereabouts::There { lease, call } = &this.outcome {
+            let Poll::Ready(outcome) = lease.poll_outcome(*call, cx.waker()) else {
                 waits_for_peer();
                 return Poll::Pending;
             };
@@ -191,15 +173,16 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
 
 fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
     let result = outcome.map_err(|error| *error)?;
-    json::read(result.get())
+    serde_json::from_str(result.get())
         .map_err(|error| CallError::InvalidResult { problem: error.to_string() })
 }
 
 impl<T> Drop for SentRequest<T> {
     fn drop(&mut self) {
-        if let Whereabouts::There { lease, call, cell } = &self.outcome {
-            if cell.leave() {
-                lease.shared().command(|core, now| core.cancel(*call, Cause::Dropped, now));
+        if let Whereabouts::There { lease, call } = &self.outcome {
+            if lease.hand_over(*call, nobody()).is_ok() {
+                spanned::cancelling(lease, *call, Cause::Dropped);
+                lease.command(|core, now| core.cancel(*call, Cause::Dropped, now));
             }
         }
     }
@@ -208,61 +191,5 @@ impl<T> Drop for SentRequest<T> {
 impl<T> fmt::Debug for SentRequest<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SentRequest").field("id", &self.id()).finish_non_exhaustive()
-    }
-}
-
-/// Cancels one call, from anywhere. It keeps neither the call nor the connection alive.
-#[derive(Clone)]
-pub struct CancellationHandle(Target);
-
-#[derive(Clone)]
-enum Target {
-    Call {
-        shared: Weak<Shared>,
-        call: CallId,
-    },
-    /// A call that is prepared and not sent yet.
-    Prepared(Arc<Preparation>),
-    Nothing,
-}
-
-impl CancellationHandle {
-    pub(crate) fn of_prepared(preparation: Arc<Preparation>) -> Self {
-        Self(Target::Prepared(preparation))
-    }
-
-    /// Cancels the call, cause `caller`; no effect on a settled one.
-    pub fn cancel(&self) -> CancelOutcome {
-        self.cancel_because(Cause::Caller)
-    }
-
-    /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place for
-    /// that. A call that is not sent yet is taken back without a word.
-    pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
-        match &self.0 {
-            Target::Call { shared, call } => match Weak::upgrade(shared) {
-                Some(shared) => shared
-                    .command(|core, now| core.cancel_because(*call, Cause::Caller, reason, now)),
-                None => CancelOutcome::AlreadySettled,
-            },
-            Target::Prepared(_) | Target::Nothing => self.cancel(),
-        }
-    }
-
-    pub(crate) fn cancel_because(&self, cause: Cause) -> CancelOutcome {
-        match &self.0 {
-            Target::Call { shared, call } => match Weak::upgrade(shared) {
-                Some(shared) => shared.command(|core, now| core.cancel(*call, cause, now)),
-                None => CancelOutcome::AlreadySettled,
-            },
-            Target::Prepared(preparation) => preparation.cancel(cause),
-            Target::Nothing => CancelOutcome::AlreadySettled,
-        }
-    }
-}
-
-impl fmt::Debug for CancellationHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancellationHandle").finish_non_exhaustive()
     }
 }

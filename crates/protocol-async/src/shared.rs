@@ -2,15 +2,16 @@
 //! command or one read, and with all that is told to others left until it is released.
 
 use std::fmt;
+use std::mem;
+use std::task::{Poll, Waker};
 
 use protocol_core::{CallId, Refusal, RequestHandle, Shutdown, Timestamp};
-use serde_json::value::RawValue;
 
 use crate::afterwards::Afterwards;
-use crate::failure::Answer;
 use crate::method::MethodName;
-use crate::outcome::OutcomeCell;
-use crate::state::{CallEntry, Core, State};
+use crate::outcome::{HandOver, Interest, RawOutcome};
+use crate::spans;
+use crate::state::{Core, Given, State};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The state behind its lock, and the clock.
@@ -33,30 +34,58 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Commands the core, and passes on what that makes happen.
-    pub(crate) fn command<R>(&self, command: impl FnOnce(&mut Core, Timestamp) -> R) -> R {
+    /// Does something under the lock, and passes on what that makes happen.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State, &mut Afterwards) -> R) -> R {
+        let mut after = Afterwards::default();
         let mut state = self.lock();
-        state.now = self.now();
-        let now = state.now;
-        let done = command(state.stream.connection_mut(), now);
-        self.settle(state, &mut Afterwards::default());
+        let done = work(&mut state, &mut after);
+        self.settle(state, &mut after);
         done
     }
 
-    /// Calls the peer; says where the outcome goes.
-    pub(crate) fn call(
-        &self,
-        method: &str,
-        params: Option<&RawValue>,
-        options: protocol_core::CallOptions,
-    ) -> Result<(CallId, OutcomeCell), Refusal> {
-        self.send(|state, now| {
-            let cell = OutcomeCell::default();
-            let entry = CallEntry { cell: cell.clone(), method: method.into(), since: now };
-            let core = state.stream.connection_mut();
-            let called = core.call(method, params, entry, options, now);
-            called.map(|call| (call, cell)).map_err(|error| error.reason)
+    /// As [`with`](Self::with), at a time that is read under the lock, so that it does not run backwards.
+    pub(crate) fn at<R>(&self, work: impl FnOnce(&mut State, &mut Afterwards) -> R) -> R {
+        self.with(|state, after| {
+            state.now = self.now();
+            work(state, after)
         })
+    }
+
+    /// Commands the core.
+    pub(crate) fn command<R>(&self, command: impl FnOnce(&mut Core, Timestamp) -> R) -> R {
+        self.at(|state, _| command(state.stream.connection_mut(), state.now))
+    }
+
+    /// Takes the outcome of a call, or waits for it.
+    pub(crate) fn poll_outcome(&self, call: CallId, waker: &Waker) -> Poll<RawOutcome> {
+        let mut state = self.lock();
+        let interest = match state.outcome(call) {
+            Ok(outcome) => return Poll::Ready(outcome),
+            Err(interest) => interest,
+        };
+        if !matches!(interest, Interest::Task(waiting) if waiting.will_wake(waker)) {
+            let before = mem::replace(interest, Interest::Task(waker.clone()));
+            // Dropping another task's waker may drop that task.
+            drop(state);
+            drop(before);
+        }
+        Poll::Pending
+    }
+
+    /// Hands the outcome of a call over once it is there, or gives both back if it is there already.
+    pub(crate) fn hand_over(
+        &self,
+        call: CallId,
+        then: HandOver,
+    ) -> Result<(), (HandOver, RawOutcome)> {
+        let mut state = self.lock();
+        let before = match state.outcome(call) {
+            Ok(outcome) => return Err((then, outcome)),
+            Err(interest) => mem::replace(interest, Interest::Handed(then)),
+        };
+        drop(state);
+        drop(before);
+        Ok(())
     }
 
     /// Sends something, and remembers if there was no room for it.
@@ -64,61 +93,43 @@ impl Shared {
         &self,
         command: impl FnOnce(&mut State, Timestamp) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
-        let mut state = self.lock();
-        state.now = self.now();
-        let now = state.now;
-        if state.is_mute() {
-            return Err(Refusal::Closed);
-        }
-        let sent = command(&mut state, now);
-        // The core promises `Ready` now, and keeps it as soon as there is room.
-        state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
-        self.settle(state, &mut Afterwards::default());
-        sent
+        self.at(|state, after| {
+            if state.is_mute() {
+                return Err(Refusal::Closed);
+            }
+            let sent = command(state, state.now);
+            after.show(spans::refused(sent.as_ref().err(), state.is_full));
+            // The core promises `Ready` now, and keeps it as soon as there is room.
+            state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
+            sent
+        })
     }
 
     /// Shuts the connection down.
     pub(crate) fn shutdown(&self, how: Shutdown) {
-        let mut state = self.lock();
-        let now = self.now();
-        match how {
-            Shutdown::Abandon => state.abandon(now),
-            _ => state.stream.connection_mut().shutdown(how, now),
-        }
-        self.settle(state, &mut Afterwards::default());
+        self.at(|state, _| match how {
+            Shutdown::Abandon => state.abandon(state.now),
+            _ => state.stream.connection_mut().shutdown(how, state.now),
+        });
     }
 
     /// Takes note that whoever served an unanswered request is gone; gives the request's method.
     pub(crate) fn worker_gone(&self, request: RequestHandle) -> MethodName {
-        let mut after = Afterwards::default();
-        let mut state = self.lock();
-        state.worker_gone(request, &mut after);
-        let entry = state.stream.connection_mut().request_data_mut(request);
-        let method = entry.map_or_else(MethodName::default, |entry| entry.method.clone());
-        drop(state);
-        after.run();
-        method
+        self.with(|state, after| {
+            state.worker_gone(request, after);
+            let entry = state.stream.connection_mut().request_data_mut(request);
+            entry.map_or_else(MethodName::default, |entry| entry.method.clone())
+        })
     }
 
     /// Answers a request. An answer that has no room yet waits for it, and is never lost.
-    pub(crate) fn respond(&self, request: RequestHandle, answer: Answer) {
-        let mut state = self.lock();
-        let mut after = Afterwards::default();
-        state.give(request, answer, &mut after);
-        self.settle(state, &mut after);
-    }
-
-    /// As [`respond`](Self::respond), with a result that is copied only if it has to wait.
-    pub(crate) fn respond_with_result(&self, request: RequestHandle, result: &RawValue) {
-        let mut state = self.lock();
-        let mut after = Afterwards::default();
-        state.give_result(request, result, &mut after);
-        self.settle(state, &mut after);
+    pub(crate) fn respond(&self, request: RequestHandle, given: Given<'_>) {
+        self.with(|state, after| state.give(request, given, after));
     }
 
     /// To be called after every command and input: passes events on, releases the lock, and wakes
-    /// whoever waits. Says whether nothing comes in any more.
-    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) -> bool {
+    /// whoever waits.
+    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) {
         let state = &mut *guard;
         loop {
             state.dispatch_queued(after);
@@ -137,10 +148,8 @@ impl Shared {
         if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
             after.wake(state.timers.waker.take());
         }
-        let is_closed = state.core().machine().is_closed();
         drop(guard);
         after.run();
-        is_closed
     }
 }
 

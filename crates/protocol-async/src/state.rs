@@ -1,6 +1,7 @@
 //! Everything behind a connection's lock.
 
 mod answers;
+mod beat;
 
 use std::borrow::Cow;
 use std::io;
@@ -9,28 +10,32 @@ use std::task::Waker;
 use std::time::Duration;
 
 use protocol_core::{
-    CloseReason, Connection, Event, Outcome, Refusal, Reply, RequestHandle, Shutdown,
+    CallId, CloseReason, Connection, Event, Outcome, Refusal, Reply, RequestHandle, Shutdown,
     StreamConnection, Timestamp, code,
 };
 use serde_json::value::RawValue;
 
 use crate::afterwards::{Afterward, Afterwards};
 use crate::answer::CallError;
+use crate::at_work::AtWork;
 use crate::cancellation::Cancellation;
 use crate::closed::Closed;
 use crate::contain::contain;
-use crate::failure::Answer;
 use crate::inbox::Inbox;
 use crate::method::MethodName;
+use crate::noise::{Noise, is_noise};
 use crate::operations::{self, SharedOperations};
 use crate::options::{Options, Trace, Way};
-use crate::outcome::OutcomeCell;
+use crate::outcome::{Interest, Outcomes, RawOutcome};
 use crate::outgoing::Messages;
 use crate::outside::Entropy;
+use crate::spans::Spans;
 use crate::sync::Arc;
 use crate::verdict::{Observer, Verdict};
 use crate::waiters::Waiters;
-use answers::{Refused, WaitingAnswers};
+pub(crate) use answers::Given;
+use answers::WaitingAnswers;
+use beat::Heart;
 
 /// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
 /// there can be withdrawn.
@@ -44,8 +49,7 @@ pub(crate) type Core = Connection<CallEntry, RequestEntry>;
 
 /// What we keep with each call.
 pub(crate) struct CallEntry {
-    /// Where its outcome goes.
-    pub(crate) cell: OutcomeCell,
+    pub(crate) interest: Interest,
     pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
 }
@@ -62,6 +66,9 @@ pub(crate) struct RequestEntry {
 pub(crate) struct State {
     pub(crate) stream: StreamConnection<CallEntry, RequestEntry>,
     pub(crate) inbox: Inbox,
+    outcomes: Outcomes,
+    /// Requests that were taken out of the inbox and are not answered.
+    pub(crate) at_work: Arc<AtWork>,
     /// Markers for the next requests: most are never set, so most can be used again.
     spare: Vec<Cancellation>,
     /// Why the connection closed, once it has.
@@ -95,8 +102,12 @@ pub(crate) struct State {
     /// Whoever writes.
     pub(crate) driver: Option<Waker>,
     pub(crate) timers: Timers,
+    pub(crate) spans: Spans,
+    /// The keep-alive, if there is one.
+    heart: Option<Box<Heart>>,
     trace: Option<Trace>,
     observer: Option<Observer>,
+    noise: Option<Noise>,
     entropy: Entropy,
     operations: Option<SharedOperations>,
     /// The latest time that was read.
@@ -122,19 +133,14 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options {
-            config,
-            inbox_bytes,
-            answer_bytes,
-            patience,
-            trace,
-            observer,
-            entropy,
-            operations,
-        } = options;
+        let Options { config, inbox_bytes, work_requests, work_bytes, answer_bytes, .. } = options;
+        let Options { patience, keep_alive, trace, observer, noise, entropy, operations, .. } =
+            options;
         Self {
             stream: StreamConnection::new(config),
             inbox: Inbox::new(inbox_bytes),
+            outcomes: Outcomes::default(),
+            at_work: AtWork::new(work_requests, work_bytes),
             spare: Vec::new(),
             closed: None,
             error: None,
@@ -152,8 +158,11 @@ impl State {
             is_abandoned: false,
             driver: None,
             timers: Timers::default(),
+            spans: Spans::default(),
+            heart: keep_alive.map(Heart::new),
             trace,
             observer,
+            noise,
             entropy,
             operations,
             now: Timestamp::ZERO,
@@ -175,16 +184,18 @@ impl State {
     /// Passes on what has happened.
     pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         self.observe(&event);
+        after.show(self.spans.see(&event, self.now));
         match event {
-            Event::Settled { outcome: Outcome::Result(result), data, .. } => {
-                after.settle(data.cell.settle(Ok(result.into_owned())));
-            }
-            Event::Settled { outcome, data, .. } => {
-                let mut outcome = CallError::check(outcome);
-                if let Err(CallError::ConnectionLost { how, .. }) = &mut outcome {
-                    *how = self.error.as_ref().map(|error| error.to_string().into());
+            Event::Settled { call, outcome, data } => {
+                let outcome = self.owned(outcome);
+                match data.interest {
+                    Interest::Handed(then) => {
+                        return after.push(Afterward::HandOver(then, outcome));
+                    }
+                    Interest::Task(waker) => after.push(Afterward::Wake(waker)),
+                    Interest::Later => {}
                 }
-                after.settle(data.cell.settle(outcome.map_err(Box::new)));
+                self.outcomes.insert(call, outcome);
             }
             Event::Request { request, method, params, options, .. } => {
                 self.take_request(request, &method, params, options, after);
@@ -199,6 +210,7 @@ impl State {
             Event::Ready => {
                 self.is_full = false;
                 self.answer_waiting(after);
+                self.beat_again();
                 self.room.wake_all(after);
             }
             Event::Closed { reason } => {
@@ -215,6 +227,23 @@ impl State {
                 Err(_) => {}
             },
         }
+    }
+
+    fn owned(&self, outcome: Outcome<'_>) -> RawOutcome {
+        let mut outcome = CallError::check(outcome);
+        if let Err(CallError::ConnectionLost { how, .. }) = &mut outcome {
+            *how = self.error.as_ref().map(|error| error.to_string().into());
+        }
+        outcome.map_err(Box::new)
+    }
+
+    /// Takes the outcome of a call, which can be done once; where it is still to come, gives who is told.
+    pub(crate) fn outcome(&mut self, call: CallId) -> Result<RawOutcome, &mut Interest> {
+        if let Some(outcome) = self.outcomes.take(call) {
+            return Ok(outcome);
+        }
+        let entry = self.stream.connection_mut().call_data_mut(call);
+        Err(&mut entry.expect("an outcome is kept until it is taken").interest)
     }
 
     /// Takes a request into the inbox.
@@ -235,17 +264,17 @@ impl State {
         if !self.is_served {
             return self.refuse_unserved(request, after);
         }
-        if !self.inbox.has_room_for(name, params.as_deref()) {
+        if !self.inbox.has_room_for(name, params.as_deref(), options.as_deref()) {
             let refused = self.overloaded("The request was refused: too much waits to be served");
-            return self.refuse(request, refused, after);
+            return self.give(request, refused, after);
         }
         if self.answers.is_full() {
-            return self.refuse(request, self.too_much_waits(), after);
+            return self.give(request, self.too_much_waits(), after);
         }
         let core = self.stream.connection_mut();
         let operations = self.operations.as_ref();
         if let Err(error) = operations::begin(core, operations, request, name, self.entropy) {
-            return self.give(request, Err(error.into()), after);
+            return self.give(request, Given::Failure(error.into()), after);
         }
         self.inbox.take_request(request, method, params, options);
         self.arrived.wake_all(after);
@@ -254,21 +283,19 @@ impl State {
     /// Answers a request that nobody will take.
     pub(crate) fn refuse_unserved(&mut self, request: RequestHandle, after: &mut Afterwards) {
         let message = "nobody serves requests here";
-        self.refuse(request, Refused { code: code::METHOD_NOT_FOUND, message }, after);
+        self.give(request, Given::Refusal { code: code::METHOD_NOT_FOUND, message }, after);
     }
 
-    fn refuse(&mut self, request: RequestHandle, refused: Refused, after: &mut Afterwards) {
-        if !self.answer_now(request, refused.as_reply(), after) {
-            self.answers.push_refusal(request, refused);
-        }
+    fn overloaded(&self, message: &'static str) -> Given<'static> {
+        Given::Refusal { code: self.core().config().dialect.overload_code, message }
     }
 
-    fn overloaded(&self, message: &'static str) -> Refused {
-        Refused { code: self.core().config().dialect.overload_code, message }
-    }
-
-    fn too_much_waits(&self) -> Refused {
+    fn too_much_waits(&self) -> Given<'static> {
         self.overloaded("The request was refused: too many answers wait to be read")
+    }
+
+    pub(crate) fn too_many_at_work(&self) -> Given<'static> {
+        self.overloaded("The request was refused: too many are being served")
     }
 
     /// Gives everything in flight up, and what is not written too.
@@ -292,54 +319,27 @@ impl State {
         self.closed.map(|reason| Closed { reason, error: self.error.clone() })
     }
 
-    /// Answers a request, at once or when there is room for that.
-    pub(crate) fn give(&mut self, request: RequestHandle, answer: Answer, after: &mut Afterwards) {
-        if !self.answer_now(request, answers::as_reply(&answer), after) {
-            self.answer_later(request, answers::len(&answer), || answer);
-        }
-    }
-
-    /// As [`give`](Self::give), with a result that is copied only if it has to wait.
-    pub(crate) fn give_result(
+    /// Answers a request, at once or when there is room for that, and after those that wait already.
+    pub(crate) fn give(
         &mut self,
         request: RequestHandle,
-        result: &RawValue,
+        given: Given<'_>,
         after: &mut Afterwards,
     ) {
-        if !self.answer_now(request, Reply::Result(result), after) {
-            self.answer_later(request, result.get().len(), || Ok(result.to_owned()));
+        if !self.answers.is_empty() || !self.answer(request, given.as_reply(), after) {
+            let otherwise = self.too_much_waits();
+            self.answers.push(request, given, otherwise);
         }
     }
 
     /// Sends the answers that have room now, in the order they were given.
     fn answer_waiting(&mut self, after: &mut Afterwards) {
-        while let Some((request, waiting)) = self.answers.pop() {
-            if !self.answer(request, waiting.as_reply(), after) {
-                return self.answers.put_back(request, waiting);
+        while let Some((request, given)) = self.answers.pop() {
+            if !self.answer(request, given.as_reply(), after) {
+                return self.answers.put_back(request, given);
             }
             self.answers.made_room();
         }
-    }
-
-    /// Answers a request, unless it has to wait: for room, or for others that wait for that.
-    fn answer_now(
-        &mut self,
-        request: RequestHandle,
-        reply: Reply<'_>,
-        after: &mut Afterwards,
-    ) -> bool {
-        self.answers.is_empty() && self.answer(request, reply, after)
-    }
-
-    /// Answers a request when there is room for an answer of this length.
-    fn answer_later(
-        &mut self,
-        request: RequestHandle,
-        len: usize,
-        answer: impl FnOnce() -> Answer,
-    ) {
-        let otherwise = self.too_much_waits();
-        self.answers.push(request, len, answer, otherwise);
     }
 
     /// Answers a request; `false` if there is no room yet. Whether there is, is known before anything is
@@ -348,8 +348,8 @@ impl State {
         let mut answered = self.respond(request, reply, after);
         if matches!(answered, Err(Refusal::TooLarge)) {
             let message = "the answer is too large (limits.unsent_bytes)";
-            let refused = Refused { code: code::INTERNAL_ERROR, message };
-            answered = self.respond(request, refused.as_reply(), after);
+            let refused = Reply::Error { code: code::INTERNAL_ERROR, message, data: None };
+            answered = self.respond(request, refused, after);
         }
         match answered {
             Ok(entry) => keep(&mut self.spare, entry, after),
@@ -370,6 +370,7 @@ impl State {
         let core = self.stream.connection_mut();
         let (entry, clean_up) =
             operations::respond(core, self.operations.as_ref(), request, reply)?;
+        after.show(self.spans.request_ends(request));
         if let Some(clean_up) = clean_up {
             after.push(Afterward::CleanUp(clean_up));
         }
@@ -398,16 +399,15 @@ impl State {
         true
     }
 
-    /// Adds what may be written now, and tells `ended` where each message ends; says whether that
-    /// is anything.
-    pub(crate) fn take_output(&mut self, out: &mut Vec<u8>, mut ended: impl FnMut(usize)) -> bool {
+    /// Adds what may be written now; says whether that is anything.
+    pub(crate) fn take_output(&mut self, out: &mut Messages) -> bool {
         if self.is_corked() {
             return false;
         }
-        self.staged.append_to(out, &mut ended);
-        while out.len() < OUTPUT_BYTES && self.take_transmit(out) {
-            ended(out.len());
+        if !self.staged.is_empty() {
+            out.append(&mut self.staged);
         }
+        while out.len() < OUTPUT_BYTES && out.push(|bytes| self.take_transmit(bytes)) {}
         !out.is_empty()
     }
 
@@ -424,6 +424,23 @@ impl State {
         }
     }
 
+    /// Passes on what came of these bytes. What is no message goes to whoever listens for that.
+    pub(crate) fn hear(
+        &mut self,
+        bytes: &[u8],
+        event: Event<'_, CallEntry>,
+        after: &mut Afterwards,
+    ) {
+        match (&event, &mut self.noise) {
+            (Event::Violation { violation, id }, Some(noise))
+                if is_noise(self.stream.connection().config(), *violation, id.as_ref()) =>
+            {
+                contain(|| noise(*violation, bytes));
+            }
+            _ => self.dispatch(event, after),
+        }
+    }
+
     /// A cork holds no more back than the outbox would.
     pub(crate) fn is_corked(&self) -> bool {
         self.corks > 0 && self.staged.len() < self.core().config().limits.unsent_bytes
@@ -433,7 +450,7 @@ impl State {
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let timer = self.core().poll_timeout().map(|(due, _)| due);
         let muted = self.muted.filter(|_| self.closed.is_none());
-        [timer, self.patience(), muted].into_iter().flatten().min()
+        [timer, self.patience(), muted, self.beat_due()].into_iter().flatten().min()
     }
 
     /// Until when a peer that reads no more is waited for: once nothing is in flight, only unwritten
@@ -449,6 +466,7 @@ impl State {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        self.now = now;
         if self.patience().is_some_and(|until| until <= now) {
             self.abandon(now);
         }
@@ -457,6 +475,7 @@ impl State {
         if self.muted.is_some_and(|until| until <= now) {
             core.handle_eof(now);
         }
+        self.beat(now);
     }
 
     /// Whether there is anything to write now.

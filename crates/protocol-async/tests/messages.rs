@@ -242,6 +242,23 @@ fn messages_that_wait_together_leave_in_one_flush() {
 }
 
 #[test]
+fn f47_one_poll_reads_no_more_than_its_turn() {
+    for (text, most) in [(String::new(), 16), ("x".repeat(10_000), 2)] {
+        let mut bench = Bench::new(Dialect::ACP_V1);
+        let message = json!({ "jsonrpc": "2.0", "method": "n", "params": [text] }).to_string();
+        let flood = (0..1_000).map(|_| Some(Ok(message.clone().into_bytes())));
+        bench.wire.lock().unwrap().incoming.extend(flood);
+        let waker = Waker::from(bench.woken.clone());
+        let polled = pin!(&mut bench.driver).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        let read = 1_000 - bench.wire.lock().unwrap().incoming.len();
+        assert!(0 < read && read <= most, "{read} messages were read");
+        bench.run();
+        assert_eq!(bench.wire.lock().unwrap().incoming.len(), 0, "the others have theirs");
+    }
+}
+
+#[test]
 fn g03_cancels_are_marked_while_the_peer_reads_nothing() {
     let mut bench = Bench::new(Dialect::ACP_V1);
     bench.room(0);
@@ -335,7 +352,7 @@ fn f34_an_error_of_sending_ends_the_connection_and_is_told() {
 
 #[test]
 fn g09_bad_messages_are_answered_and_the_connection_lives() {
-    let mut config = Config::client(Dialect::ACP_V1);
+    let mut config = Config::server(Dialect::ACP_V1);
     config.limits.message_bytes = 64;
     let mut bench = Bench::with(config);
     let mut bad: Vec<Vec<u8>> = vec![b"".to_vec(), b"{".to_vec(), b"\xff".to_vec()];

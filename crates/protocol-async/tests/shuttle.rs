@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use protocol_async::CallError;
-use protocol_async::hub::{Hub, Output};
+use protocol_async::hub::{Hub, Messages, Output};
 use protocol_async::{Arrival, Canceller, InFlight, Incoming, Peer, Phase, Responder};
 use protocol_core::{
     CallOptions, CancelOutcome, Cause, Config, Dialect, InputBuffer, Refusal, Shutdown, Timestamp,
@@ -56,20 +56,24 @@ fn answer(hub: &Hub, id: u32) {
 
 /// Writes what there is now.
 fn write(hub: &Hub) -> String {
-    let (mut all, mut output) = (Vec::new(), Vec::new());
+    let (mut all, mut output) = (Vec::new(), Messages::default());
     while hub.poll_output(std::task::Waker::noop(), &mut output) == Output::Write {
-        all.append(&mut output);
+        all.extend_from_slice(output.bytes());
+        output.clear();
     }
     String::from_utf8(all).unwrap()
 }
 
 /// Writes until the connection is over.
 async fn write_all(hub: &Hub) -> String {
-    let (mut all, mut output) = (Vec::new(), Vec::new());
+    let (mut all, mut output) = (Vec::new(), Messages::default());
     poll_fn(|cx| {
         loop {
             match hub.poll_output(cx.waker(), &mut output) {
-                Output::Write => all.append(&mut output),
+                Output::Write => {
+                    all.extend_from_slice(output.bytes());
+                    output.clear();
+                }
                 Output::Idle => return Poll::Pending,
                 Output::Over => return Poll::Ready(()),
             }

@@ -39,7 +39,7 @@ use std::thread;
 use std::time::Duration;
 
 use protocol_async::CallError;
-use protocol_async::hub::{Hub, Output};
+use protocol_async::hub::{Hub, Messages, Output};
 pub use protocol_async::{Arrival, CancellationHandle, Cork, Incoming, Peer, SentRequest};
 pub use protocol_async::{Options, Trace, Way};
 use protocol_core::{CallOptions, CloseReason, InputBuffer, Refusal, Shutdown};
@@ -60,17 +60,35 @@ const READ_BYTES: usize = 64 << 10;
 ///
 /// A stream with a timeout, or one that does not block, is tried again: neither is an end or an error.
 /// Any error of writing closes the connection, as does any other of reading; [`Peer::closed`] tells it.
+///
+/// A write that blocks because the peer does not read can't be interrupted here. When the peer is given
+/// up ([`Options::patience`]) every handle is told so, but the writer's thread, and the writer, stay
+/// until that write returns: close the stream from outside, as [`tcp`] and [`unix`] do.
 pub fn connect(
     reader: impl Read + Send + 'static,
     writer: impl Write + Send + 'static,
     options: impl Into<Options>,
+) -> (Peer, Incoming) {
+    connect_until(reader, writer, options, || ())
+}
+
+/// As [`connect`]; `end` is run once nothing is to be read or written any more, though a thread may be
+/// stuck in either.
+fn connect_until(
+    reader: impl Read + Send + 'static,
+    writer: impl Write + Send + 'static,
+    options: impl Into<Options>,
+    end: impl FnOnce() + Send + 'static,
 ) -> (Peer, Incoming) {
     let clock = Clock::start();
     let (hub, peer, incoming) = Hub::new(options, move || clock.now());
     let hub = Arc::new(hub);
     let (reading, timing) = (hub.clone(), hub.clone());
     thread::spawn(move || read(&reading, reader));
-    thread::spawn(move || keep_time(&timing, clock));
+    thread::spawn(move || {
+        keep_time(&timing, clock);
+        end();
+    });
     thread::spawn(move || write(&hub, writer));
     (peer, incoming)
 }
@@ -83,8 +101,11 @@ pub fn connect(
 /// Those of cloning the stream.
 pub fn tcp(stream: TcpStream, options: impl Into<Options>) -> io::Result<(Peer, Incoming)> {
     stream.set_nodelay(true)?;
-    let reader = stream.try_clone()?;
-    Ok(connect(reader, ShutDown(stream, |stream| stream.shutdown(net::Shutdown::Both)), options))
+    let (reader, writer) = (stream.try_clone()?, stream.try_clone()?);
+    Ok(connect_until(reader, writer, options, move || {
+        // It may be down already.
+        let _ = stream.shutdown(net::Shutdown::Both);
+    }))
 }
 
 /// Runs a connection over a Unix socket, which is shut down at the end.
@@ -97,29 +118,11 @@ pub fn unix(
     stream: std::os::unix::net::UnixStream,
     options: impl Into<Options>,
 ) -> io::Result<(Peer, Incoming)> {
-    let reader = stream.try_clone()?;
-    Ok(connect(reader, ShutDown(stream, |stream| stream.shutdown(net::Shutdown::Both)), options))
-}
-
-/// A socket that is shut down when it is dropped: its other half keeps it open else, and neither the
-/// peer nor our own reader would see the end.
-struct ShutDown<S>(S, fn(&S) -> io::Result<()>);
-
-impl<S: Write> Write for ShutDown<S> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl<S> Drop for ShutDown<S> {
-    fn drop(&mut self) {
+    let (reader, writer) = (stream.try_clone()?, stream.try_clone()?);
+    Ok(connect_until(reader, writer, options, move || {
         // It may be down already.
-        let _ = (self.1)(&self.0);
-    }
+        let _ = stream.shutdown(net::Shutdown::Both);
+    }))
 }
 
 /// Reads until the input ends. It never waits for handlers or for the writer (G3).
@@ -182,12 +185,12 @@ fn keep_time(hub: &Hub, clock: Clock) {
 fn write(hub: &Hub, writer: impl Write) {
     let parker = Parker::new();
     let mut writer = Some(writer);
-    let mut output = Vec::new();
+    let mut output = Messages::default();
     loop {
         match hub.poll_output(parker.waker(), &mut output) {
             Output::Write => {
                 if let Some(open) = &mut writer {
-                    let written = unless_it_panics(|| write_all(hub, open, &output));
+                    let written = unless_it_panics(|| write_all(hub, open, output.bytes()));
                     if let Err(error) = written {
                         hub.fail(&error);
                         writer = None;
@@ -268,15 +271,11 @@ fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseRe
             Ok(Arrival::Request(request, responder)) => {
                 let peer = responder.peer();
                 let cancelled = responder.cancellation().cause();
-                let mut at_work = AtWork { incoming, peer, responder };
-                let answer = handler::answer(
-                    handler,
-                    &request,
-                    &mut at_work,
-                    cancelled,
-                    BeforeStart::Delivered,
-                );
-                at_work.responder.answer(answer);
+                let mut at_work = AtWork { incoming, peer, responder: &responder };
+                let rule = BeforeStart::Delivered;
+                let answer = responder
+                    .in_span(|| handler::answer(handler, &request, &mut at_work, cancelled, rule));
+                responder.answer(answer);
             }
             Ok(Arrival::Notification(notification)) => {
                 if handler::notify(handler, &notification).is_break() {
@@ -296,7 +295,7 @@ fn serve_here(incoming: &Incoming, handler: &(impl Handler + ?Sized)) -> CloseRe
 struct AtWork<'s> {
     incoming: &'s Incoming,
     peer: Peer,
-    responder: protocol_async::Responder,
+    responder: &'s protocol_async::Responder,
 }
 
 impl Responder for AtWork<'_> {

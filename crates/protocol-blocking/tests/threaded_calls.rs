@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::RecvTimeoutError;
@@ -12,7 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use protocol_async::CallError;
-use protocol_blocking::threaded::{Incoming, Peer, SentRequest, Wait, connect, serve, tcp, unix};
+use protocol_blocking::threaded::{
+    Incoming, Options, Peer, SentRequest, Wait, connect, serve, tcp, unix,
+};
 use protocol_blocking::{Answer, Request, Responder, block_on, block_on_for};
 use protocol_core::{
     CallOptions, CancelOutcome, Cause, CloseReason, Config, Dialect, Refusal, Shutdown,
@@ -311,6 +313,25 @@ fn dropping_the_last_handle_ends_every_thread_and_closes_the_writer() {
     // A read can't be interrupted: the reader ends with its input.
     drop(far);
     assert_eq!(ended.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn g08_a_peer_that_does_not_read_is_given_up_with_the_write_that_is_stuck() {
+    let (far, near) = UnixStream::pair().unwrap();
+    let mut options = Options::new(acp());
+    options.patience = Duration::from_millis(20);
+    let (peer, incoming) = unix(near, options).unwrap();
+    // More than a socket holds.
+    peer.try_notify("big", ("x".repeat(4 << 20),)).unwrap();
+    drop((peer, incoming));
+
+    // The peer can't write any more either: the socket is down, and so is the write that was in it.
+    far.set_nonblocking(true).unwrap();
+    let begun = Instant::now();
+    while !matches!((&far).write(b"\n"), Err(error) if error.kind() == ErrorKind::BrokenPipe) {
+        assert!(begun.elapsed() < PATIENCE, "the socket is still open");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a connection tells its host, and what a host hands to it.
 
-use alloc::borrow::Cow;
+use alloc::borrow::{Cow, ToOwned};
 
 use serde_json::value::RawValue;
 
@@ -88,18 +88,16 @@ impl<'m, O> Event<'m, O> {
         match self {
             Self::Request { request, id, method, params, options } => Event::Request {
                 request,
-                id: Cow::Owned(id.into_owned()),
-                method: Cow::Owned(method.into_owned()),
+                id: owned(id),
+                method: owned(method),
                 params: params.map(owned),
                 options: options.map(owned),
             },
-            Self::Notification { method, params } => Event::Notification {
-                method: Cow::Owned(method.into_owned()),
-                params: params.map(owned),
-            },
+            Self::Notification { method, params } => {
+                Event::Notification { method: owned(method), params: params.map(owned) }
+            }
             Self::Cancelled { request, cause, reason } => {
-                let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
-                Event::Cancelled { request, cause, reason }
+                Event::Cancelled { request, cause, reason: reason.map(owned) }
             }
             Self::Settled { call, outcome, data } => {
                 Event::Settled { call, outcome: outcome.into_owned(), data }
@@ -112,7 +110,7 @@ impl<'m, O> Event<'m, O> {
     }
 }
 
-fn owned(value: Cow<'_, RawValue>) -> Cow<'static, RawValue> {
+fn owned<T: ToOwned + ?Sized>(value: Cow<'_, T>) -> Cow<'static, T> {
     Cow::Owned(value.into_owned())
 }
 
@@ -214,7 +212,7 @@ impl ErrorObject<'_> {
         ErrorObject {
             raw: owned(self.raw),
             code: self.code,
-            message: Cow::Owned(self.message.into_owned()),
+            message: owned(self.message),
             data: self.data.map(owned),
         }
     }

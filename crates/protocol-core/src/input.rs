@@ -6,7 +6,9 @@ use core::fmt;
 /// Holds what a transport read until whole messages are there; see
 /// [`StreamConnection::receive`](crate::StreamConnection::receive).
 ///
-/// Its memory is at most twice the longest message that the limits allow, plus one read.
+/// Its room is at most twice the longest message that the limits allow, with its framing, plus one read.
+/// While it grows, what it had is held beside that until its bytes are moved: at most one such message
+/// and one read more.
 #[derive(Clone, Default)]
 pub struct InputBuffer {
     /// The bytes, and behind them room for more. The room keeps its old content, so it is zeroed once
@@ -58,10 +60,10 @@ impl InputBuffer {
 
     /// Adds bytes.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
-        self.close_gap();
-        self.bytes.truncate(self.end);
-        self.bytes.extend_from_slice(bytes);
-        self.end = self.bytes.len();
+        self.make_room(bytes.len());
+        let full = self.end + bytes.len();
+        self.bytes[self.end..full].copy_from_slice(bytes);
+        self.end = full;
     }
 
     /// Lets `read` fill up to `room` bytes behind the unread ones; it returns how many it filled.
@@ -78,11 +80,8 @@ impl InputBuffer {
         room: usize,
         read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
-        self.close_gap();
+        self.make_room(room);
         let full = self.end + room;
-        if self.bytes.len() < full {
-            self.bytes.resize(full, 0);
-        }
         let filled = read(&mut self.bytes[self.end..full]);
         let kept = *filled.as_ref().unwrap_or(&0);
         assert!(kept <= room, "more read than there was room");
@@ -93,11 +92,23 @@ impl InputBuffer {
     /// Buffers up to this size are always kept.
     const KEPT: usize = 64 << 10;
 
-    fn close_gap(&mut self) {
-        // Worth it only when the used part is the larger one: so each byte moves O(1) times.
-        if self.start > self.end / 2 {
+    /// Has so much room behind the unread bytes. Each byte moves O(1) times: the used part is closed up
+    /// when it is the larger one, or before the room grows, which then doubles.
+    fn make_room(&mut self, room: usize) {
+        let unread = self.end - self.start;
+        let must_grow = self.bytes.capacity() < self.end + room;
+        if self.start > self.end / 2 || must_grow {
             self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
+            (self.start, self.end) = (0, unread);
+        }
+        let full = self.end + room;
+        if self.bytes.capacity() < full {
+            // What is used up is not carried along.
+            self.bytes.truncate(self.end);
+            self.bytes.reserve_exact(unread + room);
+        }
+        if self.bytes.len() < full {
+            self.bytes.resize(full, 0);
         }
     }
 }
@@ -128,6 +139,27 @@ mod tests {
         let after: alloc::vec::Vec<usize> = (0..8).map(|_| take(&mut input, 10)).collect();
         assert!(after[0] >= 1 << 19, "not at once: {after:?}");
         assert!(after[7] <= InputBuffer::KEPT, "all of it: {after:?}");
+    }
+
+    #[test]
+    fn f49_its_room_is_twice_the_longest_message_and_one_read() {
+        const READ: usize = 64 << 10;
+        // Messages of every kind of length, read in pieces that end anywhere.
+        for longest in [1_000, READ, 100_000, 1 << 20, 3_000_000] {
+            let mut input = InputBuffer::new();
+            let mut most = 0;
+            for (round, piece) in
+                [1, 777, 4_096, READ - 1, READ].into_iter().cycle().take(2_000).enumerate()
+            {
+                input.fill(READ, |_| Ok::<_, ()>(piece)).unwrap();
+                most = most.max(input.bytes.capacity());
+                let message = longest - round % 3;
+                while input.unread().len() >= message {
+                    input.consume(message);
+                }
+            }
+            assert!(most <= 2 * longest + READ, "{longest}: {most}");
+        }
     }
 
     #[test]

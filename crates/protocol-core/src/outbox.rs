@@ -34,27 +34,10 @@ pub(crate) enum Lane {
     Bulk,
 }
 
-/// Names a message that waits; once it has left or was taken back, it names nothing.
+/// Names a message that waits. Once it has left or was taken back, it must not be used: after 2^32
+/// messages it names another one. The phase of a call says whether its message waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(NonZeroU32);
-
-/// What may wait at the most.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
-    pub(crate) bytes: usize,
-    pub(crate) messages: usize,
-}
-
-impl Room {
-    pub(crate) const UNLIMITED: Self = Self { bytes: usize::MAX, messages: usize::MAX };
-}
-
-/// The message does not fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full {
-    /// The bytes it would take.
-    pub(crate) len: usize,
-}
 
 /// One message that waits.
 #[derive(Clone)]
@@ -70,8 +53,8 @@ struct Message {
 /// Messages that leave one after the other.
 #[derive(Clone, Debug, Default)]
 struct Queue {
-    /// In the order of their tickets. Invariant: the first and the last were not taken back, and at
-    /// most half of them were.
+    /// In the order of their tickets. Invariant: the first was not taken back, and at most half of them
+    /// were.
     messages: VecDeque<Message>,
     /// How many were taken back.
     withdrawn: usize,
@@ -84,8 +67,8 @@ impl Outbox {
     /// Buffers up to this size are kept for the next messages, and so many of them.
     pub(crate) const SPARE_BYTES: usize = 1 << 10;
     pub(crate) const SPARE: usize = 64;
-    /// Buffers have room for a multiple of so many bytes, that the next message may fit too.
-    pub(crate) const ROUND: usize = 64;
+    /// A new buffer has room for a message of this size.
+    pub(crate) const NEW_BYTES: usize = 128;
     /// The bytes of a message's row.
     pub(crate) const ROW: usize = size_of::<Message>();
     /// So much room for messages is kept when there are none.
@@ -98,50 +81,51 @@ impl Outbox {
 
     /// Whether no message waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ahead.is_empty() && self.bulk.is_empty()
+        self.len() == 0
     }
 
-    /// Whether a message of this length fits.
-    pub(crate) fn has_room(&self, room: Room, len: usize) -> bool {
-        len <= self.free(room)
+    /// How many messages wait.
+    pub(crate) fn len(&self) -> usize {
+        self.ahead.len() + self.bulk.len()
     }
 
-    /// The bytes of the longest message that fits, 0 if none does.
-    #[inline]
-    fn free(&self, room: Room) -> usize {
-        let has_place = self.ahead.len() + self.bulk.len() < room.messages;
-        if has_place { room.bytes.saturating_sub(self.bytes) } else { 0 }
-    }
-
-    /// Writes a message and queues it, if it fits. `number` is that of the request or cancel of ours
-    /// that it is.
+    /// Writes a message and queues it, if it is no longer than `most`. `number` is that of the request
+    /// or cancel of ours that it is.
+    ///
+    /// # Errors
+    ///
+    /// Its length.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
-        room: Room,
+        most: usize,
         context: &Context<'_>,
         draft: &Draft<'_>,
         lane: Lane,
         kind: TransmitKind,
         number: Option<u32>,
-    ) -> Result<Ticket, Full> {
-        let most = self.free(room);
-        let mut bytes = self.buffer(draft.usual_len().min(most));
+    ) -> Result<Ticket, usize> {
+        // So few messages wait in spare buffers, which may be far larger than they.
+        let buffer = if self.len() < Self::SPARE { self.spare.pop() } else { None };
+        let mut bytes = buffer.unwrap_or_else(|| Vec::with_capacity(Self::NEW_BYTES));
         match draft.write(context, most, &mut bytes) {
-            Ok(()) => Ok(self.queue(lane, kind, number, bytes)),
+            Ok(()) => {
+                // A buffer doubles as it grows; a long message holds no more than it needs.
+                if bytes.capacity() - bytes.len() > Self::SPARE_BYTES {
+                    bytes.shrink_to_fit();
+                }
+                Ok(self.queue(lane, kind, number, bytes))
+            }
             Err(len) => {
                 self.recycle(bytes);
-                Err(Full { len })
+                Err(len)
             }
         }
     }
 
-    /// Queues a message that is written already, behind all others.
-    pub(crate) fn push_written(&mut self, bytes: Vec<u8>, kind: TransmitKind) -> Ticket {
-        self.queue(Lane::Bulk, kind, None, bytes)
-    }
-
-    fn queue(
+    /// Queues a message that is written already.
+    #[inline]
+    pub(crate) fn queue(
         &mut self,
         lane: Lane,
         kind: TransmitKind,
@@ -159,21 +143,10 @@ impl Outbox {
         ticket
     }
 
-    /// An empty buffer with room for so many bytes.
-    #[inline]
-    fn buffer(&mut self, len: usize) -> Vec<u8> {
-        match self.spare.pop() {
-            Some(buffer) if buffer.capacity() >= len => buffer,
-            // One that is too short makes place for one that is not.
-            _ if len <= Self::SPARE_BYTES => Vec::with_capacity(len.next_multiple_of(Self::ROUND)),
-            // Few envelopes take more than usual, but to move a long message would cost more.
-            _ => Vec::with_capacity(len + 4 * Self::ROUND),
-        }
-    }
-
     #[inline]
     fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < Self::SPARE && buffer.capacity() <= Self::SPARE_BYTES {
+        let is_fit = (Self::NEW_BYTES..=Self::SPARE_BYTES).contains(&buffer.capacity());
+        if is_fit && self.spare.len() < Self::SPARE {
             buffer.clear();
             self.spare.push(buffer);
         }
@@ -197,7 +170,7 @@ impl Outbox {
     /// Moves the next message to the end of `out`; says which it was, and its number.
     #[inline]
     pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Option<(Transmit, Ticket, Option<u32>)> {
-        let queue = if self.ahead.is_empty() { &mut self.bulk } else { &mut self.ahead };
+        let queue = if self.ahead.len() == 0 { &mut self.bulk } else { &mut self.ahead };
         let Message { ticket, kind, number, mut bytes } = queue.messages.pop_front()?;
         queue.tidy();
         let transmit = Transmit { kind, start: out.len(), len: bytes.len() };
@@ -221,10 +194,6 @@ impl Queue {
     /// How many messages wait.
     fn len(&self) -> usize {
         self.messages.len() - self.withdrawn
-    }
-
-    fn is_empty(&self) -> bool {
-        self.messages.is_empty()
     }
 
     /// Takes a message back; gives its bytes.
@@ -251,19 +220,13 @@ impl Queue {
     }
 
     fn forget_withdrawn(&mut self) {
-        let is_withdrawn =
-            |message: Option<&Message>| message.is_some_and(|it| it.bytes.is_empty());
-        while is_withdrawn(self.messages.front()) {
-            self.messages.pop_front();
-            self.withdrawn -= 1;
-        }
-        while is_withdrawn(self.messages.back()) {
-            self.messages.pop_back();
-            self.withdrawn -= 1;
-        }
         if self.withdrawn > self.messages.len() / 2 {
             self.messages.retain(|message| !message.bytes.is_empty());
             self.withdrawn = 0;
+        }
+        while self.messages.front().is_some_and(|message| message.bytes.is_empty()) {
+            self.messages.pop_front();
+            self.withdrawn -= 1;
         }
     }
 }

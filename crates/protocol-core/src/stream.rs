@@ -119,8 +119,11 @@ impl<O, I: Default> StreamConnection<O, I> {
                 return Taken { used, message: Some(message), event };
             }
             Frame::Partial => {}
-            Frame::TooLarge => connection.receive_too_large(),
-            Frame::Broken(violation) => connection.receive_broken(violation, reason, now),
+            Frame::TooLarge => connection.refuse_too_large(),
+            Frame::Broken(violation) => {
+                connection.report(violation, None);
+                connection.close(reason, now);
+            }
         }
         Taken { used, message: None, event: connection.poll_event() }
     }

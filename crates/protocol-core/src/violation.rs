@@ -5,6 +5,8 @@ use core::fmt;
 /// One rule that the peer broke. The connection lives, except after the framing variants that say
 /// otherwise (G9).
 ///
+/// Answers with id null are a server's: a client reports what they would answer, and no more (F61).
+///
 /// Never holds any of the peer's data (B3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]

@@ -113,7 +113,7 @@ fn g08_cancels_are_taken_above_the_limit_and_words_are_not() {
     let mut agent = agent(|config| config.limits.unsent_bytes = 200);
     let call = agent.sent_call("a");
     agent.conn.notify("x/y", Some(raw(&format!(r#"{{"x":"{}"}}"#, "x".repeat(90))))).unwrap();
-    agent.conn.cancel_because(call, Cause::Caller, &*"why ".repeat(20), agent.now);
+    agent.conn.cancel_because(call, Cause::Caller, Some(&"why ".repeat(20)), agent.now);
     let [cancel, _] = agent.sent().try_into().unwrap();
     assert!(cancel.ends_with(r#""payload":{"callId":"1"}}"#), "{cancel}");
 }

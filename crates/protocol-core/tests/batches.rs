@@ -14,7 +14,7 @@ fn batch(members: &[String]) -> String {
 }
 
 fn limited(change: impl FnOnce(&mut Config)) -> Host {
-    let mut config = Config::client(Dialect::JSON_RPC);
+    let mut config = Config::server(Dialect::JSON_RPC);
     change(&mut config);
     Host::new(config)
 }

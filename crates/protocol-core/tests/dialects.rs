@@ -62,7 +62,7 @@ fn g10_refused_cancels_leave_everything_as_it_was() {
         let before = host.state();
         for cause in [Cause::Caller, Cause::Parent, Cause::Deadline, Cause::Internal] {
             assert_eq!(host.cancel_for(call, cause), CancelOutcome::Refused(why), "{dialect:?}");
-            let outcome = host.conn.cancel_because(call, cause, "why", host.now);
+            let outcome = host.conn.cancel_because(call, cause, Some("why"), host.now);
             assert_eq!(outcome, CancelOutcome::Refused(why));
             assert_eq!(host.state(), before);
         }
@@ -342,7 +342,8 @@ fn g08_withheld_tokens_are_bounded() {
 fn g08_a_reason_that_does_not_fit_is_left_out() {
     let mut client = with(Dialect::MCP, Role::Client, |config| config.limits.unsent_bytes = 200);
     let call = client.sent_call("work");
-    let outcome = client.conn.cancel_because(call, Cause::Caller, &*"x".repeat(300), client.now);
+    let outcome =
+        client.conn.cancel_because(call, Cause::Caller, Some(&"x".repeat(300)), client.now);
     assert_eq!(outcome, CancelOutcome::Sent);
     assert_eq!(client.sent(), [cancelled("1")]);
 }
@@ -352,7 +353,7 @@ fn a_reason_leaves_with_its_cancel_also_when_the_call_settles_first() {
     for grace in [None, Some(Grace::Await)] {
         let mut client = host(Dialect::MCP, Role::Client);
         let call = client.sent_call_with("work", CallOptions::default().grace(grace));
-        client.conn.cancel_because(call, Cause::Caller, "a \"b\"", client.now);
+        client.conn.cancel_because(call, Cause::Caller, Some("a \"b\""), client.now);
         assert!(client.sent()[0].contains(r#""reason":"a \"b\"""#));
     }
 }

@@ -166,6 +166,35 @@ fn f01_a_refused_message_gives_back_what_it_needed() {
 }
 
 #[test]
+fn f01_short_messages_are_not_kept_in_long_buffers() {
+    let long = format!("[\"{}\"]", "x".repeat(400));
+    let mut it = Watched::client(Dialect::ACP_V1, |limits| {
+        limits.unsent_bytes = 56 << 10;
+        limits.unsent_messages = 1_000;
+    });
+    for _ in 0..900 {
+        it.conn.notify("m", None).unwrap();
+    }
+    // One leaves, one comes: each buffer of the queue would in turn become one that was long once.
+    for turn in 0..150_000 {
+        it.out.clear();
+        it.conn.poll_transmit(&mut it.out);
+        let is_long = turn % 97 == 0;
+        it.conn.notify("m", is_long.then(|| raw(&long))).unwrap();
+    }
+    it.check(0, 0.2);
+}
+
+#[test]
+fn f01_a_long_message_is_held_once_while_it_is_written() {
+    let big = format!("[\"{}\"]", "x".repeat(1 << 20));
+    let mut it = Watched::client(Dialect::ACP_V1, |limits| limits.unsent_bytes = 2 << 20);
+    it.conn.notify("m", Some(raw(&big))).unwrap();
+    let peak = usize::try_from(PEAK.get() - it.before).unwrap();
+    assert!(peak < big.len() + (2 << 10), "{peak} bytes for a message of {}", big.len());
+}
+
+#[test]
 fn f01_answered_requests_whose_calls_live_keep_no_ids() {
     let mut it = Watched::server(Dialect::ACP_V1, |limits| {
         limits.calls = 2_000;
@@ -366,7 +395,7 @@ fn g08_a_batch_is_copied_once_and_its_answers_are_bounded() {
     let mut batch = String::from("[");
     for number in 0..1_000 {
         let comma = if number == 0 { "" } else { "," };
-        let text = "x".repeat(900);
+        let text = "x".repeat(400);
         write!(
             batch,
             r#"{comma}{{"jsonrpc":"2.0","id":{number},"method":"m","params":["{text}"]}}"#

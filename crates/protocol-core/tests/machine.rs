@@ -12,7 +12,7 @@ use protocol_core::{
 
 const NOW: Timestamp = Timestamp::ZERO;
 
-type Alone = Machine<&'static str, &'static str, &'static str>;
+type Alone = Machine<&'static str, &'static str>;
 
 fn machine() -> Alone {
     Machine::new(Config::server(Dialect::ACP_V1))
@@ -26,10 +26,9 @@ fn call(machine: &mut Alone, options: &CallOptions) -> Result<CallId, Refusal> {
 
 fn receive(machine: &mut Alone, id: &str) -> Result<RequestHandle, Violation> {
     let id = WireId::from_token(id).unwrap();
-    let rare = Some(Box::new("rare"));
-    let received = machine.receive_request(id, None, "request", rare, NOW);
-    received.map_err(|(refusal, rare)| {
-        assert_eq!(rare.as_deref(), Some(&"rare"), "a refused request gives it back");
+    let received = machine.receive_request(id, None, "request", NOW);
+    received.map_err(|(refusal, data)| {
+        assert_eq!(data, "request", "a refused request gives it back");
         refusal
     })
 }
@@ -74,7 +73,7 @@ fn each_input_returns_its_decision() {
     assert_eq!(machine.request_cause(request), Some(Cause::Peer));
     let step = machine.answer_step(request).map(|(step, ..)| step);
     assert_eq!(step, Some(RequestStep::SendResponse));
-    assert_eq!(machine.respond(request), Ok(("request", Some(Box::new("rare")))));
+    assert_eq!(machine.respond(request), Ok("request"));
     assert_eq!(machine.respond(request).unwrap_err(), Refusal::AlreadyAnswered);
     assert!(actions(&mut machine).is_empty(), "nothing follows for others");
 }

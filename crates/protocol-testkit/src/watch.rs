@@ -187,6 +187,14 @@ impl Watch {
         }
     }
 
+    /// What the members of a message ask, cancel and answer, by the ids of requests.
+    pub(crate) fn meanings(
+        &self,
+        message: &[u8],
+    ) -> impl Iterator<Item = (Option<Id>, Option<Id>, Option<Id>)> + use<> {
+        self.see(message).into_iter().map(|seen| (seen.asks, seen.cancels, seen.answers))
+    }
+
     fn see(&self, message: &[u8]) -> Vec<Seen> {
         members(message).iter().map(|message| self.see_one(message)).collect()
     }

@@ -4,39 +4,38 @@
 #[expect(dead_code, reason = "its main is for people")]
 mod example;
 
-use protocol_testkit::Guarantee;
-use protocol_testkit::explore::replay;
+use protocol_testkit::simulate::{Fault, replay};
 
-const SHORTEST: &str = "client call Work 1; client drain 1; handler read 0; client cancel 0 caller; \
-     client drain 1; handler read 0; handler finishes 1";
-
-#[test]
-fn g02_a_second_answer_is_found_with_its_shortest_history() {
-    let failure = example::explore().failure.expect("the handler is wrong");
-    assert_eq!(failure.broken.guarantee, Guarantee::G2);
-    assert_eq!(failure.line(), SHORTEST);
-    assert_eq!(failure.chart, CHART);
-}
+const SHORTEST: [&str; 6] = [
+    "peer sends request 1 rename",
+    "driver goes on",
+    "handler goes on",
+    "handler goes on",
+    "peer cancels request 1",
+    "driver goes on",
+];
 
 const CHART: &str = "\
-client                              handler
-  |  call Work 1                      |
-  |  request 1 work leaves            |
-  |----- request 1 work ------------->|
-  |  cancel 0 caller                  |
-  |  cancelRequest 1 leaves           |
+peer                                handler
+  |----- request 1 rename ----------->|
   |----- cancelRequest 1 ------------>|
-  |                                   |  answer 1 error -32800 leaves
-  |                                   |  finishes 1
-  |                                   |  answer 1 result leaves
+  |<---- request 1 window/showMessa---|
 ";
 
 #[test]
-fn a_failure_is_replayed_from_its_line() {
-    let failure = replay(&example::start(), SHORTEST).expect_err("the handler is wrong");
-    assert_eq!(Some(failure), example::explore().failure);
-    let (begins, _) = SHORTEST.rsplit_once(';').expect("there are many steps");
-    assert!(replay(&example::start(), begins).is_ok(), "without its last step nothing is wrong");
-    let failure = replay(&example::start(), "client fly").expect_err("there is no such choice");
-    assert_eq!(failure.broken.guarantee, Guarantee::G10);
+fn f51_a_call_that_is_not_cancelled_is_found_with_its_shortest_schedule() {
+    let failure = example::search().expect_err("the handler is wrong");
+    assert_eq!(failure.fault, Fault::OrphanedCall, "{failure}");
+    assert_eq!(failure.history, SHORTEST, "{failure}");
+    assert_eq!(failure.trace.chart(), CHART);
+}
+
+#[test]
+fn f51_a_failure_is_replayed_from_its_line() {
+    let failure = example::search().expect_err("the handler is wrong");
+    let schedule = failure.replay.strip_prefix("SIM_SCHEDULE=").expect("it is a schedule");
+    let again = replay(schedule, example::world).expect_err("the handler is wrong");
+    assert_eq!((again.what, again.history), (failure.what, failure.history));
+    let usual = replay("", example::world).expect("what is usual is right");
+    assert_eq!(usual.words().last().map(String::as_str), Some("writes answer 1 result"));
 }

@@ -30,6 +30,8 @@
 
 mod child;
 mod token;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 use std::io;
 

@@ -154,6 +154,24 @@ async fn g12_a_server_that_never_answers_does_not_keep_the_relay_for_ever() {
     assert!(rest.ends_with(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#));
 }
 
+/// A client that has closed and reads nothing keeps the relay as long as patience lasts, and no longer.
+#[tokio::test(start_paused = true)]
+async fn g08_a_client_that_never_reads_does_not_keep_the_relay_for_ever() {
+    let (stream, mut server) = duplex(1 << 10);
+    let (mut client, relay) = put_before(stream, Dialect::ACP_V1, Dialect::ACP_V1, 64);
+    client.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"bulk\"}\n").await.unwrap();
+    let mut request = String::new();
+    BufReader::new(&mut server).read_line(&mut request).await.unwrap();
+    let bulk = "x".repeat(100_000);
+    let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"{bulk}\"}}\n");
+    server.write_all(answer.as_bytes()).await.unwrap();
+    client.shutdown().await.unwrap();
+
+    let begun = tokio::time::Instant::now();
+    timeout(Duration::from_secs(60), relay).await.expect("it is not kept").unwrap().unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 5, "patience is five seconds");
+}
+
 #[tokio::test(start_paused = true)]
 async fn g07_the_end_reaches_the_server_while_the_client_does_not_read() {
     let (stream, mut server) = duplex(1 << 12);

@@ -6,8 +6,9 @@
 //! goes out, text or binary comes in. Pings are answered while the driver runs. Any dialect goes
 //! over a WebSocket; its framing is not used there.
 //!
-//! A server that a browser can reach should look at [`Origins`], and either side should take the
-//! [`settings`] that go with its limits.
+//! A server that others can reach wants a [`Listener`]: it bounds how many there are and how long they
+//! take, and ends in order. [`Origins`] and [`BearerToken`] say who may connect. Who makes the
+//! WebSocket in another way should take the [`settings`] that go with its limits.
 //!
 //! ```
 //! use protocol_async::Router;
@@ -56,8 +57,17 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod eviction;
+mod handshake;
+mod limits;
+mod listener;
+mod meter;
 mod origins;
+mod seat;
 mod socket;
+mod token;
+mod watch;
+mod watched;
 
 use futures_core::Stream;
 use futures_util::Sink;
@@ -66,8 +76,15 @@ use protocol_core::Limits;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message};
 
+pub use eviction::Eviction;
+pub use handshake::HandshakeError;
+pub use limits::{Budget, ListenerLimits};
+pub use listener::{Listener, Refused};
 pub use origins::Origins;
+pub use seat::{Seat, ServeError};
+use socket::FRAME_BYTES;
 pub use socket::Socket;
+pub use token::BearerToken;
 
 /// Moves the messages of one connection: a future for an executor to run.
 pub type Driver<S, T> = MessageDriver<Socket<S>, T>;
@@ -96,11 +113,26 @@ where
 /// on any other transport, if it is at most twice as long. A still longer one ends the connection,
 /// for tungstenite can't skip it. tungstenite's own limits are 64 MiB for a message, but 16 MiB for
 /// one frame; browsers send a message in one frame.
+///
+/// The buffers are bounded too: 16 KiB for reading, and for writing four times
+/// [`Limits::unsent_bytes`], at most 256 KiB, whatever the length of a message. A peer that sends pings and reads nothing gets no more pongs once that is full, but for the
+/// latest. tungstenite's own settings have no such bound.
 #[must_use]
 pub fn settings(limits: &Limits) -> WebSocketConfig {
+    let frame = limits.unsent_bytes.clamp(SMALLEST_FRAME, FRAME_BYTES);
     let read = Some(limits.message_bytes.saturating_mul(2));
-    WebSocketConfig::default().max_message_size(read).max_frame_size(read)
+    WebSocketConfig::default()
+        .max_message_size(read)
+        .max_frame_size(read)
+        .read_buffer_size(READ_BYTES)
+        .write_buffer_size(frame)
+        .max_write_buffer_size(4 * frame)
 }
+
+/// Bytes of one read, which each connection has room for at all times.
+const READ_BYTES: usize = 16 << 10;
+/// Room for one frame at least, whatever the limits: what is sent above them is no longer.
+const SMALLEST_FRAME: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,10 @@
 //! Which web pages may connect.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
-use tungstenite::http::StatusCode;
 use tungstenite::http::header::ORIGIN;
+use tungstenite::http::{StatusCode, Uri};
 
 /// Which web pages may connect to a server.
 ///
@@ -64,21 +64,25 @@ impl Callback for &Origins {
 
 /// Whether an origin is a page that this machine serves.
 fn is_local(origin: &str) -> bool {
-    let Some((_, authority)) = origin.split_once("://").filter(|(scheme, _)| is_web(scheme)) else {
-        return false;
-    };
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || host == "[::1]"
-        || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+    let Ok(uri) = origin.parse::<Uri>() else { return false };
+    let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else { return false };
+    let port = uri.port().map_or_else(String::new, |port| format!(":{port}"));
+    // An origin is these and nothing else: no path, no user, nothing between the host and its port.
+    let is_origin = origin == format!("{scheme}://{host}{port}");
+    is_origin && matches!(scheme, "http" | "https") && is_loopback(host)
 }
 
-fn is_web(scheme: &str) -> bool {
-    matches!(scheme, "http" | "https")
+/// Whether a host is this machine, by name or by address.
+fn is_loopback(host: &str) -> bool {
+    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match in_brackets {
+        Some(address) => address.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback()),
+        None => {
+            host == "localhost"
+                || host.ends_with(".localhost")
+                || host.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +115,18 @@ mod tests {
             "http://localhost:80@example.com",
             "http://[::2]:3000",
             "https://example.com/http://localhost",
+            // F49
+            "http://evil.com/.localhost",
+            "http://evil.com?.localhost",
+            "http://evil.com#.localhost",
+            "http://evil.com\\.localhost",
+            "http://localhost/",
+            "http://user@localhost",
+            "http://[::1].evil.com",
+            "http://[::1]evil:80",
+            "http://evil.com:80:.localhost",
+            "http://127.0.0.1.",
+            "http:localhost",
         ] {
             assert!(!is_local(origin), "{origin}");
         }

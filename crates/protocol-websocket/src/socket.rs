@@ -7,24 +7,117 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use futures_util::Sink;
+use protocol_async::Cancellation;
 use tungstenite::error::ProtocolError;
+use tungstenite::protocol::CloseFrame;
+use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+use tungstenite::protocol::frame::{Frame, Utf8Bytes};
 use tungstenite::{Bytes, Error, Message};
 
+use crate::eviction::Eviction;
+
+/// Bytes of one frame that we send. A longer message leaves in several, each when the one before is on
+/// its way: so the write buffer is bounded whatever is sent.
+pub(crate) const FRAME_BYTES: usize = 64 << 10;
+
 /// A WebSocket that carries one JSON message in each of its own.
+///
+/// It lets the WebSocket go as soon as nothing can be read any more, for then nothing can be answered
+/// either: a handler that goes on keeps no socket of a peer that is gone (F47).
 pub struct Socket<S> {
-    inner: S,
+    /// `None` once it is let go.
+    inner: Option<S>,
+    /// What is left of a message that leaves in several frames.
+    rest: Bytes,
+    /// Whether pongs may be in the write buffer, beside what we have sent.
+    owes_pongs: bool,
+    has_said_goodbye: bool,
+    /// Set when we end because the whole server does.
+    going_away: Option<Cancellation>,
 }
 
 impl<S> Socket<S> {
     pub(crate) const fn new(inner: S) -> Self {
-        Self { inner }
+        let inner = Some(inner);
+        let (owes_pongs, has_said_goodbye) = (false, false);
+        Self { inner, rest: Bytes::new(), owes_pongs, has_said_goodbye, going_away: None }
+    }
+
+    /// Says so in its goodbye, once this is set.
+    pub(crate) fn going_away(self, marker: Cancellation) -> Self {
+        Self { going_away: Some(marker), ..self }
+    }
+
+    /// What is said in the end, if nothing went wrong.
+    fn farewell(&self) -> CloseCode {
+        let goes_away = self.going_away.as_ref().is_some_and(Cancellation::is_cancelled);
+        if goes_away { CloseCode::Away } else { CloseCode::Normal }
+    }
+}
+
+impl<S> Socket<S>
+where
+    S: Sink<Message, Error = Error> + Unpin,
+{
+    /// Writes everything out.
+    fn poll_flush_all(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        ready!(self.poll_rest(cx))?;
+        let Some(inner) = &mut self.inner else { return Poll::Ready(Err(Error::AlreadyClosed)) };
+        let flushed = ready!(Pin::new(inner).poll_flush(cx));
+        self.owes_pongs = false;
+        Poll::Ready(flushed)
+    }
+
+    /// Sends what is left of a message; ready when there is room for a frame of another.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        loop {
+            ready!(self.poll_room(cx))?;
+            if self.rest.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            let piece = self.rest.split_to(self.rest.len().min(FRAME_BYTES));
+            let is_last = self.rest.is_empty();
+            self.send(Message::Frame(Frame::message(
+                piece,
+                OpCode::Data(Data::Continue),
+                is_last,
+            )))?;
+        }
+    }
+
+    /// Ready when one frame fits into the write buffer.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Some(inner) = &mut self.inner else { return Poll::Ready(Err(Error::AlreadyClosed)) };
+        if self.owes_pongs {
+            ready!(Pin::new(&mut *inner).poll_flush(cx))?;
+            self.owes_pongs = false;
+        }
+        Pin::new(inner).poll_ready(cx)
+    }
+
+    fn send(&mut self, message: Message) -> Result<(), Error> {
+        let inner = self.inner.as_mut().ok_or(Error::AlreadyClosed)?;
+        Pin::new(inner).start_send(message)
+    }
+
+    /// Lets the WebSocket go, with a goodbye if there is one to say and room for it. What it answers a
+    /// goodbye with leaves now or never.
+    fn let_go(&mut self, goodbye: Option<CloseCode>, cx: &mut Context<'_>) {
+        if let Some(code) = goodbye.filter(|_| !self.has_said_goodbye) {
+            if self.poll_room(cx).is_ready() {
+                let _ = self.send(close(code));
+            }
+        }
+        if let Some(mut inner) = self.inner.take() {
+            let _ = Pin::new(&mut inner).poll_flush(cx);
+        }
     }
 }
 
 /// Without what it holds: messages on their way hold secrets.
 impl<S> fmt::Debug for Socket<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Socket").finish_non_exhaustive()
+        f.debug_struct("Socket").field("is_open", &self.inner.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -36,19 +129,22 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            match ready!(Pin::new(&mut self.inner).poll_next(cx)) {
+            let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
+            match ready!(Pin::new(inner).poll_next(cx)) {
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     return Poll::Ready(Some(Ok(message.into_data())));
                 }
                 // To read on is what answers a ping.
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(_))) => {
-                    // Its answer leaves now, or else when the sink is closed.
-                    let _ = Pin::new(&mut self.inner).poll_flush(cx);
+                Some(Ok(Message::Ping(_))) => self.owes_pongs = true,
+                Some(Ok(Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Close(_))) | None => {
+                    self.let_go(None, cx);
                     return Poll::Ready(None);
                 }
-                Some(Err(error)) => return Poll::Ready(Some(Err(into_io(error)))),
-                None => return Poll::Ready(None),
+                Some(Err(error)) => {
+                    self.let_go(goodbye(&error), cx);
+                    return Poll::Ready(Some(Err(into_io(error))));
+                }
             }
         }
     }
@@ -61,21 +157,56 @@ where
     type Error = io::Error;
 
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_ready(cx).map_err(into_io)
+        self.poll_rest(cx).map_err(into_io)
     }
 
     fn start_send(mut self: Pin<&mut Self>, message: Vec<u8>) -> io::Result<()> {
-        let text = String::from_utf8(message)
+        let text = Utf8Bytes::try_from(message)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        Pin::new(&mut self.inner).start_send(Message::text(text)).map_err(into_io)
+        let message = if text.len() <= FRAME_BYTES {
+            Message::Text(text)
+        } else {
+            self.rest = text.into();
+            let first = self.rest.split_to(FRAME_BYTES);
+            Message::Frame(Frame::message(first, OpCode::Data(Data::Text), false))
+        };
+        self.send(message).map_err(into_io)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx).map_err(into_io)
+        self.poll_flush_all(cx).map_err(into_io)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_close(cx).map_err(into_io)
+        if self.inner.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        if !self.has_said_goodbye {
+            ready!(self.poll_rest(cx)).map_err(into_io)?;
+            self.has_said_goodbye = true;
+            let farewell = close(self.farewell());
+            self.send(farewell).map_err(into_io)?;
+        }
+        let Some(inner) = &mut self.inner else { return Poll::Ready(Ok(())) };
+        Pin::new(inner).poll_close(cx).map_err(into_io)
+    }
+}
+
+fn close(code: CloseCode) -> Message {
+    Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() }))
+}
+
+/// What a peer is told that is read no more. One that is gone is told nothing.
+fn goodbye(error: &Error) -> Option<CloseCode> {
+    match error {
+        Error::Io(error) => Eviction::of(error).map(Eviction::close_code),
+        Error::ConnectionClosed
+        | Error::AlreadyClosed
+        | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+        Error::Capacity(_) => Some(CloseCode::Size),
+        Error::Utf8(_) => Some(CloseCode::Invalid),
+        Error::Protocol(_) => Some(CloseCode::Protocol),
+        _ => Some(CloseCode::Error),
     }
 }
 

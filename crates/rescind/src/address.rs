@@ -1,6 +1,7 @@
-//! The address of a WebSocket: `ws://HOST[:PORT][/PATH]`.
+//! The address of a WebSocket: `ws://HOST[:PORT][/PATH]`, or `unix:FILE`.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use tungstenite::http::Uri;
@@ -9,19 +10,21 @@ use tungstenite::http::uri::{Authority, PathAndQuery};
 /// Where a WebSocket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// A name or an address, that of IPv6 without brackets.
-    host: String,
-    port: u16,
+    pub(crate) place: Place,
     /// Begins with a slash; what follows a question mark too.
     path: String,
 }
 
-impl Address {
-    /// What a socket connects or binds to.
-    pub(crate) fn socket(&self) -> (&str, u16) {
-        (&self.host, self.port)
-    }
+/// What a socket connects or binds to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A name or an address, that of IPv6 without brackets, and a port.
+    Tcp(String, u16),
+    /// A Unix socket.
+    File(PathBuf),
+}
 
+impl Address {
     /// The path, if there is more to it than the first slash.
     pub(crate) fn path(&self) -> Option<&str> {
         Some(self.path.as_str()).filter(|path| *path != "/")
@@ -29,7 +32,19 @@ impl Address {
 
     /// The same with the port that the system chose.
     pub(crate) fn with_port(&self, port: u16) -> Self {
-        Self { port, ..self.clone() }
+        let place = match &self.place {
+            Place::Tcp(host, _) => Place::Tcp(host.clone(), port),
+            file @ Place::File(_) => file.clone(),
+        };
+        Self { place, path: self.path.clone() }
+    }
+
+    /// What a client asks for there.
+    pub(crate) fn url(&self) -> String {
+        match self.place {
+            Place::Tcp(..) => self.to_string(),
+            Place::File(_) => "ws://localhost/".into(),
+        }
     }
 }
 
@@ -37,11 +52,18 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(file) = text.strip_prefix("unix:") {
+            return match file {
+                _ if cfg!(not(unix)) => Err("there are no Unix sockets here".into()),
+                "" => Err("there is no file".into()),
+                file => Ok(Self { place: Place::File(file.into()), path: "/".into() }),
+            };
+        }
         let uri: Uri = text.parse().map_err(|error| format!("{error}"))?;
         match uri.scheme_str() {
             Some("ws") => {}
             Some("wss") => return Err("TLS is not spoken here; a proxy in front can".into()),
-            _ => return Err("an address begins with ws://".into()),
+            _ => return Err("an address begins with ws:// or unix:".into()),
         }
         let authority = uri.authority().map_or("", Authority::as_str);
         let host = uri.host().filter(|host| !host.is_empty()).ok_or("there is no host")?;
@@ -53,8 +75,7 @@ impl FromStr for Address {
             _ => return Err(format!("{authority:?} is no HOST:PORT")),
         };
         Ok(Self {
-            host: host.trim_matches(['[', ']']).into(),
-            port,
+            place: Place::Tcp(host.trim_matches(['[', ']']).into(), port),
             path: uri.path_and_query().map_or("/", PathAndQuery::as_str).into(),
         })
     }
@@ -62,9 +83,12 @@ impl FromStr for Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
-        let path = self.path().unwrap_or_default();
-        write!(f, "ws://{open}{}{close}:{}{path}", self.host, self.port)
+        let (host, port) = match &self.place {
+            Place::Tcp(host, port) => (host, port),
+            Place::File(file) => return write!(f, "unix:{}", file.display()),
+        };
+        let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
+        write!(f, "ws://{open}{host}{close}:{port}{}", self.path().unwrap_or_default())
     }
 }
 
@@ -82,13 +106,17 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), written);
         }
-        assert_eq!("ws://[::1]:9".parse::<Address>().unwrap().socket(), ("::1", 9));
+        let place = "ws://[::1]:9".parse::<Address>().unwrap().place;
+        assert_eq!(place, Place::Tcp("::1".into(), 9));
+        #[cfg(unix)]
+        assert_eq!("unix:/a b".parse::<Address>().unwrap().to_string(), "unix:/a b");
     }
 
     #[test]
     fn others_say_what_is_wrong() {
         for (text, said) in [
-            ("http://localhost", "begins with ws://"),
+            ("http://localhost", "begins with ws:// or unix:"),
+            ("unix:", ""),
             ("localhost:80", "begins with ws://"),
             ("wss://localhost", "TLS"),
             ("ws://localhost:70000", "is no port"),

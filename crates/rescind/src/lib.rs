@@ -4,33 +4,52 @@
 mod address;
 pub mod call;
 pub mod dialect;
+mod exit;
+mod noise;
 mod record;
 pub mod relay;
 pub mod serve;
+mod socket;
 pub mod stats;
 pub mod step;
+pub mod terminal;
+mod token;
 pub mod view;
 
 use std::fmt::Display;
-use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 
-/// The exit code for wrong usage, as clap uses it.
-pub const USAGE: u8 = 2;
-
-/// Writes a line to standard error. Nobody may be reading it any more; that is no reason to stop.
-pub fn note(line: impl Display) {
-    let _ = writeln!(anstream::stderr(), "{line}");
-}
+pub use terminal::note;
+use terminal::{Line, say};
 
 /// Reports wrong usage in one line on standard error.
 #[must_use]
 pub fn usage_error(error: impl Display) -> ExitCode {
+    failure(exit::USAGE, error)
+}
+
+/// Reports in one line that standard output can't be written.
+#[must_use]
+pub fn output_error(error: impl Display) -> ExitCode {
+    failure(exit::OUTPUT, format_args!("standard output can't be written: {error}"))
+}
+
+/// Reports an error in one line, and gives the exit code for it.
+pub(crate) fn failure(code: u8, error: impl Display) -> ExitCode {
     let style = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-    note(format_args!("{style}error:{style:#} {error}"));
-    ExitCode::from(USAGE)
+    say(Line::new().styled(style, "error:").text(format_args!(" {error}")));
+    ExitCode::from(code)
+}
+
+/// Reads a duration of the command line.
+fn duration(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        _ => humantime::parse_duration(text).map_err(|error| format!("{error} (try 300ms or 2s)")),
+    }
 }
 
 /// Runs the examples of the README and of the guides, so that they stay true.
@@ -46,4 +65,6 @@ mod documented {
     pub struct Orderings;
     #[doc = include_str!("../../../docs/guide/own-driver.md")]
     pub struct OwnDriver;
+    #[doc = include_str!("../../../docs/guide/tracing.md")]
+    pub struct Tracing;
 }

@@ -1,17 +1,18 @@
 //! The `rescind` command line: see `rescind --help`.
 #![forbid(unsafe_code)]
 
-use std::io::{ErrorKind, stdin, stdout};
+use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
 use clap::{ColorChoice, Parser, Subcommand};
 use rescind::call::{self, CallArgs};
+use rescind::dialect::list;
 use rescind::relay::{self, RelayArgs};
 use rescind::serve::{self, ServeArgs};
 use rescind::stats::{self, StatsArgs};
 use rescind::step::{self, StepArgs, StepError};
 use rescind::view::{self, ViewArgs};
-use rescind::{note, usage_error};
+use rescind::{note, output_error, terminal, usage_error};
 
 /// Cancels requests over JSON-RPC, and shows how the other side takes it.
 #[derive(Debug, Parser)]
@@ -33,6 +34,8 @@ enum Command {
     Step(StepArgs),
     View(ViewArgs),
     Stats(StatsArgs),
+    /// List the dialects that can be spoken
+    Dialects,
 }
 
 const EXAMPLES: &str = "\
@@ -66,25 +69,34 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if shows_help(&error) => error.exit(),
-        Err(error) => return usage_error(in_one_line(&error)),
+        Err(error) => {
+            let code = usage_error(in_one_line(&error));
+            terminal::finish();
+            return code;
+        }
     };
     match cli.color {
         ColorChoice::Auto => {}
         ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
         ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
     }
-    match cli.command {
-        Command::Call(args) => call::main(args),
+    terminal::subscribe();
+    let code = run(cli.command);
+    terminal::finish();
+    code
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
+        Command::Call(args) => call::main(&args),
         Command::Relay(args) => relay::main(&args),
+        Command::Dialects => list::print().map_or_else(output_error, |()| ExitCode::SUCCESS),
         Command::Serve(args) => serve::main(&args),
         Command::View(args) => view::main(&args),
         Command::Stats(args) => stats::main(&args),
         Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,
-            // Whoever reads it has seen enough.
-            Err(StepError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => {
-                ExitCode::SUCCESS
-            }
+            Err(StepError::Write(error)) => output_error(error),
             Err(error @ StepError::Input { .. }) => usage_error(error),
             Err(error) => {
                 note(format_args!("rescind step: {error}"));

@@ -1,6 +1,7 @@
 //! `--record`: what `call`, `relay` and `serve` see is kept in a file.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytesize::ByteSize;
 use clap::Args;
@@ -36,14 +37,14 @@ pub(crate) struct RecordArgs {
     record_buffer: ByteSize,
 }
 
-/// A recording, if one is asked for.
-#[derive(Debug)]
-pub(crate) struct Session(Option<(PathBuf, Recording)>);
+/// A recording, if one is asked for. Whoever ends the program first ends it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Session(Arc<Mutex<Option<(PathBuf, Recording)>>>);
 
 impl RecordArgs {
     /// Begins the recording of this program.
     pub(crate) fn start(&self, program: Option<&str>) -> Result<Session, String> {
-        let Some(path) = &self.record else { return Ok(Session(None)) };
+        let Some(path) = &self.record else { return Ok(Session::default()) };
         let mut settings = Settings::new(path);
         settings.payloads = if self.payloads { Payloads::Kept } else { Payloads::Redacted };
         settings.program = program.map(Into::into);
@@ -53,7 +54,7 @@ impl RecordArgs {
         let recording = Recording::start(settings);
         let recording =
             recording.map_err(|error| format!("can't record into {}: {error}", path.display()))?;
-        Ok(Session(Some((path.clone(), recording))))
+        Ok(Session(Arc::new(Mutex::new(Some((path.clone(), recording))))))
     }
 }
 
@@ -76,12 +77,14 @@ impl Session {
 
     /// Who records more connections.
     pub(crate) fn recorder(&self) -> Option<Recorder> {
-        self.0.as_ref().map(|(_, recording)| recording.recorder())
+        self.lock().as_ref().map(|(_, recording)| recording.recorder())
     }
 
-    /// Ends it, and says on standard error what is missing, if anything is.
-    pub(crate) fn finish(self) {
-        let Some((path, recording)) = self.0 else { return };
+    /// Ends it, and says on standard error what is missing, if anything is. Where somebody else is at
+    /// that already, it is waited for: the program ends next.
+    pub(crate) fn finish(&self) {
+        let mut session = self.lock();
+        let Some((path, recording)) = session.take() else { return };
         let Recorded { lines, dropped, error, .. } = recording.finish();
         let path = path.display();
         if let Some(error) = error {
@@ -93,5 +96,9 @@ impl Session {
                 lines + dropped
             ));
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(PathBuf, Recording)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

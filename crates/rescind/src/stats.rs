@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use crate::terminal::{harmless, harmless_json};
 use crate::view::files;
 use crate::view::pairing::{Pairing, REMEMBERED};
-use crate::view::row::{Outcome, Row};
+use crate::view::row::{Outcome, Row, milliseconds};
 use crate::view::summary::{Durations, Summary};
-use crate::view::text::{milliseconds, shown, shown_json};
-use crate::{note, usage_error};
+use crate::{exit, note, output_error, usage_error};
 
 /// Count what recordings hold, by method and by outcome
 ///
@@ -22,7 +22,7 @@ use crate::{note, usage_error};
 /// long they took. Of requests that were cancelled, the lines below say how long that took from the
 /// cancel. The last line counts all.
 ///
-/// Exit codes: 0, 1 if something that --fail-on names was found or the output was lost, 2 usage.
+/// Exit codes: 0, 1 if something that --fail-on names was found, 2 usage, 7 standard output could not be written.
 #[derive(Debug, Args)]
 pub struct StatsArgs {
     /// The recordings
@@ -113,14 +113,11 @@ pub fn main(args: &StatsArgs) -> ExitCode {
     }
     let text = if args.json { json_text(&table, &all) } else { plain_text(&table, &all) };
     if let Err(error) = io::stdout().lock().write_all(text.as_bytes()) {
-        if error.kind() != io::ErrorKind::BrokenPipe {
-            note(format_args!("rescind stats: {error}"));
-            return ExitCode::FAILURE;
-        }
+        return output_error(error);
     }
     all.warnings().iter().for_each(note);
     let found = args.fail_on.iter().any(|finding| finding.count(&all) > 0);
-    if found { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if found { ExitCode::from(exit::ERROR) } else { ExitCode::SUCCESS }
 }
 
 fn add(file: &std::path::Path, table: &mut Table, all: &mut Summary) -> Result<(), String> {
@@ -145,7 +142,7 @@ fn add(file: &std::path::Path, table: &mut Table, all: &mut Summary) -> Result<(
 fn plain_text(table: &Table, all: &Summary) -> String {
     let mut text = String::new();
     let mut line = |method: &str, what: &str, count: &str, [p50, p90, p99, max]: [String; 4]| {
-        let method = shown(method);
+        let method = harmless(method);
         text.push_str(&format!(
             "{method:32} {what:28} {count:>8} {p50:>14} {p90:>14} {p99:>14} {max:>14}\n"
         ));
@@ -185,5 +182,5 @@ fn json_text(table: &Table, all: &Summary) -> String {
         .collect();
     let mut stats = all.json();
     stats["requests"] = requests.into();
-    format!("{}\n", shown_json(&stats.to_string()))
+    format!("{}\n", harmless_json(&stats.to_string()))
 }

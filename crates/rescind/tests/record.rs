@@ -90,6 +90,66 @@ fn a_session_is_recorded_on_every_hop() {
     }
 }
 
+/// Whether a recording was ended in good order.
+fn is_whole(path: &Path) -> bool {
+    let (_, summary) = view(path, &[]);
+    summary["recording"]["is_cut"] == false
+}
+
+#[cfg(unix)]
+#[test]
+fn a_recording_is_whole_however_early_the_call_ends() {
+    let path = directory("early").join("session.jsonl");
+    let file = text(&path);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("ws://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let silent = ["--timeout", "200ms", "echo", "--", "sh", "-c", "read line; read line"];
+    for (arguments, code) in [
+        (&["echo", "--", "/there/is/no/such/program"][..], 6),
+        (&["--connect", &address, "echo"], 6),
+        (&["--open", "/there/is/no/such/file", "echo"], 2),
+        (&["echo", "--", "sh", "-c", "exit"], 5),
+        (&silent, 4),
+    ] {
+        let said = rescind([&["call", "--record", file], arguments].concat());
+        assert_eq!(said.code, Some(code), "{said:?}");
+        assert!(is_whole(&path), "{said:?}");
+    }
+    let said = rescind(["relay", "--record", file, "--", "/there/is/no/such/program"]);
+    assert_eq!(said.code, Some(6), "{said:?}");
+    assert!(is_whole(&path), "{said:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_recording_is_whole_when_ctrl_c_ends_the_program() {
+    let path = directory("interrupted").join("session.jsonl");
+    // Somebody who takes connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("ws://{}", silent.local_addr().unwrap());
+    let arguments = ["call", "--record", text(&path), "--connect", &address, "echo"];
+    let mut running = Running::start(arguments, &[]);
+    let _connection = silent.accept().unwrap();
+    support::signal(running.id(), rustix::process::Signal::INT);
+    running.says(&["interrupted"]);
+    assert_eq!(running.end().code, Some(3));
+    assert!(is_whole(&path));
+}
+
+#[cfg(unix)]
+#[test]
+fn f61_what_a_server_prints_that_is_no_message_is_recorded_and_breaks_no_rule() {
+    let path = directory("noise").join("session.jsonl");
+    let server = "echo starting; exec \"$0\" serve";
+    let said =
+        rescind(["call", "--record", text(&path), "echo", "--", "sh", "-c", server, RESCIND]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let (_, summary) = view(&path, &[]);
+    assert_eq!(summary["recording"]["other_violations"], 0, "{summary}");
+    assert!(fs::read_to_string(&path).unwrap().contains(r#""kind":"unreadable""#));
+}
+
 #[test]
 fn b03_what_may_be_a_secret_is_recorded_only_if_that_is_asked_for() {
     let path = directory("payloads").join("session.jsonl");
@@ -207,7 +267,7 @@ fn f68_what_a_peer_wrote_is_shown_and_not_obeyed() {
         assert!(!stdout.contains(obeyed), "{stdout:?}");
         assert!(!stderr.contains(obeyed), "{stderr:?}");
     }
-    assert!(rescind(["view", text(&path)]).stdout.contains(r"\u{1b}]52;c;aGk=\u{7}\u{a}"));
+    assert!(rescind(["view", text(&path)]).stdout.contains(r"\u001b]52;c;aGk=\u0007\n"));
 }
 
 #[test]
@@ -249,7 +309,7 @@ client                              (recorded here)                     server
 
 #[cfg(target_os = "linux")]
 #[test]
-fn f69_output_that_is_lost_is_said_unless_nobody_wants_it() {
+fn f69_output_that_is_lost_is_said() {
     use std::process::{Command, Stdio};
 
     let message = r#"{"message":{"t":1,"hop":"a","dir":"sent","bytes":1,"parts":[{"kind":"request","id":1,"method":"m"}]}}"#;
@@ -258,12 +318,12 @@ fn f69_output_that_is_lost_is_said_unless_nobody_wants_it() {
     view.args(["view", text(&path)]).stderr(Stdio::piped());
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let output = view.stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(7));
     assert!(String::from_utf8(output.stderr).unwrap().contains("No space left"));
 
     let mut child = view.stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.wait().unwrap().code(), Some(7));
 }
 
 #[test]

@@ -5,13 +5,27 @@
 mod support;
 
 use std::fs;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::{Dialect, Server, cancelled};
 
+/// The threads that serve: what is reported is written by another, which is named for that.
 fn threads(server: &Server) -> usize {
-    fs::read_dir(format!("/proc/{}/task", server.id())).unwrap().count()
+    let threads = fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+    let names = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("comm")));
+    names.filter(|name| name.as_ref().is_ok_and(|name| name.trim() != "log")).count()
+}
+
+/// One thread serves. A thread that has just begun names itself, so it may have another name first.
+#[track_caller]
+fn one_thread_serves(server: &Server) {
+    let begun = Instant::now();
+    while threads(server) != 1 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{} threads", threads(server));
+        thread::yield_now();
+    }
 }
 
 /// Starts a request that tells when its handler runs.
@@ -31,7 +45,7 @@ fn g03_a_running_sleep_is_cancelled_within_50_ms_on_one_thread() {
         // that it sleeps.
         server.send_text(["{"]);
         assert_eq!(server.receive()["error"]["code"], -32700);
-        assert_eq!(threads(&server), 1, "while the handler sleeps");
+        one_thread_serves(&server);
         let begun = Instant::now();
         server.cancel(id);
         assert_eq!(server.receive(), cancelled(id));
@@ -46,7 +60,7 @@ fn g03_a_running_sleep_is_cancelled_within_50_ms_on_one_thread() {
 fn g03_work_in_steps_is_cancelled_at_its_next_checkpoint() {
     let mut server = Server::start("single", Dialect::Acp);
     start(&mut server, 1);
-    assert_eq!(threads(&server), 1);
+    one_thread_serves(&server);
     server.request(2, "echo", json!(["queued"]));
     server.cancel(1);
     let mut answers = std::iter::repeat_with(|| server.receive())

@@ -26,7 +26,8 @@ fn options_are_named() {
     names(&["call", "--cancel-aftr", "1s", "m"], "'--cancel-after'");
     names(
         &["call", "--dialect", "esperanto", "m"],
-        "[possible values: jsonrpc, acp, acp-v2, acp-draft, lsp, mcp, ",
+        "'esperanto' for '--dialect <NAME>': there are jsonrpc, acp, lsp, mcp, abp, erlmcp, and \
+         revisions of them: see rescind dialects",
     );
     names(&["call", "--cancel-after", "soon", "m"], "--cancel-after <DUR>");
     names(&["call", "--timeout", "-1s", "m"], "-1");
@@ -53,8 +54,13 @@ fn files_and_lines_are_named() {
 }
 
 #[test]
-fn a_program_that_does_not_start_is_named() {
-    names(&["call", "m", "--", "/no/such/program"], "can't start /no/such/program: ");
+fn f64_a_program_that_does_not_start_is_named_and_is_no_wrong_usage() {
+    for command in ["call", "relay"] {
+        let method: &[&str] = if command == "call" { &["m"] } else { &[] };
+        let said = rescind([&[command], method, &["--", "/no/such/program"]].concat());
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(6), 1), "{said:?}");
+        assert!(said.stderr.starts_with("error: can't start /no/such/program: "), "{said:?}");
+    }
 }
 
 #[test]
@@ -67,4 +73,21 @@ fn help_is_help_and_no_error() {
     let said = rescind([""; 0]);
     assert_eq!(said.code, Some(2));
     assert!(said.stderr.contains("Usage:"), "no command at all asks for help: {said:?}");
+}
+
+#[test]
+fn f66_dialects_have_a_page_of_their_own_and_swamp_no_other() {
+    for command in ["call", "relay", "serve", "step"] {
+        for help in ["-h", "--help"] {
+            let said = rescind([command, help]);
+            assert!(!said.stdout.contains("mcp-2025-11-25"), "{command} {help}: {said:?}");
+            assert!(said.stdout.contains("rescind dialects"), "{command} {help}: {said:?}");
+        }
+    }
+    let said = rescind(["dialects"]);
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{said:?}");
+    for dialect in protocol_core::Dialect::PRESETS {
+        let mut names = said.stdout.lines().filter_map(|line| line.split_whitespace().next());
+        assert!(names.any(|name| name == dialect.name), "{} is not in {said:?}", dialect.name);
+    }
 }

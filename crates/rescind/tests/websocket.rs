@@ -62,8 +62,12 @@ impl Listening {
     }
 
     fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    fn signal(&self, signal: Signal) {
         let id = Pid::from_raw(i32::try_from(self.running.id()).unwrap()).unwrap();
-        kill_process(id, Signal::INT).unwrap();
+        kill_process(id, signal).unwrap();
     }
 }
 
@@ -168,8 +172,13 @@ fn a_path_is_served_alone() {
 /// One line that says what is wrong, and exit code 2.
 #[track_caller]
 fn says(arguments: &[&str], part: &str) {
+    ends(2, arguments, part);
+}
+
+#[track_caller]
+fn ends(code: i32, arguments: &[&str], part: &str) {
     let said = rescind(arguments);
-    assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{said:?}");
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(code), 1), "{said:?}");
     assert!(said.stderr.contains(part), "{part:?} is not in {said:?}");
 }
 
@@ -179,7 +188,8 @@ fn what_can_not_be_is_said_in_one_line() {
     let taken = format!("can't listen on {}: Address already in use", server.url);
     says(&["serve", "--listen", &server.url], &taken);
     let elsewhere = format!("{}/elsewhere", Listening::start(&["ws://127.0.0.1:0/here"]).url);
-    says(&["call", "--connect", &elsewhere, "m"], &format!("can't connect to {elsewhere}: "));
+    let unreached = format!("can't connect to {elsewhere}: ");
+    ends(6, &["call", "--connect", &elsewhere, "m"], &unreached);
     says(&["serve", "--listen", "http://localhost:1"], "begins with ws://");
     says(&["call", "--connect", "wss://localhost:1", "m"], "TLS");
     says(&["serve", "--listen", ANY_PORT, "--runtime", "smol"], "--runtime <NAME>");

@@ -455,7 +455,7 @@ fn f42_nothing_vanishes() {
         assert_eq!(next().await, "invalid params of \"fails\", at line 1 column 0");
         assert!(!next().await.is_empty(), "the violation");
         assert_eq!(next().await, "nobody serves the request \"unknown\"");
-        far.line().await;
+        // The request is answered; what names none is not, by a client (F61).
         far.line().await;
         far.expect(&request_line(1, "anything")).await;
         far.send(&[&error_line(1, -7, "no")]).await;

@@ -14,12 +14,14 @@ use super::Done;
 use super::form::{Form, Local, Threads};
 use super::layers::Contained;
 use super::serving::Serving;
+use super::trouble::Trouble;
 use crate::cancellation::Cancellation;
 use crate::failure::InvalidParams;
 use crate::message::Request;
 use crate::method::MethodName;
 use crate::peer::Peer;
 use crate::sent::SentRequest;
+use crate::spans::RequestSpan;
 
 /// What a handler has beside its params. Clones are the same.
 pub struct Context<S: 'static = (), F: Form = Threads> {
@@ -35,6 +37,7 @@ struct Asked<S: 'static, F: Form> {
     request: Request,
     handle: Option<RequestHandle>,
     marker: Cancellation,
+    span: RequestSpan,
 }
 
 impl<S: 'static, F: Form> Context<S, F> {
@@ -42,14 +45,24 @@ impl<S: 'static, F: Form> Context<S, F> {
         serving: &Arc<Serving<S, F>>,
         request: Request,
         of: Option<(RequestHandle, Cancellation)>,
+        span: RequestSpan,
     ) -> Self {
         let (handle, marker) = of.unzip();
         let (serving, marker) = (serving.clone(), marker.unwrap_or_default());
-        Self { asked: Arc::new(Asked { serving, request, handle, marker }) }
+        Self { asked: Arc::new(Asked { serving, request, handle, marker, span }) }
+    }
+
+    pub(super) fn span(&self) -> &RequestSpan {
+        &self.asked.span
     }
 
     pub(super) fn serving(&self) -> &Arc<Serving<S, F>> {
         &self.asked.serving
+    }
+
+    /// Tells of trouble with this request, inside its span.
+    pub(super) fn tell(&self, trouble: &Trouble<'_>) {
+        self.span().inside(|| self.serving().tell(trouble));
     }
 
     pub(super) fn spawn_boxed(&self, work: F::Work<Done>) {

@@ -43,7 +43,7 @@ impl<S: 'static, F: Form> Next<S, F> {
         } else if let Some(handler) = routes.requests.get(cx.method().as_str()) {
             begin(handler, cx.clone(), &cx)
         } else {
-            cx.serving().tell(&Trouble::UnknownRequest(cx.method()));
+            cx.tell(&Trouble::UnknownRequest(cx.method()));
             let error = RpcError::new(code::METHOD_NOT_FOUND, "method not found");
             F::done(Err(error.into()))
         };
@@ -64,7 +64,7 @@ pub(super) fn begin<S: 'static, F: Form, A: 'static, T: Send + 'static>(
     asked: A,
     cx: &Context<S, F>,
 ) -> F::Work<Result<T, Failure>> {
-    catch_unwind(AssertUnwindSafe(|| F::call(handler, asked)))
+    catch_unwind(AssertUnwindSafe(|| cx.span().inside(|| F::call(handler, asked))))
         .unwrap_or_else(|panic| F::done(Err(Failure::panicked(cx.method(), &*panic))))
 }
 
@@ -79,7 +79,7 @@ impl<S, F: Form, T> Future for Contained<S, F, Result<T, Failure>> {
 
     fn poll(self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Self::Output> {
         let Self { work, cx } = self.get_mut();
-        catch_unwind(AssertUnwindSafe(|| Pin::new(work).poll(task)))
+        catch_unwind(AssertUnwindSafe(|| cx.span().inside(|| Pin::new(work).poll(task))))
             .unwrap_or_else(|panic| Poll::Ready(Err(Failure::panicked(cx.method(), &*panic))))
     }
 }

@@ -23,6 +23,7 @@ use crate::message::{Notification, Request};
 use crate::method::MethodName;
 use crate::peer::Peer;
 use crate::responder::Responder;
+use crate::spans::RequestSpan;
 use crate::turn::Turn;
 
 /// What the handlers of one connection share.
@@ -152,7 +153,8 @@ impl<S: 'static, F: Form> Serving<S, F> {
         at_work: usize,
     ) -> Option<Job<S, F>> {
         if at_work >= self.routes.at_most {
-            self.tell(&Trouble::Overload(&request.method));
+            let overload = Trouble::Overload(&request.method);
+            responder.request_span().inside(|| self.tell(&overload));
             let code = self.peer.dialect().overload_code;
             let message = "The request was refused: too many are being served";
             responder.respond_with_failure(RpcError::new(code, message));
@@ -166,7 +168,7 @@ impl<S: 'static, F: Form> Serving<S, F> {
             return work.map(|work| Job::Unanswered(Kind::Request, work));
         }
         let of = Some((responder.handle(), responder.cancellation()));
-        let cx = Context::new(self, request, of);
+        let cx = Context::new(self, request, of, responder.request_span());
         Some(Job::Request(Some((Next::outermost().begin(cx), responder))))
     }
 
@@ -179,7 +181,8 @@ impl<S: 'static, F: Form> Serving<S, F> {
                     let unwanted = Notification { method, params };
                     return self.begin_otherwise(Arrival::Notification(unwanted));
                 };
-                let cx = Context::new(self, Request { method, params, options: None }, None);
+                let span = self.peer.span_of_notification(&method);
+                let cx = Context::new(self, Request { method, params, options: None }, None, span);
                 Some(Contained { work: begin(handler, cx.clone(), &cx), cx })
             }
             other => self.begin_otherwise(other),
@@ -191,14 +194,17 @@ impl<S: 'static, F: Form> Serving<S, F> {
             self.tell_arrival(&arrival);
             return None;
         };
-        let (method, of) = match &arrival {
-            Arrival::Request(request, responder) => {
-                (request.method.clone(), Some((responder.handle(), responder.cancellation())))
+        let (method, of, span) = match &arrival {
+            Arrival::Request(Request { method, .. }, responder) => {
+                let of = (responder.handle(), responder.cancellation());
+                (method.clone(), Some(of), responder.request_span())
             }
-            Arrival::Notification(notification) => (notification.method.clone(), None),
-            _ => (MethodName::default(), None),
+            Arrival::Notification(Notification { method, .. }) => {
+                (method.clone(), None, self.peer.span_of_notification(method))
+            }
+            _ => (MethodName::default(), None, RequestSpan::default()),
         };
-        let cx = Context::new(self, Request { method, params: None, options: None }, of);
+        let cx = Context::new(self, Request { method, params: None, options: None }, of, span);
         Some(Contained { work: begin(otherwise, (arrival, cx.clone()), &cx), cx })
     }
 
@@ -226,18 +232,6 @@ impl<S: 'static, F: Form> Serving<S, F> {
             }
             Arrival::Missed { count } => self.tell(&Trouble::Missed(*count)),
             Arrival::Request(..) | Arrival::Notification(_) => {}
-        }
-    }
-
-    /// What of a failure its answer doesn't say, or nobody is answered.
-    fn tell_failure(&self, method: &MethodName, failure: &Failure, is_answered: bool) {
-        match failure {
-            Failure::InvalidParams(invalid) => self.tell(&Trouble::InvalidParams(invalid)),
-            Failure::Internal(failure) => self.tell(&Trouble::Failed { method, failure }),
-            Failure::Error(error) if !is_answered => {
-                self.tell(&Trouble::Unanswered { method, error });
-            }
-            Failure::Error(_) | Failure::Cancelled => {}
         }
     }
 
@@ -325,7 +319,7 @@ impl<S: 'static, F: Form> Future for Job<S, F> {
                 let Some((work, _)) = job else { return Poll::Ready(kind) };
                 let answer = ready!(work.poll_unpin(task));
                 if let Err(failure) = &answer {
-                    work.cx.serving().tell_failure(work.cx.method(), failure, true);
+                    tell_failure(&work.cx, failure, true);
                 }
                 if let Some((work, responder)) = job.take() {
                     // Lets go of the marker, which is then used again.
@@ -336,10 +330,21 @@ impl<S: 'static, F: Form> Future for Job<S, F> {
             Self::Unanswered(_, work) => {
                 let done = ready!(work.poll_unpin(task));
                 if let Err(failure) = &done {
-                    work.cx.serving().tell_failure(work.cx.method(), failure, false);
+                    tell_failure(&work.cx, failure, false);
                 }
             }
         }
         Poll::Ready(kind)
+    }
+}
+
+/// What of a failure its answer doesn't say, or nobody is answered.
+fn tell_failure<S, F: Form>(cx: &Context<S, F>, failure: &Failure, is_answered: bool) {
+    let method = cx.method();
+    match failure {
+        Failure::InvalidParams(invalid) => cx.tell(&Trouble::InvalidParams(invalid)),
+        Failure::Internal(failure) => cx.tell(&Trouble::Failed { method, failure }),
+        Failure::Error(error) if !is_answered => cx.tell(&Trouble::Unanswered { method, error }),
+        Failure::Error(_) | Failure::Cancelled => {}
     }
 }

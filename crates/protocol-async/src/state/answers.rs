@@ -1,38 +1,49 @@
 //! Answers that wait for room in the outbox.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use protocol_core::{Reply, RequestHandle};
+use serde_json::value::RawValue;
 
-use crate::failure::Answer;
+use crate::failure::{Answer, Failure};
 
 /// Room for so many is kept when there are none.
 const KEPT: usize = 64;
+
+/// What a request is to be answered with.
+#[derive(Debug)]
+pub(crate) enum Given<'a> {
+    /// Copied only if it has to wait.
+    Result(Cow<'a, RawValue>),
+    Failure(Failure),
+    /// An error of our own.
+    Refusal {
+        code: i64,
+        message: &'static str,
+    },
+}
+
+impl Given<'_> {
+    /// What it fails with, if whoever served the request gave a failure.
+    pub(crate) const fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Failure(failure) => Some(failure),
+            Self::Result(_) | Self::Refusal { .. } => None,
+        }
+    }
+}
 
 /// A queue bounded in bytes, at most one answer for each request in flight. An answer that does not fit
 /// is replaced by a refusal, which takes no more than its place in the queue: memory is at most the
 /// limit and [`Limits::requests`](protocol_core::Limits::requests) places (G8).
 #[derive(Debug)]
 pub(super) struct WaitingAnswers {
-    queue: VecDeque<(RequestHandle, Waiting)>,
+    queue: VecDeque<(RequestHandle, Given<'static>)>,
     bytes: usize,
     limit: usize,
     /// Whether an answer did not fit, and none has left since.
     is_full: bool,
-}
-
-/// What a request is to be answered with.
-#[derive(Debug)]
-pub(super) enum Waiting {
-    Answer(Answer),
-    Refusal(Refused),
-}
-
-/// Why we answer a request ourselves.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Refused {
-    pub(super) code: i64,
-    pub(super) message: &'static str,
 }
 
 impl WaitingAnswers {
@@ -49,39 +60,31 @@ impl WaitingAnswers {
         self.is_full
     }
 
-    /// Takes an answer of so many bytes if it fits, else what is to be said in its place.
+    /// Takes an answer if it fits, else what is to be said in its place.
     pub(super) fn push(
         &mut self,
         request: RequestHandle,
-        len: usize,
-        answer: impl FnOnce() -> Answer,
-        otherwise: Refused,
+        given: Given<'_>,
+        otherwise: Given<'static>,
     ) {
-        let waiting = if self.bytes + len <= self.limit {
-            self.bytes += len;
-            Waiting::Answer(answer())
-        } else {
-            self.is_full = true;
-            Waiting::Refusal(otherwise)
-        };
-        self.queue.push_back((request, waiting));
-    }
-
-    pub(super) fn push_refusal(&mut self, request: RequestHandle, refused: Refused) {
-        self.queue.push_back((request, Waiting::Refusal(refused)));
+        let fits = self.bytes + given.len() <= self.limit;
+        let given = if fits { given.into_owned() } else { otherwise };
+        self.is_full |= !fits;
+        self.bytes += given.len();
+        self.queue.push_back((request, given));
     }
 
     /// Takes the oldest.
-    pub(super) fn pop(&mut self) -> Option<(RequestHandle, Waiting)> {
-        let (request, waiting) = self.queue.pop_front()?;
-        self.bytes -= waiting.len();
-        Some((request, waiting))
+    pub(super) fn pop(&mut self) -> Option<(RequestHandle, Given<'static>)> {
+        let (request, given) = self.queue.pop_front()?;
+        self.bytes -= given.len();
+        Some((request, given))
     }
 
     /// Gives back what was popped and had no room.
-    pub(super) fn put_back(&mut self, request: RequestHandle, waiting: Waiting) {
-        self.bytes += waiting.len();
-        self.queue.push_front((request, waiting));
+    pub(super) fn put_back(&mut self, request: RequestHandle, given: Given<'static>) {
+        self.bytes += given.len();
+        self.queue.push_front((request, given));
     }
 
     /// One has left.
@@ -93,42 +96,43 @@ impl WaitingAnswers {
     }
 }
 
-impl Waiting {
+impl Given<'_> {
     pub(super) fn as_reply(&self) -> Reply<'_> {
         match self {
-            Self::Answer(answer) => as_reply(answer),
-            Self::Refusal(refused) => refused.as_reply(),
+            Self::Result(result) => Reply::Result(result),
+            Self::Failure(failure) => failure.as_reply(),
+            Self::Refusal { code, message } => Reply::Error { code: *code, message, data: None },
         }
     }
 
+    /// The bytes that it holds.
     fn len(&self) -> usize {
         match self {
-            Self::Answer(answer) => len(answer),
-            Self::Refusal(_) => 0,
+            Self::Result(result) => result.get().len(),
+            Self::Failure(failure) => match failure.as_reply() {
+                Reply::Error { message, data, .. } => {
+                    message.len() + data.map_or(0, |data| data.get().len())
+                }
+                _ => 0,
+            },
+            Self::Refusal { .. } => 0,
+        }
+    }
+
+    fn into_owned(self) -> Given<'static> {
+        match self {
+            Self::Result(result) => Given::Result(Cow::Owned(result.into_owned())),
+            Self::Failure(failure) => Given::Failure(failure),
+            Self::Refusal { code, message } => Given::Refusal { code, message },
         }
     }
 }
 
-impl Refused {
-    pub(super) const fn as_reply(&self) -> Reply<'static> {
-        Reply::Error { code: self.code, message: self.message, data: None }
-    }
-}
-
-pub(super) fn as_reply(answer: &Answer) -> Reply<'_> {
-    match answer {
-        Ok(result) => Reply::Result(result),
-        Err(failure) => failure.as_reply(),
-    }
-}
-
-/// The bytes that an answer holds.
-pub(super) fn len(answer: &Answer) -> usize {
-    match as_reply(answer) {
-        Reply::Result(result) => result.get().len(),
-        Reply::Error { message, data, .. } => {
-            message.len() + data.map_or(0, |data| data.get().len())
+impl From<Answer> for Given<'_> {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Ok(result) => Self::Result(Cow::Owned(result)),
+            Err(failure) => Self::Failure(failure),
         }
-        _ => 0,
     }
 }

@@ -354,8 +354,9 @@ impl<T: Transport> Host<T> {
         if let Some(observer) = &mut self.observer {
             Verdict::of(&event, self.stream.connection()).into_iter().for_each(observer);
         }
-        if let Event::Request { request, method, params, .. } = &event {
-            if !self.inbox.has_room_for(method, params.as_deref()) && self.refuse(*request) {
+        if let Event::Request { request, method, params, options, .. } = &event {
+            let fits = self.inbox.has_room_for(method, params.as_deref(), options.as_deref());
+            if !fits && self.refuse(*request) {
                 return;
             }
             let core = self.stream.connection_mut();

@@ -2,13 +2,12 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::vec;
 
 use serde_json::value::RawValue;
 
 use super::Connection;
 use super::operations::token_id;
-use super::requests::DUPLICATE_ID;
-use super::rows::Outgoing;
 use super::unsent::BatchKey;
 use crate::cause::Cause;
 use crate::dialect::{CancelRule, code};
@@ -16,16 +15,14 @@ use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
 use crate::machine::{Action, CallId, CancelOutcome, RequestStep};
-use crate::outbox::{Lane, Room};
+use crate::outbox::Lane;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::Origin;
 use crate::wire::decode::{self, Request};
-use crate::wire::encode::{Acknowledged, Context, Draft, Id, Names, To};
+use crate::wire::encode::{Context, Draft, To, Value};
 
 const OPERATION_NOT_FOUND: (i64, &str) = (code::OPERATION_NOT_FOUND, "Operation not found");
-const NAMES_NOTHING: (i64, &str) =
-    (code::INVALID_PARAMS, "Invalid params: the cancel names nothing");
 
 impl<O, I: Default> Connection<O, I> {
     // Ours
@@ -38,19 +35,17 @@ impl<O, I: Default> Connection<O, I> {
 
     /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place
     /// for that and the words fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes).
-    pub fn cancel_because<'a>(
+    pub fn cancel_because(
         &mut self,
         call: CallId,
         cause: Cause,
-        reason: impl Into<Option<&'a str>>,
+        reason: Option<&str>,
         now: Timestamp,
     ) -> CancelOutcome {
         self.pass(now);
         let (outcome, action) = self.machine.cancel(call, cause, now);
         match action {
-            Some(Action::SendCancel { call, number }) => {
-                self.send_cancel(call, number, reason.into());
-            }
+            Some(Action::SendCancel { call, number }) => self.send_cancel(call, number, reason),
             Some(action) => self.carry_out(action),
             None => {}
         }
@@ -60,7 +55,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Queues the cancel of a call, which names its request.
     pub(super) fn send_cancel(&mut self, call: CallId, number: Option<u32>, why: Option<&str>) {
-        self.send_cancel_naming(Id::Ours(call.number()), call, number, why);
+        self.send_cancel_naming(Value::Id(call.number()), call, number, why);
     }
 
     /// Queues a cancel ahead of everything else, but behind our answer to an exchange that settles
@@ -68,24 +63,25 @@ impl<O, I: Default> Connection<O, I> {
     /// words are not (G8). `number` is there where the cancel is a request of its own.
     pub(super) fn send_cancel_naming(
         &mut self,
-        id: Id<'_>,
+        id: Value<'_>,
         call: CallId,
         number: Option<u32>,
         why: Option<&str>,
     ) {
         let context = Context { config: self.machine.config(), now: self.now };
         let Some((method, member, place)) = context.config.dialect.cancel.members() else { return };
-        let draft = |reason| Draft::Cancel { number, method, names: Names { member, id, reason } };
-        let reason = place.zip(why);
-        let reason = reason.filter(|_| self.unsent.has_room(&context, &draft(reason)));
-        let lane = if self.negotiation.unsent.is_some() { Lane::Bulk } else { Lane::Ahead };
+        let named = [(member, id)];
+        let explained = place.zip(why).map(|(place, why)| [named[0], (place, Value::Text(why))]);
+        let explained = explained.as_ref().map(|members| Draft::cancel(number, method, members));
+        let explained = explained.filter(|draft| self.unsent.has_room(&context, draft));
+        let draft = explained.unwrap_or(Draft::cancel(number, method, &named));
+        let lane = if self.negotiation.answer.is_some() { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
-        let (outbox, room) = (&mut self.unsent.outbox, Room::UNLIMITED);
-        let pushed = outbox.push(room, &context, &draft(reason), lane, kind, number);
-        let outgoing = self.machine.call_data_mut(call);
-        if let (Some(Outgoing { unsent, .. }), Ok(ticket)) = (outgoing, pushed) {
-            *unsent = Some(ticket);
+        let outbox = &mut self.unsent.outbox;
+        let pushed = outbox.push(usize::MAX, &context, &draft, lane, kind, number);
+        if let (Some(outgoing), Ok(ticket)) = (self.machine.call_data_mut(call), pushed) {
+            outgoing.ticket = ticket;
         }
     }
 
@@ -111,15 +107,15 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
-        let names = Names { member, id: Id::Token(id.token()), reason: None };
+        let members = [(member, Value::Token(id.token()))];
         let is_request = config.dialect.cancels_are_requests();
         let number = is_request.then(|| self.machine.next_number());
-        let draft = Draft::Cancel { number, method, names };
+        let draft = Draft::cancel(number, method, &members);
         let context = Context { config, now: self.now };
         // Behind all others: its request may still be waiting (G4).
         self.unsent.send(&context, &draft, TransmitKind::Cancel, number)?;
         if is_request {
-            self.machine.cancel_for_host();
+            self.machine.number_of_cancel_alone();
         }
         Ok(())
     }
@@ -156,17 +152,11 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(request) = marked {
             self.mark_in_batch(request);
         }
-        let cancelled = |request| Event::Cancelled { request, cause: Cause::Peer, reason };
-        if !self.config().show_raw_cancels {
-            self.follow();
-            return marked.map(cancelled);
-        }
-        if let Some(request) = marked {
-            self.tell(cancelled(request).into_owned());
-        }
         self.follow();
-        self.tell(Event::notification(method, params).into_owned());
-        None
+        if self.config().show_raw_cancels {
+            self.tell(Event::notification(method, params).into_owned());
+        }
+        marked.map(|request| Event::Cancelled { request, cause: Cause::Peer, reason })
     }
 
     /// Our call that the peer's cancel ends: the one exception to that it names requests of its own
@@ -184,14 +174,15 @@ impl<O, I: Default> Connection<O, I> {
         batch: Option<BatchKey>,
         now: Timestamp,
     ) {
-        let Request { id, params, origin, .. } = request;
+        let Request { id: token, params, origin, .. } = request;
         let ids = self.config().dialect.ids;
-        let Some(id) = self.readable(id).filter(|id| ids.allows(id.token())) else {
-            return self.refuse_invalid(Some(id), origin.as_deref(), EnvelopeProblem::Id, batch);
+        let Some(id) = self.readable(token).filter(|id| ids.allows(id.token())) else {
+            let violation = Violation::InvalidRequest { problem: EnvelopeProblem::Id };
+            return self.refuse(Some(token), origin.as_deref(), violation, batch);
         };
         // Where the id of a request is that of its message, nobody could tell the answers apart (B5).
         if origin.is_none() && self.machine.owes_answer(&id) {
-            return self.refuse(Some(id), None, DUPLICATE_ID, Violation::DuplicateId, batch);
+            return self.refuse(Some(token), None, Violation::DuplicateId, batch);
         }
         let dialect = &self.config().dialect;
         let Some((_, member, place)) = dialect.cancel.members() else { return };
@@ -202,12 +193,15 @@ impl<O, I: Default> Connection<O, I> {
             false => self.readable(named.get()),
         });
         let (Some(named), Some(wanted)) = (named, wanted) else {
-            let error = match (names_operation, named) {
-                (true, Some(_)) => OPERATION_NOT_FOUND,
-                _ => NAMES_NOTHING,
+            let (id, origin, violation) =
+                (Some(token), origin.as_deref(), Violation::MalformedCancel);
+            return match named {
+                // No operation was ever named so.
+                Some(_) if names_operation => {
+                    self.refuse_with(id, origin, OPERATION_NOT_FOUND, violation, batch);
+                }
+                _ => self.refuse(id, origin, violation, batch),
             };
-            let origin = origin.as_deref();
-            return self.refuse(Some(id), origin, error, Violation::MalformedCancel, batch);
         };
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
         let (met, marked) = self.machine.receive_cancel(&wanted, now);
@@ -224,12 +218,11 @@ impl<O, I: Default> Connection<O, I> {
         let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return false;
         };
-        if !self.config().deliver_unknown_operations {
-            return false;
-        }
         // The token of another server need not look like ours.
-        decode::param(params, token)
-            .is_some_and(|token| self.machine.is_unknown_operation(token_id(token).as_ref()))
+        let is_unknown =
+            |token: &RawValue| self.machine.is_unknown_operation(token_id(token).as_ref());
+        self.config().deliver_unknown_operations
+            && decode::param(params, token).is_some_and(is_unknown)
     }
 
     /// Answers a cancel of the peer's.
@@ -242,19 +235,21 @@ impl<O, I: Default> Connection<O, I> {
     ) {
         let context = Context { config: self.machine.config(), now: self.now };
         let to = To { id: id.token(), origin: origin.as_deref() };
-        let member = match &context.config.dialect.cancel {
-            CancelRule::Request { id: member, .. } => Some(member),
-            _ => None,
+        let dialect = &context.config.dialect;
+        let Some((_, member, _)) = dialect.cancel.members() else { return };
+        let (cancelled, why_not) = match met {
+            RequestStep::MarkCancelled | RequestStep::CancelledBefore => ("true", None),
+            RequestStep::Completed => ("false", Some("Operation already completed")),
+            RequestStep::NotFound => ("false", Some("Operation not found")),
+            _ => ("false", Some("Operation can't be cancelled")),
         };
-        let draft = match (member, met) {
-            (Some(member), _) => {
-                let what = Acknowledged::Request { member, target, met };
-                Draft::Acknowledgement { to, what }
-            }
-            (None, RequestStep::MarkCancelled | RequestStep::CancelledBefore) => {
-                Draft::Acknowledgement { to, what: Acknowledged::Operation }
-            }
-            (None, _) => {
+        let mut members =
+            vec![(member, Value::Token(target)), ("cancelled", Value::Token(cancelled))];
+        members.extend(why_not.map(|why| ("reason", Value::Text(why))));
+        let draft = match why_not {
+            _ if !dialect.has_operations() => Draft::Result { to, members: &members },
+            None => Draft::Result { to, members: &[("status", Value::Text("cancelled"))] },
+            Some(_) => {
                 let (code, message) = OPERATION_NOT_FOUND;
                 Draft::Response { to, reply: Reply::Error { code, message, data: None } }
             }

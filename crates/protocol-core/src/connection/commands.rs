@@ -1,11 +1,11 @@
 //! What the host asks of a connection.
 
-use alloc::boxed::Box;
+use alloc::vec;
 
 use serde_json::value::RawValue;
 
 use super::Connection;
-use super::rows::{Opening, Outgoing, Rare, server_ends, uncancellable};
+use super::rows::{Incoming, Opening, Outgoing, server_ends, uncancellable};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, Role};
@@ -16,7 +16,7 @@ use crate::outbox::Ticket;
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
 use crate::wire::decode;
-use crate::wire::encode::{Context, Draft, Id, Names, To};
+use crate::wire::encode::{Body, Context, Draft, To, Value};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
@@ -43,13 +43,12 @@ impl<O, I: Default> Connection<O, I> {
             Envelope::Abp => Asked::by(method),
         };
         let is_payload = dialect.envelope == Envelope::Abp && asked == Asked::Other;
-        let admitted = structured(params, is_payload)
-            .and_then(|params| Ok((params, self.machine.admit_call(&options)?)))
-            .and_then(|(params, call)| {
-                Ok((params, call, self.send_request(call, method, params, &options, now)?))
-            });
-        let (params, call, unsent) = match admitted {
-            Ok(admitted) => admitted,
+        let sent = structured(params, is_payload).and_then(|params| {
+            let (call, ticket) = self.send_request(method, params, &options, now)?;
+            Ok((params, call, ticket))
+        });
+        let (params, call, ticket) = match sent {
+            Ok(sent) => sent,
             Err(reason) => return Err(SendError { reason, data }),
         };
         self.pass(now);
@@ -57,7 +56,7 @@ impl<O, I: Default> Connection<O, I> {
         let refusal = uncancellable(&config.dialect, asked, method, params);
         let outgoing = Outgoing {
             data,
-            unsent: Some(unsent),
+            ticket,
             opening: Opening::of(&config.dialect, method, params),
             server_ends: server_ends(&config.dialect, config.role, method),
             asked,
@@ -70,29 +69,28 @@ impl<O, I: Default> Connection<O, I> {
         Ok(call)
     }
 
-    /// Puts the request of a call that was admitted into the outbox.
+    /// Puts the request of a call into the outbox, if the call is admitted.
     fn send_request(
         &mut self,
-        call: CallId,
         method: &str,
         params: Option<&RawValue>,
         options: &CallOptions,
         now: Timestamp,
-    ) -> Result<Ticket, Refusal> {
+    ) -> Result<(CallId, Ticket), Refusal> {
+        let call = self.machine.admit_call(options)?;
         let (number, kind) = (call.number(), TransmitKind::Request);
-        let draft = Draft::Request { number, method, params, timeout: options.timeout };
+        let (params, timeout) = (params.map(Body::Raw), options.timeout);
+        let draft = Draft::Request { number, method, params, timeout };
         let context = Context { config: self.machine.config(), now: self.now.max(now) };
-        self.unsent.send(&context, &draft, kind, Some(number))
+        Ok((call, self.unsent.send(&context, &draft, kind, Some(number))?))
     }
 
     /// Finds the tokens under which progress of a call will come.
     fn await_progress(&mut self, call: CallId, params: Option<&RawValue>) {
-        let dialect = &self.machine.config().dialect;
-        let envelope = dialect.envelope;
-        for token in decode::progress_tokens(&dialect.progress, params) {
+        for token in decode::progress_tokens(&self.config().dialect.progress, params) {
             self.machine.await_progress(call, token);
         }
-        if envelope == Envelope::Abp {
+        if self.config().dialect.envelope == Envelope::Abp {
             // Each call of a capability asks for progress under its own id.
             self.machine.await_progress(call, abp::token(call.number()));
         }
@@ -109,16 +107,13 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
-        if self.machine.withholds_any_progress() {
-            let rules = &self.config().dialect.progress;
-            let token = decode::progress_token(rules, method, params);
-            if token.is_some_and(|token| self.machine.withholds_progress(&token)) {
-                return Err(Refusal::Withheld);
-            }
+        let rules = &self.config().dialect.progress;
+        if self.machine.withholds_progress(|| decode::progress_token(rules, method, params)) {
+            return Err(Refusal::Withheld);
         }
-        let (draft, kind) = (Draft::Notification { method, params }, TransmitKind::Notification);
+        let draft = Draft::Notification { method, params: params.map(Body::Raw) };
         let context = Context { config: self.machine.config(), now: self.now };
-        self.unsent.send(&context, &draft, kind, None).map(|_| ())
+        self.unsent.send(&context, &draft, TransmitKind::Notification, None).map(|_| ())
     }
 
     /// Gives up interest in a call without cancelling it; it still settles, if need be after
@@ -146,7 +141,8 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// [`Refusal::AlreadyAnswered`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn respond(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<I, Refusal> {
-        let (step, id, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        let (step, id, incoming) =
+            self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
         let reply = match step {
             RequestStep::Withhold => {
                 let ended = self.machine.respond(request)?;
@@ -156,16 +152,15 @@ impl<O, I: Default> Connection<O, I> {
             _ => reply,
         };
         let id = id.map_or("null", crate::WireId::token);
-        let draft = Draft::Response {
-            to: To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) },
-            reply,
-        };
+        let rare = incoming.rare.as_ref();
+        let to = To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) };
+        let draft = Draft::Response { to, reply };
         let batch = rare.and_then(|rare| rare.batch);
         let context = Context { config: self.machine.config(), now: self.now };
         let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
-        let sent = sent.map_err(|full| self.unsent.promise_room(full, &context.config.limits))?;
+        let sent = sent.map_err(|len| self.unsent.promise_room(len, &context.config.limits))?;
         let ended = self.machine.respond(request)?;
-        if let Some(rare) = &ended.1 {
+        if let Some(rare) = &ended.rare {
             let conclusion = match reply {
                 Reply::Result(result) => self.open(rare.opening, Role::Server, result),
                 _ => None,
@@ -176,7 +171,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Carries out what else the end of a request leads to, and gives its data back.
-    fn release(&mut self, (data, rare): (I, Option<Box<Rare>>)) -> I {
+    fn release(&mut self, Incoming { data, rare }: Incoming<I>) -> I {
         self.follow();
         if let Some(batch) = rare.and_then(|rare| rare.batch) {
             self.settle_member(batch);
@@ -197,8 +192,8 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         reason: Option<&str>,
     ) -> Result<I, Refusal> {
-        let (_, _, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
-        if !rare.is_some_and(|rare| rare.server_ends) {
+        let (_, _, incoming) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        if !incoming.rare.as_ref().is_some_and(|rare| rare.server_ends) {
             return Err(Refusal::NotOursToEnd);
         }
         let is_told = self.machine.end_step(request) == Some(RequestStep::SendEnd);
@@ -208,9 +203,9 @@ impl<O, I: Default> Connection<O, I> {
             }
             CancelRule::Notification { method, id: member, reason: place } if is_told => {
                 let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
-                let reason = place.as_deref().zip(reason);
-                let names = Names { member, id: Id::Token(id), reason };
-                let draft = Draft::Cancel { number: None, method, names };
+                let mut members = vec![(&**member, Value::Token(id))];
+                members.extend(place.as_deref().zip(reason.map(Value::Text)));
+                let draft = Draft::cancel(None, method, &members);
                 let context = Context { config: self.machine.config(), now: self.now };
                 // Behind all others: what the request was told before belongs before its end.
                 self.unsent.send(&context, &draft, TransmitKind::Cancel, None)?;

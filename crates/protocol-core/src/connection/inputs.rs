@@ -9,7 +9,7 @@ use super::Connection;
 use super::unsent::BatchKey;
 use crate::cause::CloseReason;
 use crate::config::Config;
-use crate::dialect::{CancelRule, Envelope, code};
+use crate::dialect::Envelope;
 use crate::event::Event;
 use crate::id::WireId;
 use crate::time::Timestamp;
@@ -28,16 +28,12 @@ impl<O, I: Default> Connection<O, I> {
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
         self.pass(now);
         let waiting = self.events.len();
-        let mut event = self.take(message, now);
-        if waiting > 0 {
-            if let Some(event) = event.take() {
-                self.events.insert(waiting, event.into_owned());
-            }
+        match self.take(message, now) {
+            Some(event) if waiting > 0 => self.events.insert(waiting, event.into_owned()),
+            Some(event) => return Some(event),
+            None => {}
         }
-        if event.is_none() {
-            event = self.poll_event();
-        }
-        event
+        self.poll_event()
     }
 
     /// Fires every timer that is due.
@@ -53,7 +49,7 @@ impl<O, I: Default> Connection<O, I> {
         self.close(CloseReason::PeerGone, now);
     }
 
-    pub(super) fn close(&mut self, reason: CloseReason, now: Timestamp) {
+    pub(crate) fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.pass(now);
         self.machine.close(reason, now);
         self.follow();
@@ -63,26 +59,6 @@ impl<O, I: Default> Connection<O, I> {
     pub(crate) fn put_back(&mut self, event: Option<Event<'_, O>>) {
         if let Some(event) = event {
             self.events.push_front(event.into_owned());
-        }
-    }
-
-    /// A message over the limit went by in the stream.
-    pub(crate) fn receive_too_large(&mut self) {
-        if !self.machine.is_closed() {
-            self.refuse_too_large();
-        }
-    }
-
-    /// The stream can't be followed any more.
-    pub(crate) fn receive_broken(
-        &mut self,
-        violation: Violation,
-        reason: CloseReason,
-        now: Timestamp,
-    ) {
-        if !self.machine.is_closed() {
-            self.report(violation, None);
-            self.close(reason, now);
         }
     }
 
@@ -99,8 +75,7 @@ impl<O, I: Default> Connection<O, I> {
         match decode::incoming(bytes, dialect.envelope, limits) {
             Some(message) => self.take_message(message, None, now),
             None => {
-                let error = (code::PARSE_ERROR, "Parse error: the message is not JSON");
-                self.refuse(None, None, error, decode::unreadable(bytes), None);
+                self.refuse(None, None, decode::unreadable(bytes), None);
                 None
             }
         }
@@ -129,8 +104,7 @@ impl<O, I: Default> Connection<O, I> {
             self.settle_member(batch);
             return self.follow();
         };
-        let error = (code::INVALID_REQUEST, "Invalid request: no such batch is accepted");
-        self.refuse(None, None, error, violation, None);
+        self.refuse(None, None, violation, None);
     }
 
     #[inline]
@@ -141,29 +115,28 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
         match message {
-            Message::Request(request) => self.take_request(request, batch, now),
-            Message::Notification { method, params } => self.take_notification(method, params, now),
-            Message::Response { id, asked, answer } => self.take_response(id, asked, answer),
+            Message::Request(request) => return self.take_request(request, batch, now),
+            Message::Notification { method, params } => {
+                return self.take_notification(method, params, now);
+            }
+            Message::Response { id, asked, answer } => {
+                return self.take_response(id, asked, answer);
+            }
             Message::Neither { id, problem } if self.is_in_flight(id) => {
-                self.take_response(id, None, Err(problem))
+                return self.take_response(id, None, Err(problem));
             }
             Message::Neither { id, problem } => {
-                self.refuse_invalid(id, None, problem, batch);
-                None
+                self.refuse(id, None, Violation::InvalidRequest { problem }, batch);
             }
             Message::Invalid { id, origin, problem } => {
-                self.refuse_invalid(id, origin.as_deref(), problem, batch);
-                None
+                self.refuse(id, origin.as_deref(), Violation::InvalidRequest { problem }, batch);
             }
             Message::InvalidNotification { problem } => {
                 self.report(Violation::InvalidNotification { problem }, None);
-                None
             }
-            Message::Batch(members) => {
-                self.take_batch(members, now);
-                None
-            }
+            Message::Batch(members) => self.take_batch(members, now),
         }
+        None
     }
 
     #[inline]
@@ -173,24 +146,17 @@ impl<O, I: Default> Connection<O, I> {
         params: Option<&'m RawValue>,
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
-        let config = self.machine.config();
-        match &config.dialect.cancel {
-            CancelRule::Notification { method: cancel, .. } if *cancel == method => {
+        let dialect = &self.machine.config().dialect;
+        if dialect.cancel.is(&method) {
+            if !dialect.cancels_are_requests() {
                 return self.take_cancel(method, params, now);
             }
             // Nobody can acknowledge it.
-            CancelRule::Request { method: cancel, .. }
-            | CancelRule::Operation { method: cancel, .. }
-                if *cancel == method =>
-            {
-                let problem = EnvelopeProblem::Id;
-                self.report(Violation::InvalidNotification { problem }, None);
-                return None;
-            }
-            _ => {}
+            self.report(Violation::InvalidNotification { problem: EnvelopeProblem::Id }, None);
+            return None;
         }
         if self.machine.awaits_progress() {
-            let token = decode::progress_token(&config.dialect.progress, &method, params);
+            let token = decode::progress_token(&dialect.progress, &method, params);
             if let Some(token) = token {
                 self.machine.progress_with(&token, now);
             }
@@ -206,12 +172,12 @@ impl<O, I: Default> Connection<O, I> {
         WireId::scanned(token)
     }
 
-    fn refuse_too_large(&mut self) {
-        let error = (code::INVALID_REQUEST, "Invalid request: the message is too long");
-        self.refuse(None, None, error, Violation::MessageTooLarge, None);
+    /// Refuses a message over the limit, which may have gone by in the stream.
+    pub(crate) fn refuse_too_large(&mut self) {
+        self.refuse(None, None, Violation::MessageTooLarge, None);
     }
 
-    pub(super) fn report(&mut self, violation: Violation, id: Option<WireId>) {
+    pub(crate) fn report(&mut self, violation: Violation, id: Option<WireId>) {
         self.tell(Event::Violation { violation, id });
     }
 }

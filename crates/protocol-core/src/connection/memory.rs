@@ -1,7 +1,7 @@
 //! How much memory a connection may hold: the formula of G8, as code.
 
 use super::Connection;
-use super::rows::{Outgoing, Rare};
+use super::rows::{Incoming, Outgoing, Rare};
 use super::unsent::Batch;
 use crate::config::Limits;
 use crate::event::Event;
@@ -24,8 +24,8 @@ impl<O, I: Default> Connection<O, I> {
     /// host polls all events after each command and input.
     ///
     /// It is a sum of rows times limits. What a host reads into is not in it: an
-    /// [`InputBuffer`](crate::InputBuffer) holds at most twice
-    /// [`Limits::message_bytes`] plus [`Limits::header_bytes`] and one read.
+    /// [`InputBuffer`](crate::InputBuffer) has room for at most twice [`Limits::message_bytes`] and
+    /// [`Limits::header_bytes`] plus one read, and holds half as much beside that while it grows.
     #[must_use]
     pub fn memory(limits: &Limits) -> usize {
         let Limits { calls, requests, abandoned_ids, early_cancels, .. } = *limits;
@@ -33,7 +33,7 @@ impl<O, I: Default> Connection<O, I> {
             (1, Self::fixed_bytes(limits)),
             (calls, Self::call_bytes()),
             (requests, Self::request_bytes(limits)),
-            (limits.unsent_messages, TABLE * Outbox::ROW + Outbox::ROUND),
+            (limits.unsent_messages, TABLE * Outbox::ROW + Outbox::NEW_BYTES),
             (abandoned_ids, TREE * 2 * size_of::<u64>() + 2 * Self::remembered_id(limits)),
             (early_cancels, Self::remembered_id(limits)),
             (limits.batch_members, TABLE * (size_of::<Event<'_, O>>() + 2 * size_of::<usize>())),
@@ -46,18 +46,19 @@ impl<O, I: Default> Connection<O, I> {
     const fn fixed_bytes(limits: &Limits) -> usize {
         let answers = limits.unsent_bytes.saturating_mul(4);
         let smallest = 16 * (size_of::<Event<'_, O>>() + Self::call_bytes() + TABLE * Outbox::ROW);
-        let spare = Outbox::SPARE * (Outbox::SPARE_BYTES + 2 * size_of::<usize>());
+        // As many again are in use, for messages that may be short.
+        let spare = 2 * Outbox::SPARE * (Outbox::SPARE_BYTES + 2 * size_of::<usize>());
         answers.saturating_add(limits.message_bytes).saturating_add(smallest + spare)
     }
 
     /// A call: its row and what few have beside it, its places in indexes and trees, the cancel that is
     /// sent for it above the limit, and what its end is while it is told.
     const fn call_bytes() -> usize {
-        let row = Machine::<Outgoing<O>, I, Rare>::CALL_ROW;
+        let row = Machine::<Outgoing<O>, Incoming<I>>::CALL_ROW;
         let trees = 4 * size_of::<[u64; 4]>();
         let told = size_of::<Action<Outgoing<O>>>() + size_of::<Event<'_, O>>();
         TABLE * (row + 2 * size_of::<u32>() + told + Outbox::ROW)
-            + Machine::<Outgoing<O>, I, Rare>::CALL_RARE
+            + Machine::<Outgoing<O>, Incoming<I>>::CALL_RARE
             + TREE * trees
             + MESSAGE
     }
@@ -65,7 +66,7 @@ impl<O, I: Default> Connection<O, I> {
     /// A request: the same, with its id, which may stand in the index too, its batch, and up to two
     /// progress tokens that may have to be withheld.
     const fn request_bytes(limits: &Limits) -> usize {
-        let row = Machine::<Outgoing<O>, I, Rare>::REQUEST_ROW;
+        let row = Machine::<Outgoing<O>, Incoming<I>>::REQUEST_ROW;
         let rare =
             size_of::<Rare>() + size_of::<Origin>() + limits.id_bytes + Self::id_bytes(limits);
         let told = size_of::<Action<Outgoing<O>>>() + size_of::<Event<'_, O>>();

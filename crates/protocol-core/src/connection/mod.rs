@@ -22,7 +22,7 @@ use crate::machine::{Action, CallId, Completion, Machine, RequestHandle, Settlem
 use crate::time::Timestamp;
 use crate::wire::decode::Response;
 use negotiation::Negotiation;
-use rows::{Outgoing, Rare};
+use rows::{Incoming, Outgoing};
 use unsent::Unsent;
 
 /// One JSON-RPC connection on whole messages.
@@ -70,7 +70,7 @@ use unsent::Unsent;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Connection<O, I = ()> {
-    machine: Machine<Outgoing<O>, I, Rare>,
+    machine: Machine<Outgoing<O>, Incoming<I>>,
     unsent: Unsent,
     negotiation: Negotiation,
     /// The latest time that was said, for messages that hold one.
@@ -103,9 +103,9 @@ impl<O, I: Default> Connection<O, I> {
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         self.send_early();
         let (transmit, ticket, number) = self.unsent.outbox.pop(out)?;
-        self.negotiation.unsent.take_if(|unsent| *unsent == ticket);
-        if let Some(outgoing) = number.and_then(|number| self.machine.transmitted(number)) {
-            outgoing.unsent = None;
+        self.negotiation.answer.take_if(|answer| *answer == ticket);
+        if let Some(number) = number {
+            self.machine.transmitted(number);
         }
         self.offer_room();
         Some(transmit)
@@ -126,7 +126,8 @@ impl<O, I: Default> Connection<O, I> {
             }
             match event {
                 // The host has answered it meanwhile.
-                Event::Cancelled { request, .. } if !self.is_unanswered(request) => {}
+                Event::Cancelled { request, .. }
+                    if self.machine.request_data(request).is_none() => {}
                 event => return Some(event),
             }
         }
@@ -142,7 +143,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The machine that decides, for its getters.
     #[must_use]
-    pub const fn machine(&self) -> &Machine<Outgoing<O>, I, Rare> {
+    pub const fn machine(&self) -> &Machine<Outgoing<O>, Incoming<I>> {
         &self.machine
     }
 
@@ -166,7 +167,7 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The host's data on an unanswered request.
     pub fn request_data_mut(&mut self, request: RequestHandle) -> Option<&mut I> {
-        self.machine.request_data_mut(request)
+        self.machine.request_data_mut(request).map(|incoming| &mut incoming.data)
     }
 
     /// Our calls in flight with the host's data on them, in the order they were made.
@@ -178,11 +179,7 @@ impl<O, I: Default> Connection<O, I> {
     /// The peer's unanswered requests with the host's data on them, in the order they came.
     pub fn requests(&self) -> impl Iterator<Item = (RequestHandle, &I)> {
         let requests = self.machine.requests_in_order().into_iter();
-        requests.filter_map(|it| Some((it, self.machine.request_data(it)?)))
-    }
-
-    fn is_unanswered(&self, request: RequestHandle) -> bool {
-        self.machine.request_data(request).is_some()
+        requests.filter_map(|it| Some((it, &self.machine.request_data(it)?.data)))
     }
 
     // Carrying out
@@ -200,7 +197,7 @@ impl<O, I: Default> Connection<O, I> {
         match action {
             Action::SendCancel { call, number } => self.send_cancel(call, number, None),
             Action::Withdraw(done) => {
-                self.withdraw(&done);
+                self.unsent.outbox.withdraw(done.data.ticket);
                 self.complete(done);
             }
             Action::Complete(done) => self.complete(done),
@@ -210,13 +207,6 @@ impl<O, I: Default> Connection<O, I> {
                 self.tell(Event::Closed { reason });
                 self.is_end_told = true;
             }
-        }
-    }
-
-    /// Takes what is unsent of a call out of the outbox.
-    fn withdraw(&mut self, done: &Completion<Outgoing<O>>) {
-        if let Some(ticket) = done.data.unsent {
-            self.unsent.outbox.withdraw(ticket);
         }
     }
 
@@ -241,13 +231,12 @@ impl<O, I: Default> Connection<O, I> {
 
     /// In a batch, a request that is never answered holds nothing back (B32).
     fn mark_in_batch(&mut self, request: RequestHandle) {
+        let rare = self.machine.request_data(request).and_then(|it| it.rare.as_ref());
         // Few are in a batch, so that is asked first.
-        let batch = self.machine.request_rare_mut(request).and_then(|rare| rare.batch);
-        let Some(batch) = batch.filter(|_| self.machine.withholds_answer(request)) else { return };
-        if let Some(rare) = self.machine.request_rare_mut(request) {
-            rare.batch = None;
+        let is_member = rare.is_some_and(|rare| rare.batch.is_some());
+        if is_member && self.machine.withholds_answer(request) {
+            self.leave_batch(request);
         }
-        self.settle_member(batch);
     }
 
     /// Queues an event for the host, unless it was told the end.

@@ -8,7 +8,6 @@ use super::Connection;
 use super::rows::{Opening, is_declared};
 use super::unsent::BatchKey;
 use crate::dialect::{CapabilityRule, Dialect, Role};
-use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
 
 /// What an exchange settles about cancels, once both sides know it.
@@ -26,7 +25,7 @@ pub(super) struct Negotiation {
     /// What it concludes, while its batch keeps it back.
     pub(super) kept_back: Option<(BatchKey, Conclusion)>,
     /// Its place in the outbox: no cancel may overtake it.
-    pub(super) unsent: Option<Ticket>,
+    pub(super) answer: Option<Ticket>,
 }
 
 impl<O, I: Default> Connection<O, I> {
@@ -45,36 +44,26 @@ impl<O, I: Default> Connection<O, I> {
         if opening.session() {
             self.machine.open_session();
         }
-        let declared = self.declared(opening, asker, result);
         let dialect = &self.config().dialect;
+        let declared = match (&dialect.capability, opening.declares) {
+            (CapabilityRule::Declared { server, .. }, Some(client)) => {
+                let server = is_declared(Some(result), server);
+                // Whoever asks first is the client of the exchange, whatever the role.
+                Some(if asker == Role::Client { (client, server) } else { (server, client) })
+            }
+            _ => None,
+        };
         let exchange = opening.exchange().and_then(|at| dialect.exchanges.get(at));
         let dialect = exchange.and_then(|(method, _)| dialect.settled_by(method, result));
         let dialect = dialect.map(Box::new);
         (declared.is_some() || dialect.is_some()).then_some(Conclusion { declared, dialect })
     }
 
-    /// Whether we declared in an exchange of capabilities that we can be asked to cancel, and whether the
-    /// peer did.
-    fn declared(&self, opening: Opening, asker: Role, result: &RawValue) -> Option<(bool, bool)> {
-        let CapabilityRule::Declared { server, .. } = &self.config().dialect.capability else {
-            return None;
-        };
-        let client = opening.declares?;
-        let server = is_declared(Some(result), server);
-        // Whoever asks first is the client of the exchange, whatever the role.
-        Some(match asker {
-            Role::Client => (client, server),
-            Role::Server => (server, client),
-        })
-    }
-
     /// What was concluded holds from now on.
     pub(super) fn conclude(&mut self, conclusion: Option<Conclusion>) {
         let Some(Conclusion { declared, dialect }) = conclusion else { return };
         if let Some((ours, peers)) = declared {
-            // Each side cancels if the other can be asked to.
-            let undeclared = |is_asked: bool| (!is_asked).then_some(CancelRefusal::Undeclared);
-            self.machine.exchanged(undeclared(peers), undeclared(ours));
+            self.machine.exchanged(ours, peers);
         }
         if let Some(dialect) = dialect {
             self.machine.speak(*dialect);

@@ -10,10 +10,10 @@ use crate::dialect::CancelRule;
 use crate::error::Refusal;
 use crate::event::TransmitKind;
 use crate::id::WireId;
-use crate::machine::RequestHandle;
-use crate::outbox::{Lane, Room};
+use crate::machine::{RequestHandle, RequestStep};
+use crate::outbox::Lane;
 use crate::wire::decode;
-use crate::wire::encode::{Context, Draft, To};
+use crate::wire::encode::{Body, Context, Draft, To, Value};
 
 impl<O, I: Default> Connection<O, I> {
     /// Answers a request with the token of an operation that goes on: 16 random bytes, on the wire 32
@@ -31,8 +31,9 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         token: [u8; 16],
     ) -> Result<(), Refusal> {
-        let (_, id, rare) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
-        let rare = rare.filter(|rare| rare.starts_operation);
+        let (step, id, incoming) =
+            self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        let rare = incoming.rare.as_ref().filter(|rare| rare.starts_operation);
         let rare = rare.ok_or(Refusal::NoOperation)?;
         let batch = rare.batch;
         let CancelRule::Operation { token: member, .. } = &self.machine.config().dialect.cancel
@@ -42,23 +43,19 @@ impl<O, I: Default> Connection<O, I> {
         let token = id_of(token);
         self.machine.admit_operation(request, &token)?;
         let to = To { id: id.map_or("null", WireId::token), origin: rare.origin.as_deref() };
-        let draft = Draft::TokenResult { to, member, token: token.token() };
+        let members = &[(&**member, Value::Token(token.token()))];
+        let draft = Draft::Result { to, members };
         let context = Context { config: self.machine.config(), now: self.now };
         // Nothing is sent once the connection is abandoned (G7).
-        let sent = match self.machine.withholds_answer(request) {
-            true => Ok(None),
-            false => self.unsent.answer(&context, &draft, TransmitKind::Response, batch),
+        let sent = match step {
+            RequestStep::Withhold => Ok(None),
+            _ => self.unsent.answer(&context, &draft, TransmitKind::Response, batch),
         };
-        let sent = sent.map_err(|full| self.unsent.promise_room(full, &context.config.limits))?;
+        let sent = sent.map_err(|len| self.unsent.promise_room(len, &context.config.limits))?;
         let cause = self.machine.request_cause(request);
         self.machine.begin_operation(request, token)?;
-        if let Some(batch) = batch {
-            self.answered(Some(batch), sent, None);
-            self.settle_member(batch);
-        }
-        if let Some(rare) = self.machine.request_rare_mut(request) {
-            rare.batch = None;
-        }
+        self.answered(batch, sent, None);
+        self.leave_batch(request);
         if let Some(cause) = cause {
             self.tell_of_cancel(request, cause);
         }
@@ -81,10 +78,16 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return;
         }
-        let draft = Draft::Told { method: told, token: token.token(), reason: reason_of(cause) };
         let context = Context { config, now: self.now };
+        let stamp = format!("{}", context.stamp());
+        let members = [
+            ("requestId", Value::Token(token.token())),
+            ("reason", Value::Text(reason_of(cause))),
+            ("timestamp", Value::Token(&stamp)),
+        ];
+        let draft = Draft::Notification { method: told, params: Some(Body::Members(&members)) };
         let (lane, kind) = (Lane::Bulk, TransmitKind::Notification);
-        let pushed = self.unsent.outbox.push(Room::UNLIMITED, &context, &draft, lane, kind, None);
+        let pushed = self.unsent.outbox.push(usize::MAX, &context, &draft, lane, kind, None);
         debug_assert!(pushed.is_ok(), "there is always room above the limit");
     }
 }

@@ -3,26 +3,22 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
+use serde_json::value::RawValue;
+
 use super::Connection;
-use super::rows::{Opening, Rare, server_ends, uncancellable};
+use super::rows::{Incoming, Opening, Rare, server_ends, uncancellable};
 use super::unsent::BatchKey;
 use crate::cause::CloseReason;
+use crate::config::Config;
 use crate::dialect::{AnswerRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::CancelRefusal;
+use crate::machine::{CancelRefusal, RequestHandle};
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::{self, Request};
 use crate::wire::encode::{Context, Draft, To};
-
-/// A code and its message.
-pub(super) type Error = (i64, &'static str);
-
-pub(super) const DUPLICATE_ID: Error =
-    (code::INVALID_REQUEST, "Invalid request: the id is that of a request in flight");
-const NOT_INITIALIZED: Error = (code::SERVER_NOT_INITIALIZED, "The session is not open");
 
 impl<O, I: Default> Connection<O, I> {
     #[inline]
@@ -34,9 +30,9 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
         let opening = Opening::of(dialect, &request.method, request.params);
-        if self.machine.lacks_session(opening.session()) {
-            let (id, origin) = (self.readable(request.id), request.origin.as_deref());
-            self.refuse(id, origin, NOT_INITIALIZED, Violation::NotInitialized, batch);
+        if self.machine.lacks_session() && !opening.session() {
+            let (id, origin) = (Some(request.id), request.origin.as_deref());
+            self.refuse(id, origin, Violation::NotInitialized, batch);
             return None;
         }
         if dialect.cancels_are_requests()
@@ -50,29 +46,29 @@ impl<O, I: Default> Connection<O, I> {
         let is_excepted = batch.is_some() && dialect.is_refused_in_batch(&request.method);
         let problem = if is_excepted { EnvelopeProblem::InBatch } else { EnvelopeProblem::Id };
         let Some(id) = id.filter(|_| !is_excepted) else {
-            self.refuse_invalid(Some(request.id), request.origin.as_deref(), problem, batch);
+            let (id, origin) = (Some(request.id), request.origin.as_deref());
+            self.refuse(id, origin, Violation::InvalidRequest { problem }, batch);
             return None;
         };
         let (rare, uncancellable) = self.rare_of(&mut request, opening, batch);
-        let handle = match self.machine.receive_request(id, uncancellable, I::default(), rare, now)
-        {
+        let incoming = Incoming { data: I::default(), rare };
+        let handle = match self.machine.receive_request(id, uncancellable, incoming, now) {
             Ok(handle) => handle,
-            Err((violation, rare)) => {
+            Err((violation, Incoming { rare, .. })) => {
                 let origin = rare.as_ref().and_then(|rare| rare.origin.as_deref());
-                self.refuse_request(request.id, origin, violation, batch, now);
+                self.refuse(Some(request.id), origin, violation, batch);
+                let is_over = violation == Violation::TooManyRequests;
+                if is_over && self.config().close_over_limit {
+                    self.close(CloseReason::OverLimit, now);
+                }
                 return None;
             }
         };
         if let Some(batch) = batch {
             self.unsent.add_member(batch);
         }
-        let dialect = &self.machine.config().dialect;
-        if dialect.answer == AnswerRule::SilentWithProgress {
-            let longest = self.machine.config().limits.id_bytes;
-            let tokens = decode::progress_tokens(&dialect.progress, request.params);
-            for token in tokens.into_iter().filter(|token| token.token().len() <= longest) {
-                self.machine.withhold_progress(handle, token);
-            }
+        if self.config().dialect.answer == AnswerRule::SilentWithProgress {
+            self.withhold_progress(handle, request.params);
         }
         self.follow();
         let Request { id, method, params, options, .. } = request;
@@ -83,6 +79,16 @@ impl<O, I: Default> Connection<O, I> {
             params: params.map(Cow::Borrowed),
             options: options.map(Cow::Borrowed),
         })
+    }
+
+    /// Once this request is cancelled, no progress of it is sent.
+    fn withhold_progress(&mut self, request: RequestHandle, params: Option<&RawValue>) {
+        let Config { dialect, limits, .. } = self.machine.config();
+        let longest = limits.id_bytes;
+        let tokens = decode::progress_tokens(&dialect.progress, params);
+        for token in tokens.into_iter().filter(|token| token.token().len() <= longest) {
+            self.machine.withhold_progress(request, token);
+        }
     }
 
     /// What is kept with few requests, and why the peer can't cancel this one, if it can't.
@@ -105,54 +111,36 @@ impl<O, I: Default> Connection<O, I> {
         (rare.boxed(), refusal)
     }
 
-    fn refuse_request(
-        &mut self,
-        id: &str,
-        origin: Option<&Origin>,
-        violation: Violation,
-        batch: Option<BatchKey>,
-        now: Timestamp,
-    ) {
-        let overload = self.config().dialect.overload_code;
-        let error = match violation {
-            Violation::DuplicateId => DUPLICATE_ID,
-            Violation::TooManyRequests => {
-                (overload, "The request was refused: too much is in flight")
-            }
-            // The only other reason.
-            _ => (overload, "The request was refused: shutting down"),
-        };
-        let id = self.readable(id);
-        self.refuse(id, origin, error, violation, batch);
-        if violation == Violation::TooManyRequests && self.config().close_over_limit {
-            self.close(CloseReason::OverLimit, now);
-        }
-    }
-
-    pub(super) fn refuse_invalid(
+    /// Answers a bad message by ourselves, and reports it.
+    pub(super) fn refuse(
         &mut self,
         id: Option<&str>,
         origin: Option<&Origin>,
-        problem: EnvelopeProblem,
-        batch: Option<BatchKey>,
-    ) {
-        let id = id.and_then(|id| self.readable(id));
-        let error = (code::INVALID_REQUEST, problem.as_str());
-        self.refuse(id, origin, error, Violation::InvalidRequest { problem }, batch);
-    }
-
-    /// Answers a bad message by ourselves, and reports it. The answer never holds any of the
-    /// peer's data but its id (B3).
-    pub(super) fn refuse(
-        &mut self,
-        id: Option<WireId>,
-        origin: Option<&Origin>,
-        (code, message): Error,
         violation: Violation,
         batch: Option<BatchKey>,
     ) {
-        if origin.is_none() && self.config().dialect.envelope == Envelope::Abp {
-            // It has no answer to what can't be read.
+        let error = error_of(violation, self.config().dialect.overload_code);
+        self.refuse_with(id, origin, error, violation, batch);
+    }
+
+    /// As [`refuse`](Self::refuse), with an error that is not the usual one of the violation.
+    ///
+    /// What names no request is answered by a server alone, with id null, as JSON-RPC asks for. A
+    /// client that reads such a thing reads what its server prints beside its messages, and an
+    /// answer to that has ended servers (F61).
+    pub(super) fn refuse_with(
+        &mut self,
+        id: Option<&str>,
+        origin: Option<&Origin>,
+        (code, message): (i64, &'static str),
+        violation: Violation,
+        batch: Option<BatchKey>,
+    ) {
+        let id = id.and_then(|id| self.readable(id));
+        let config = self.config();
+        // ABP has no answer to what can't be read.
+        let has_no_answer = origin.is_none() && config.dialect.envelope == Envelope::Abp;
+        if has_no_answer || (id.is_none() && config.role == Role::Client) {
             return self.report(violation, id);
         }
         let reply = Reply::Error { code, message, data: None };
@@ -165,5 +153,28 @@ impl<O, I: Default> Connection<O, I> {
             Ok(sent) => self.answered(batch, sent, None),
             Err(_) => self.report(Violation::AnswerDropped, id),
         }
+    }
+}
+
+/// The error that a bad message is answered with. Its words hold none of the peer's data (B3).
+fn error_of(violation: Violation, overload: i64) -> (i64, &'static str) {
+    let invalid = |message| (code::INVALID_REQUEST, message);
+    match violation {
+        Violation::Parse { .. } | Violation::InvalidUtf8 { .. } => {
+            (code::PARSE_ERROR, "Parse error: the message is not JSON")
+        }
+        Violation::InvalidRequest { problem } => invalid(problem.as_str()),
+        Violation::DuplicateId => invalid("Invalid request: the id is that of a request in flight"),
+        Violation::MessageTooLarge => invalid("Invalid request: the message is too long"),
+        Violation::BatchRefused | Violation::BatchSize => {
+            invalid("Invalid request: no such batch is accepted")
+        }
+        Violation::MalformedCancel => {
+            (code::INVALID_PARAMS, "Invalid params: the cancel names nothing")
+        }
+        Violation::NotInitialized => (code::SERVER_NOT_INITIALIZED, "The session is not open"),
+        Violation::TooManyRequests => (overload, "The request was refused: too much is in flight"),
+        // The only other reason.
+        _ => (overload, "The request was refused: shutting down"),
     }
 }

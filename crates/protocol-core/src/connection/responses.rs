@@ -10,7 +10,7 @@ use crate::machine::{Action, Answer, Completion};
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{self, Asked};
 use crate::wire::decode::{self, Response};
-use crate::wire::encode::Id;
+use crate::wire::encode::Value;
 
 impl<O, I: Default> Connection<O, I> {
     #[inline]
@@ -35,18 +35,15 @@ impl<O, I: Default> Connection<O, I> {
         let done = match action {
             Some(Action::Complete(done)) => done,
             Some(Action::Withdraw(done)) => {
-                self.withdraw(&done);
+                self.unsent.outbox.withdraw(done.data.ticket);
                 done
             }
-            // The cancel of an operation follows, now that the answer brings its token.
-            Some(Action::SendCancel { call, number }) => {
-                if let Some(token) = self.token_in(&answer) {
-                    self.send_cancel_naming(Id::Token(token.get()), call, number, None);
+            action => {
+                // The cancel of an operation follows, now that the answer brings its token.
+                let sends = (action, self.token_in(&answer));
+                if let (Some(Action::SendCancel { call, number }), Some(token)) = sends {
+                    self.send_cancel_naming(Value::Token(token.get()), call, number, None);
                 }
-                self.follow();
-                return None;
-            }
-            _ => {
                 self.follow();
                 return None;
             }

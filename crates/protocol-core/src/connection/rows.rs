@@ -17,17 +17,26 @@ use crate::wire::decode;
 pub struct Outgoing<O> {
     /// The host's data.
     pub(super) data: O,
-    /// The message of this call that is still in the outbox: its request, then its cancel.
-    pub(super) unsent: Option<Ticket>,
+    /// The last message of this call that went into the outbox: its request, then its cancel.
+    pub(super) ticket: Ticket,
     pub(super) opening: Opening,
     /// Whether the peer may end it.
     pub(super) server_ends: bool,
     pub(super) asked: Asked,
 }
 
+/// On each of the peer's requests.
+#[derive(Clone, Debug, Default)]
+pub struct Incoming<I> {
+    /// The host's data.
+    pub(super) data: I,
+    /// In a box, because most have nothing of it.
+    pub(super) rare: Option<Box<Rare>>,
+}
+
 /// What few of the peer's requests have.
 #[derive(Clone, Debug, Default)]
-pub struct Rare {
+pub(super) struct Rare {
     /// The batch that waits for its answer.
     pub(super) batch: Option<BatchKey>,
     pub(super) opening: Opening,
@@ -60,13 +69,9 @@ impl Opens {
 impl Rare {
     /// In a box, if there is anything in it.
     pub(super) fn boxed(self) -> Option<Box<Self>> {
-        let Self { batch, opening, server_ends, starts_operation, origin } = &self;
-        let is_empty = batch.is_none()
-            && !starts_operation
-            && *opening == Opening::default()
-            && !server_ends
-            && origin.is_none();
-        (!is_empty).then(|| Box::new(self))
+        let flags = self.server_ends || self.starts_operation;
+        let is_empty = self.batch.is_none() && self.origin.is_none() && !flags;
+        (!is_empty || self.opening != Opening::default()).then(|| Box::new(self))
     }
 }
 
@@ -151,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn g08_what_is_kept_with_each_call_is_small() {
-        assert_eq!(size_of::<Outgoing<()>>(), 8);
+    fn g08_what_is_kept_with_each_call_and_request_is_small() {
+        assert_eq!((size_of::<Outgoing<()>>(), size_of::<Incoming<()>>()), (8, 8));
     }
 }

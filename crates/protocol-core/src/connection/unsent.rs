@@ -12,7 +12,8 @@ use super::negotiation::Conclusion;
 use crate::config::Limits;
 use crate::error::Refusal;
 use crate::event::TransmitKind;
-use crate::outbox::{Full, Lane, Outbox, Room, Ticket};
+use crate::machine::RequestHandle;
+use crate::outbox::{Lane, Outbox, Ticket};
 use crate::slot::Slot;
 use crate::wire::encode::{Context, Draft};
 
@@ -46,36 +47,20 @@ impl Unsent {
         self.outbox.bytes() + self.kept_back
     }
 
-    /// What the outbox may still take.
+    /// The bytes of the longest message that there is room for, 0 if there is none.
     #[inline]
-    fn room(&self, limits: &Limits) -> Room {
-        Room {
-            bytes: limits.unsent_bytes.saturating_sub(self.kept_back),
-            messages: limits.unsent_messages,
-        }
+    fn free(&self, limits: &Limits) -> usize {
+        let has_place = self.outbox.len() < limits.unsent_messages;
+        if has_place { limits.unsent_bytes.saturating_sub(self.bytes()) } else { 0 }
     }
 
     /// Whether there is room for a message.
     pub(super) fn has_room(&self, context: &Context<'_>, draft: &Draft<'_>) -> bool {
-        self.outbox.has_room(self.room(&context.config.limits), draft.len(context))
-    }
-
-    /// Queues a message, if there is room. `number` is that of the request or cancel of ours that it
-    /// is.
-    #[inline(always)]
-    pub(super) fn push(
-        &mut self,
-        context: &Context<'_>,
-        draft: &Draft<'_>,
-        lane: Lane,
-        kind: TransmitKind,
-        number: Option<u32>,
-    ) -> Result<Ticket, Full> {
-        let room = self.room(&context.config.limits);
-        self.outbox.push(room, context, draft, lane, kind, number)
+        draft.len(context) <= self.free(&context.config.limits)
     }
 
     /// Queues a message behind all others. Where there is no room, promises to tell when there is.
+    /// `number` is that of the request or cancel of ours that it is.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
@@ -84,8 +69,9 @@ impl Unsent {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, Refusal> {
-        let pushed = self.push(context, draft, Lane::Bulk, kind, number);
-        pushed.map_err(|full| self.promise_room(full, &context.config.limits))
+        let limits = &context.config.limits;
+        let pushed = self.outbox.push(self.free(limits), context, draft, Lane::Bulk, kind, number);
+        pushed.map_err(|len| self.promise_room(len, limits))
     }
 
     /// Sends an answer, or keeps it back for the others of its batch. Gives what is in the outbox now:
@@ -97,9 +83,12 @@ impl Unsent {
         draft: &Draft<'_>,
         kind: TransmitKind,
         batch: Option<BatchKey>,
-    ) -> Result<Option<Ticket>, Full> {
+    ) -> Result<Option<Ticket>, usize> {
         match batch {
-            None => self.push(context, draft, Lane::Bulk, kind, None).map(Some),
+            None => {
+                let most = self.free(&context.config.limits);
+                self.outbox.push(most, context, draft, Lane::Bulk, kind, None).map(Some)
+            }
             Some(batch) => self.keep_back(context, draft, batch),
         }
     }
@@ -109,10 +98,10 @@ impl Unsent {
         context: &Context<'_>,
         draft: &Draft<'_>,
         batch: BatchKey,
-    ) -> Result<Option<Ticket>, Full> {
+    ) -> Result<Option<Ticket>, usize> {
         let (len, limits) = (draft.len(context), &context.config.limits);
-        if !self.outbox.has_room(self.room(limits), len) {
-            return Err(Full { len });
+        if len > self.free(limits) {
+            return Err(len);
         }
         let answers = &mut self.batches[batch.0.get()].answers;
         let before = answers.len();
@@ -134,7 +123,7 @@ impl Unsent {
         }
         self.kept_back -= answers.len();
         answers.push(b']');
-        Some(self.outbox.push_written(answers, TransmitKind::Response))
+        Some(self.outbox.queue(Lane::Bulk, TransmitKind::Response, None, answers))
     }
 
     /// A batch is taken in.
@@ -172,19 +161,18 @@ impl Unsent {
 
     /// Why a message is refused. Promises to tell when there is room, if it can ever fit.
     #[cold]
-    pub(super) fn promise_room(&mut self, full: Full, limits: &Limits) -> Refusal {
-        if full.len > limits.unsent_bytes {
+    pub(super) fn promise_room(&mut self, len: usize, limits: &Limits) -> Refusal {
+        if len > limits.unsent_bytes {
             return Refusal::TooLarge;
         }
-        self.wanted = self.wanted.max(Some(full.len));
+        self.wanted = self.wanted.max(Some(len));
         Refusal::OutboxFull
     }
 
     /// Whether there is room now for what was refused. Says so once.
     #[inline]
     pub(super) fn keeps_promise(&mut self, limits: &Limits) -> bool {
-        let has_room = |wanted| self.outbox.has_room(self.room(limits), wanted);
-        let is_kept = self.wanted.is_some_and(has_room);
+        let is_kept = self.wanted.is_some_and(|wanted| wanted <= self.free(limits));
         if is_kept {
             self.wanted = None;
         }
@@ -201,6 +189,14 @@ impl<O, I: Default> Connection<O, I> {
             let sent = self.unsent.send_kept_back(key);
             self.unsent.batches.remove(key.0.get());
             self.answered(Some(key), sent, None);
+        }
+    }
+
+    /// The batch of an unanswered request, if it is in one, waits for it no more.
+    pub(super) fn leave_batch(&mut self, request: RequestHandle) {
+        let rare = self.machine.request_data_mut(request).and_then(|it| it.rare.as_mut());
+        if let Some(batch) = rare.and_then(|rare| rare.batch.take()) {
+            self.settle_member(batch);
         }
     }
 
@@ -233,7 +229,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         if conclusion.is_some() {
             self.conclude(conclusion);
-            self.negotiation.unsent = sent;
+            self.negotiation.answer = sent;
         }
     }
 }

@@ -20,8 +20,6 @@ enum State {
     Body { len: usize },
     /// Inside a body over the limit, with so many bytes to come.
     Skipping { left: u64 },
-    /// Nothing can be found any more.
-    Broken(Violation),
 }
 
 impl Blocks {
@@ -35,23 +33,17 @@ impl Blocks {
             let rest = &unread[used..];
             match self.state {
                 State::Header { scanned } => match self.header(rest, scanned) {
-                    Header::Partial => return Found { used, frame: Frame::Partial },
-                    Header::Stray { len } => used += len,
-                    Header::Broken(violation) => {
-                        self.state = State::Broken(violation);
+                    Ok(None) => return Found { used, frame: Frame::Partial },
+                    Err(violation) => {
                         return Found { used: unread.len(), frame: Frame::Broken(violation) };
                     }
-                    Header::Complete { len, body } => {
+                    Ok(Some((len, body))) => {
                         used += len;
-                        match usize::try_from(body) {
-                            Ok(len) if len <= self.message_limit => {
-                                self.state = State::Body { len }
-                            }
-                            _ => {
-                                self.state = State::Skipping { left: body };
-                                return Found { used, frame: Frame::TooLarge };
-                            }
+                        if body > self.message_limit as u64 {
+                            self.state = State::Skipping { left: body };
+                            return Found { used, frame: Frame::TooLarge };
                         }
+                        self.state = State::Body { len: body as usize };
                     }
                 },
                 State::Body { len } => {
@@ -66,17 +58,13 @@ impl Blocks {
                     }
                 }
                 State::Skipping { left } => {
-                    let here = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-                    used += here;
-                    let left = left - here as u64;
-                    if left > 0 {
-                        self.state = State::Skipping { left };
+                    let left_then = left.saturating_sub(rest.len() as u64);
+                    used += (left - left_then) as usize;
+                    if left_then > 0 {
+                        self.state = State::Skipping { left: left_then };
                         return Found { used, frame: Frame::Partial };
                     }
                     self.state = State::Header { scanned: 0 };
-                }
-                State::Broken(violation) => {
-                    return Found { used: unread.len(), frame: Frame::Broken(violation) };
                 }
             }
         }
@@ -85,45 +73,35 @@ impl Blocks {
     pub(super) fn finish<'b>(&self, unread: &'b [u8]) -> Frame<'b> {
         match self.state {
             State::Header { .. } if unread.trim_ascii().is_empty() => Frame::Partial,
-            State::Broken(_) => Frame::Partial,
             _ => Frame::Broken(Violation::Truncated),
         }
     }
 
-    /// Reads lines until the empty one that ends the block. Accepts LF for CRLF.
-    fn header(&mut self, rest: &[u8], mut scanned: usize) -> Header {
+    /// Reads lines until the empty one that ends the block, if it is there; gives the length of the block
+    /// and that of the body behind it. Accepts LF for CRLF.
+    fn header(
+        &mut self,
+        rest: &[u8],
+        mut scanned: usize,
+    ) -> Result<Option<(usize, u64)>, Violation> {
         let block = &rest[..rest.len().min(self.header_limit)];
+        // What was there before is there again, unless the host forgot some of it.
+        scanned = scanned.min(block.len());
         while let Some(at) = memchr(b'\n', &block[scanned..]) {
             let (begin, end) = (scanned, scanned + at);
             scanned = end + 1;
-            if !block[begin..end].trim_ascii().is_empty() {
-                continue;
+            if block[begin..end].trim_ascii().is_empty() {
+                // Behind a stray line end between two messages there is no body.
+                let body = if begin == 0 { Some(0) } else { content_length(&block[..begin]) };
+                return body.map(|body| Some((scanned, body))).ok_or(Violation::InvalidHeader);
             }
-            if begin == 0 {
-                return Header::Stray { len: scanned };
-            }
-            return match content_length(&block[..begin]) {
-                Some(body) => Header::Complete { len: scanned, body },
-                None => Header::Broken(Violation::InvalidHeader),
-            };
         }
         if rest.len() >= self.header_limit {
-            return Header::Broken(Violation::HeaderTooLong);
+            return Err(Violation::HeaderTooLong);
         }
         self.state = State::Header { scanned };
-        Header::Partial
+        Ok(None)
     }
-}
-
-enum Header {
-    /// The block is not complete.
-    Partial,
-    /// A stray line end between two messages.
-    Stray { len: usize },
-    /// A block of `len` bytes before a body of `body` bytes.
-    Complete { len: usize, body: u64 },
-    /// A block that leads nowhere.
-    Broken(Violation),
 }
 
 /// Finds the one Content-Length among the header lines, whatever their case, order and spacing. Other

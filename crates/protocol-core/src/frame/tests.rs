@@ -111,16 +111,6 @@ fn g08_a_line_over_the_limit_without_its_end_is_told_once() {
 }
 
 #[test]
-fn g09_a_broken_stream_stays_broken() {
-    let mut deframer = Deframer::new(Framing::ContentLength, &limits());
-    for stream in [&b"Content-Length: x\r\n\r\n"[..], b"Content-Length: 2\r\n\r\n{}"] {
-        let Found { used, frame } = deframer.next(stream);
-        assert!(matches!(frame, Frame::Broken(_)) && used == stream.len());
-    }
-    assert_eq!(deframer.finish(b""), Frame::Partial, "and is not truncated too");
-}
-
-#[test]
 fn b30_a_whole_message_is_what_arrives_at_once_up_to_the_limit() {
     let mut whole = Deframer::new(Framing::Whole, &limits());
     let mut next = |len| whole.next(&[b'1'; 50][..len]).frame;

@@ -174,29 +174,16 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// What an answer to a call's own request is to the table.
-    pub(super) const fn as_input(self) -> CallInput {
+    /// What it is to the table if a call's own request is answered so, what if the call's cancel is,
+    /// and how a call ends that settles with it.
+    pub(super) const fn meaning(self) -> (CallInput, CallInput, Settlement) {
+        use CallInput::{Acknowledged, Answered, CancelFailed};
         match self {
-            Self::Result | Self::Error | Self::Malformed => CallInput::Answered,
-            Self::Token => CallInput::Token,
-            Self::CancelError => CallInput::CancelError,
-        }
-    }
-
-    /// What an answer to a call's cancel is to the table.
-    pub(super) const fn as_input_of_cancel(self) -> CallInput {
-        match self {
-            Self::Result | Self::Token | Self::CancelError => CallInput::Acknowledged,
-            Self::Error | Self::Malformed => CallInput::CancelFailed,
-        }
-    }
-
-    /// How a call ends that settles with this answer.
-    pub(super) const fn settlement(self) -> Settlement {
-        match self {
-            Self::Result | Self::Token => Settlement::Result,
-            Self::Error | Self::CancelError => Settlement::Error,
-            Self::Malformed => Settlement::Malformed,
+            Self::Result => (Answered, Acknowledged, Settlement::Result),
+            Self::Token => (CallInput::Token, Acknowledged, Settlement::Result),
+            Self::Error => (Answered, CancelFailed, Settlement::Error),
+            Self::CancelError => (CallInput::CancelError, Acknowledged, Settlement::Error),
+            Self::Malformed => (Answered, CancelFailed, Settlement::Malformed),
         }
     }
 }

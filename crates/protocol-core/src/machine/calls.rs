@@ -8,13 +8,12 @@ use core::hash::{Hash, Hasher};
 use slab::Slab;
 
 use super::action::{CancelRefusal, Settlement};
-use super::requests::RequestSlot;
 use super::table::CallPhase;
 use super::timers::{CallTimers, TimerReason};
 use crate::cause::Cause;
 use crate::dialect::Grace;
 use crate::index::{Index, Key};
-use crate::slot;
+use crate::slot::{self, Slot};
 use crate::time::Timestamp;
 
 /// Names one of our calls, for ever: a settled call's id never comes to mean another.
@@ -50,7 +49,7 @@ pub(super) struct Call<C> {
     /// The host's data.
     pub(super) data: C,
     /// Invariant: that request's row exists, and its calls are told to hold this one.
-    pub(super) parent: Option<RequestSlot>,
+    pub(super) parent: Option<Slot>,
     pub(super) phase: CallPhase,
     /// What a local settlement would report. Invariant: the first cancel sets it and no later one
     /// changes it (B22); only the loss of the connection does.
@@ -82,14 +81,6 @@ pub(super) enum Named {
     Call(Place),
     /// The cancel of a call.
     CancelOf(Place),
-}
-
-impl Named {
-    pub(super) const fn call(self) -> Place {
-        match self {
-            Self::Call(place) | Self::CancelOf(place) => place,
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -219,13 +210,19 @@ impl<C> Calls<C> {
         self.find(call).map(|place| self.row_mut(place))
     }
 
-    /// Removes a row, its number and its timers.
+    /// Removes a row, its number and its timers. Its cancel was released before.
     #[inline]
     pub(super) fn remove(&mut self, Place(slot): Place) -> Call<C> {
         let mut row = self.rows.remove(slot);
         self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
-        if let Some(rare) = row.rare.take() {
-            self.recycle(row.id, rare);
+        if let Some(mut rare) = row.rare.take() {
+            if let Some((due, reason)) = rare.timers.next() {
+                self.due.remove(&(due, row.id, reason));
+            }
+            if self.spare.len() < Self::SPARE {
+                *rare = Rare::default();
+                self.spare.push(rare);
+            }
         }
         row
     }
@@ -236,19 +233,6 @@ impl<C> Calls<C> {
     pub(super) fn rare(&mut self, place: Place) -> &mut Rare {
         let spare = &mut self.spare;
         self.rows[place.0].rare.get_or_insert_with(|| spare.pop().unwrap_or_default())
-    }
-
-    fn recycle(&mut self, call: CallId, mut rare: Box<Rare>) {
-        if let Some((due, reason)) = rare.timers.next() {
-            self.due.remove(&(due, call, reason));
-        }
-        if let Some(cancel) = rare.cancel {
-            self.by_cancel.remove(&cancel);
-        }
-        if self.spare.len() < Self::SPARE {
-            *rare = Rare::default();
-            self.spare.push(rare);
-        }
     }
 
     /// Every call in flight, in the order they were made.
@@ -272,6 +256,16 @@ impl<C> Calls<C> {
         }
         if let Some((due, reason)) = after {
             self.due.insert((due, call, reason));
+        }
+    }
+
+    /// The idle timeout of a call, if it has one, starts anew.
+    pub(super) fn restart_idle_timeout(&mut self, call: CallId, now: Timestamp) {
+        let Some(place) = self.find(call) else { return };
+        if self.row(place).rare.is_some() {
+            self.set_timers(place, |timers| {
+                timers.idle = timers.idle.map(|_| now + timers.idle_after);
+            });
         }
     }
 

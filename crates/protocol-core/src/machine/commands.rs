@@ -1,11 +1,9 @@
 //! What our own side asks of the machine.
 
-use alloc::boxed::Box;
 use core::time::Duration;
 
-use super::calls::{Call, Place};
-use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput};
-use super::timers::Idle;
+use super::calls::{Call, Named, Place};
+use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput, Transition};
 use super::{
     Action, CallId, CallPhase, CancelOutcome, CancelRefusal, Fate, Machine, RequestHandle,
     RequestPhase, RequestStep, Settlement,
@@ -17,7 +15,7 @@ use crate::error::Refusal;
 use crate::id::WireId;
 use crate::time::Timestamp;
 
-impl<C, R: Default, X> Machine<C, R, X> {
+impl<C, R: Default> Machine<C, R> {
     /// Judges whether [`call`](Self::call) would be taken now, and says under which id.
     ///
     /// # Errors
@@ -51,15 +49,12 @@ impl<C, R: Default, X> Machine<C, R, X> {
         data: C,
         now: Timestamp,
     ) {
-        let parent = options.parent.map(RequestHandle::in_its_slot);
+        let parent = options.parent.map(|parent| parent.slot);
         let (phase, ending) = (CallPhase::Queued, None);
         let place =
             self.calls.insert(Call { id, data, parent, phase, ending, refusal, rare: None });
-        let Dialect { grace: usual, revisions, .. } = &self.config.dialect;
-        // Where the dialect may change, so may its grace, and that of the call stays.
-        let is_kept = |grace: &Grace| grace != usual || !revisions.is_empty();
-        if let Some(grace) = options.grace.filter(is_kept) {
-            self.calls.rare(place).grace = Some(grace);
+        if options.grace.is_some() {
+            self.calls.rare(place).grace = options.grace;
         }
         if id.is_reissued() {
             self.past.take(&id.number());
@@ -67,7 +62,8 @@ impl<C, R: Default, X> Machine<C, R, X> {
         if options.has_timers() {
             self.calls.set_timers(place, |timers| {
                 timers.deadline = options.timeout.map(|timeout| now + timeout);
-                timers.idle = options.idle_timeout.map(|after| Idle { after, due: now + after });
+                timers.idle_after = options.idle_timeout.unwrap_or_default();
+                timers.idle = options.idle_timeout.map(|after| now + after);
                 timers.hard_cap = options.hard_cap.map(|cap| now + cap);
             });
         }
@@ -159,22 +155,24 @@ impl<C, R: Default, X> Machine<C, R, X> {
         self.calls.next_id().number()
     }
 
-    /// Takes the next number for a cancel of the host's own routing, where cancels are requests.
-    pub fn cancel_for_host(&mut self) -> u32 {
-        self.send_cancel_of_nobody()
+    /// Takes the next number for a cancel that no row waits for, where cancels are requests.
+    pub fn number_of_cancel_alone(&mut self) -> u32 {
+        let cancel = self.calls.take_number();
+        self.remember(cancel.number(), Fate::CancelQueued);
+        cancel.number()
     }
 
     /// What an answer to an unanswered request would do, with its id, which an operation has no more,
-    /// and what few requests have.
+    /// and the host's data.
     #[inline]
     #[must_use]
     pub fn answer_step(
         &self,
         request: RequestHandle,
-    ) -> Option<(RequestStep, Option<&WireId>, Option<&X>)> {
+    ) -> Option<(RequestStep, Option<&WireId>, &R)> {
         let row = self.requests.get(request).filter(|row| row.phase.is_unanswered())?;
         let step = row.phase.on(self.respond_input(row.cause)).step;
-        Some((step, row.id.as_ref(), row.rare.as_deref()))
+        Some((step, row.id.as_ref(), &row.data))
     }
 
     /// Whether an answer to this request would be withheld.
@@ -190,14 +188,13 @@ impl<C, R: Default, X> Machine<C, R, X> {
     }
 
     /// Settles a request with the host's answer, of which [`answer_step`](Self::answer_step) says
-    /// whether it is to be sent, to be replaced or to be withheld (G2). Gives the host's data back,
-    /// and what few requests have.
+    /// whether it is to be sent, to be replaced or to be withheld (G2). Gives the host's data back.
     ///
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`].
     #[inline]
-    pub fn respond(&mut self, request: RequestHandle) -> Result<(R, Option<Box<X>>), Refusal> {
+    pub fn respond(&mut self, request: RequestHandle) -> Result<R, Refusal> {
         let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
         self.end(request, self.respond_input(row.cause))
     }
@@ -208,7 +205,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// # Errors
     ///
     /// [`Refusal::AlreadyAnswered`].
-    pub fn end_request(&mut self, request: RequestHandle) -> Result<(R, Option<Box<X>>), Refusal> {
+    pub fn end_request(&mut self, request: RequestHandle) -> Result<R, Refusal> {
         self.end(request, RequestInput::End)
     }
 
@@ -223,24 +220,31 @@ impl<C, R: Default, X> Machine<C, R, X> {
         request: RequestHandle,
         token: WireId,
     ) -> Result<(), Refusal> {
-        self.admit_operation(request, &token)?;
+        let phase = self.admit_operation(request, &token)?;
         if let Some(row) = self.requests.get_mut(request) {
-            row.phase = row.phase.on(RequestInput::BeginOperation).next.unwrap_or(row.phase);
+            row.phase = phase;
         }
         self.requests.rename(request, token);
         Ok(())
     }
 
-    /// Judges whether [`begin_operation`](Self::begin_operation) would be taken now.
+    /// Judges whether [`begin_operation`](Self::begin_operation) would be taken now, and says in which
+    /// phase the request would go on.
     ///
     /// # Errors
     ///
     /// As [`begin_operation`](Self::begin_operation).
-    pub fn admit_operation(&self, request: RequestHandle, token: &WireId) -> Result<(), Refusal> {
+    pub fn admit_operation(
+        &self,
+        request: RequestHandle,
+        token: &WireId,
+    ) -> Result<RequestPhase, Refusal> {
         let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
-        match row.phase.on(RequestInput::BeginOperation).step {
-            RequestStep::SendToken if self.requests.by_id(token).is_none() => Ok(()),
-            RequestStep::SendToken => Err(Refusal::TokenInUse),
+        match row.phase.on(RequestInput::BeginOperation) {
+            Transition { next: Some(phase), step: RequestStep::SendToken } => {
+                let is_taken = self.requests.by_id(token).is_some();
+                if is_taken { Err(Refusal::TokenInUse) } else { Ok(phase) }
+            }
             _ => Err(Refusal::AlreadyAnswered),
         }
     }
@@ -263,10 +267,12 @@ impl<C, R: Default, X> Machine<C, R, X> {
 
     // What an exchange concludes
 
-    /// The capabilities are exchanged: why our cancels are refused, if they are, and why the peer's
-    /// are. What a role may never do, it still may not.
-    pub fn exchanged(&mut self, ours: Option<CancelRefusal>, peers: Option<CancelRefusal>) {
-        (self.undeclared, self.undeclared_to_peer) = (ours, peers);
+    /// The capabilities are exchanged: whether we declared that we can be asked to cancel, and whether
+    /// the peer did. Each side cancels if the other declared it; what a role may never do, it still may
+    /// not.
+    pub fn exchanged(&mut self, ours: bool, peers: bool) {
+        self.peer_may_cancel = ours;
+        self.undeclared = (!peers).then_some(CancelRefusal::Undeclared);
     }
 
     /// The session is open.
@@ -282,17 +288,14 @@ impl<C, R: Default, X> Machine<C, R, X> {
     // What the transport did
 
     /// The message of ours with this number, a request or a cancel, has left; it can't be withdrawn
-    /// any more. Gives the host's data on the call in flight that it is of.
+    /// any more.
     #[inline]
-    pub fn transmitted(&mut self, number: u32) -> Option<&mut C> {
-        let Some(named) = self.calls.named(number) else {
-            if let Some(fate @ Fate::CancelQueued) = self.past.get_mut(&number) {
-                *fate = Fate::CancelSent;
-            }
-            return None;
-        };
-        let row = self.calls.row_mut(named.call());
-        row.phase = row.phase.on(CallInput::Transmitted).next?;
-        Some(&mut row.data)
+    pub fn transmitted(&mut self, number: u32) {
+        if let Some(Named::Call(place) | Named::CancelOf(place)) = self.calls.named(number) {
+            let row = self.calls.row_mut(place);
+            row.phase = row.phase.on(CallInput::Transmitted).next.unwrap_or(row.phase);
+        } else if let Some(fate @ Fate::CancelQueued) = self.past.get_mut(&number) {
+            *fate = Fate::CancelSent;
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! What comes in: what the peer did, and time.
 
-use alloc::boxed::Box;
 use core::mem;
 
 use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput};
@@ -14,7 +13,7 @@ use crate::id::WireId;
 use crate::time::Timestamp;
 use crate::violation::Violation;
 
-impl<C, R: Default, X> Machine<C, R, X> {
+impl<C, R: Default> Machine<C, R> {
     /// A message of many parts begins: nothing of it is lost by closing in its middle (G7). To be ended
     /// by [`end_batch`](Self::end_batch).
     pub fn begin_batch(&mut self) {
@@ -26,10 +25,10 @@ impl<C, R: Default, X> Machine<C, R, X> {
         self.is_in_batch = false;
     }
 
-    /// Whether a request is taken for want of nothing but a session, which this one may open.
+    /// Whether the session has yet to be opened, where there is one.
     #[must_use]
-    pub fn lacks_session(&self, opens_session: bool) -> bool {
-        self.lacks_session && !opens_session
+    pub fn lacks_session(&self) -> bool {
+        self.lacks_session
     }
 
     /// The peer sent a request. If its cancel came before it, that is queued as a mark. `refusal` says
@@ -37,27 +36,26 @@ impl<C, R: Default, X> Machine<C, R, X> {
     ///
     /// # Errors
     ///
-    /// Why it is not accepted, and what it had in its box; it is then to be answered so.
+    /// Why it is not accepted, with `data` given back; it is then to be answered so.
     pub fn receive_request(
         &mut self,
         id: WireId,
         refusal: Option<CancelRefusal>,
         data: R,
-        rare: Option<Box<X>>,
         now: Timestamp,
-    ) -> Result<RequestHandle, (Violation, Option<Box<X>>)> {
+    ) -> Result<RequestHandle, (Violation, R)> {
         if self.requests.by_id(&id).is_some() {
-            return Err((Violation::DuplicateId, rare));
+            return Err((Violation::DuplicateId, data));
         }
         // Its early cancel was for it, and not for the next request of this id.
         let is_cancelled_early = self.early.take(&id).is_some();
         if self.life.on(LifeInput::NewRequest).step != LifeStep::Accept {
-            return Err((Violation::RequestAfterShutdown, rare));
+            return Err((Violation::RequestAfterShutdown, data));
         }
         if self.requests.unanswered() >= self.config.limits.requests {
-            return Err((Violation::TooManyRequests, rare));
+            return Err((Violation::TooManyRequests, data));
         }
-        let request = self.requests.insert(id, refusal, data, rare);
+        let request = self.requests.insert(id, refusal, data);
         if is_cancelled_early {
             self.cascade_mark(request, self.peer_cancel_input(request), Cause::Peer, now);
         }
@@ -70,18 +68,17 @@ impl<C, R: Default, X> Machine<C, R, X> {
         self.withheld.insert(request, token);
     }
 
-    /// Whether any progress is, or may have to be, withheld.
+    /// Whether a notification is progress of nothing but cancelled requests. Its `token` is asked for
+    /// only if any progress is, or may have to be, withheld.
     #[must_use]
-    pub fn withholds_any_progress(&self) -> bool {
-        !(self.withheld.is_empty() && self.retired.is_empty())
-    }
-
-    /// Whether a notification with this token is progress of nothing but cancelled requests.
-    #[must_use]
-    pub fn withholds_progress(&self, token: &WireId) -> bool {
-        let mut owners = self.withheld.owners_of(token).peekable();
+    pub fn withholds_progress(&self, token: impl FnOnce() -> Option<WireId>) -> bool {
+        if self.withheld.is_empty() && self.retired.is_empty() {
+            return false;
+        }
+        let Some(token) = token() else { return false };
+        let mut owners = self.withheld.owners_of(&token).peekable();
         match owners.peek() {
-            None => self.retired.get(token).is_some(),
+            None => self.retired.get(&token).is_some(),
             Some(_) => {
                 owners.all(|it| self.request_phase(it).is_some_and(RequestPhase::is_cancelled))
             }
@@ -100,7 +97,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
     pub fn is_unknown_operation(&self, token: Option<&WireId>) -> bool {
         let request = token.and_then(|token| self.requests.by_id(token));
         let phase = request.and_then(|request| self.request_phase(request));
-        self.peer_refusal().is_none() && !phase.is_some_and(RequestPhase::is_operation)
+        self.obeys_cancels() && !phase.is_some_and(RequestPhase::is_operation)
     }
 
     /// Whether the peer's cancel of this request is obeyed, and what it names, to the table.
@@ -121,7 +118,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
         id: &WireId,
         now: Timestamp,
     ) -> (RequestStep, Option<RequestHandle>) {
-        if self.peer_refusal().is_some() {
+        if !self.obeys_cancels() {
             return (RequestStep::Ignore, None);
         }
         let Some(request) = self.requests.by_id(id) else {
@@ -153,12 +150,13 @@ impl<C, R: Default, X> Machine<C, R, X> {
         number: u32,
         answer: Answer,
     ) -> (Option<Action<C>>, Option<Violation>) {
+        let (of_call, of_cancel, settlement) = answer.meaning();
         let (place, input) = match self.calls.named(number) {
-            Some(Named::Call(place)) => (place, answer.as_input()),
-            Some(Named::CancelOf(place)) => (place, answer.as_input_of_cancel()),
+            Some(Named::Call(place)) => (place, of_call),
+            Some(Named::CancelOf(place)) => (place, of_cancel),
             None => return self.receive_past(number, answer),
         };
-        let (step, action) = self.step_call(place, input, Some(answer.settlement()));
+        let (step, action) = self.step_call(place, input, Some(settlement));
         let violation = match step {
             CallStep::Stray => Some(Violation::UnknownResponse),
             CallStep::Duplicate => Some(Violation::DuplicateResponse),
@@ -181,7 +179,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             Some(Fate::Withdrawn | Fate::CancelQueued) => (None, Some(Violation::UnknownResponse)),
             Some(Fate::CancelSent) => (None, None),
             Some(Fate::TokenAwaited) if answer == Answer::Token => {
-                let number = Some(self.send_cancel_of_nobody());
+                let number = Some(self.number_of_cancel_alone());
                 (Some(Action::SendCancel { call, number }), Some(Violation::LateResponse))
             }
             Some(Fate::Left | Fate::TokenAwaited) => (None, Some(Violation::LateResponse)),
@@ -191,14 +189,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
 
     /// Progress arrived for a call: its idle timeout starts anew.
     pub fn progress(&mut self, call: CallId, now: Timestamp) {
-        let Some(place) = self.calls.find(call) else { return };
-        if self.calls.row(place).rare.is_some() {
-            self.calls.set_timers(place, |timers| {
-                if let Some(idle) = &mut timers.idle {
-                    idle.due = now + idle.after;
-                }
-            });
-        }
+        self.calls.restart_idle_timeout(call, now);
     }
 
     /// Whether any call waits for progress.
@@ -209,10 +200,8 @@ impl<C, R: Default, X> Machine<C, R, X> {
 
     /// Progress arrived with this token: the idle timeouts of its calls start anew.
     pub fn progress_with(&mut self, token: &WireId, now: Timestamp) {
-        let mut last = CallId::MIN;
-        while let Some(call) = self.awaited.owner_after(token, last) {
-            self.progress(call, now);
-            last = call;
+        for call in self.awaited.owners_of(token) {
+            self.calls.restart_idle_timeout(call, now);
         }
     }
 

@@ -1,10 +1,9 @@
 //! The machine that decides: ids, phases, causes, timers, parents. No bytes, no JSON, no payloads.
 //!
 //! It keeps one row for each of our calls (with the host's `C` in it) and one for each of the peer's
-//! requests (with `R`, and with a boxed `X` where there is one, which few requests have). Every command
-//! and input looks its cell up in the tables of `table.rs`, carries the step out on the row, and returns
-//! what it decided; what follows for other calls and requests is queued, to be taken from
-//! [`Machine::poll_action`] until that is empty.
+//! requests (with `R` in it). Every command and input looks its cell up in the tables of `table.rs`, carries
+//! the step out on the row, and returns what it decided; what follows for other calls and requests is
+//! queued, to be taken from [`Machine::poll_action`] until that is empty.
 //! [`Connection`](crate::Connection) does so, and carries everything out on messages.
 
 mod action;
@@ -27,7 +26,7 @@ use core::hash::{Hash, Hasher};
 pub use action::{Action, Answer, CancelOutcome, CancelRefusal, Completion, Settlement};
 pub use calls::CallId;
 pub use requests::RequestHandle;
-pub use table::{CallPhase, Life, RequestPhase, RequestStep};
+pub use table::{CallPhase, RequestPhase, RequestStep};
 pub use timers::TimerReason;
 
 use crate::cause::Cause;
@@ -39,6 +38,7 @@ use calls::{Calls, Named};
 use progress::ProgressTokens;
 use recent::RecentIds;
 use requests::Requests;
+use table::Life;
 
 /// Decides what every input means; see the [module](self).
 ///
@@ -52,7 +52,7 @@ use requests::Requests;
 /// - **outputs**: [`poll_action`](Self::poll_action), [`poll_timeout`](Self::poll_timeout)
 /// - **getters**: the rest
 #[derive(Clone, Debug)]
-pub struct Machine<C, R, X = ()> {
+pub struct Machine<C, R> {
     config: Config,
     life: Life,
     /// Whether a message of many parts is being taken: nothing of it is lost by closing in its middle.
@@ -60,7 +60,7 @@ pub struct Machine<C, R, X = ()> {
     /// Whether the session has yet to be opened, where there is one.
     lacks_session: bool,
     calls: Calls<C>,
-    requests: Requests<R, X>,
+    requests: Requests<R>,
     /// The numbers of messages of ours that no row names any more (G12).
     past: RecentIds<u32, Fate>,
     /// The cancels that came before their requests.
@@ -75,8 +75,8 @@ pub struct Machine<C, R, X = ()> {
     retired: RecentIds<WireId, ()>,
     /// Why, as far as was declared, no call can be cancelled on the wire, if none can.
     undeclared: Option<CancelRefusal>,
-    /// Why, as far as was declared, the peer's cancels are ignored, if they are.
-    undeclared_to_peer: Option<CancelRefusal>,
+    /// Whether, as far as was declared, the peer's cancels are obeyed.
+    peer_may_cancel: bool,
     /// What follows from a decision for others than those it was asked about.
     cascade: VecDeque<Action<C>>,
 }
@@ -108,19 +108,18 @@ impl Fate {
     }
 }
 
-impl<C, R: Default, X> Machine<C, R, X> {
+impl<C, R: Default> Machine<C, R> {
     /// The bytes of a call's row.
     pub(crate) const CALL_ROW: usize = size_of::<calls::Call<C>>();
     /// The bytes of what few calls have.
     pub(crate) const CALL_RARE: usize = size_of::<calls::Rare>();
     /// The bytes of a request's row.
-    pub(crate) const REQUEST_ROW: usize = size_of::<requests::Request<R, X>>();
+    pub(crate) const REQUEST_ROW: usize = size_of::<requests::Request<R>>();
 
     /// A machine with nothing in flight.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let exchange_is_needed = config.dialect.capability != CapabilityRule::NotNeeded;
-        let undeclared = exchange_is_needed.then_some(CancelRefusal::BeforeExchange);
         Self {
             life: Life::Open,
             is_in_batch: false,
@@ -133,8 +132,8 @@ impl<C, R: Default, X> Machine<C, R, X> {
             awaited: ProgressTokens::new(),
             withheld: ProgressTokens::new(),
             retired: RecentIds::new(),
-            undeclared,
-            undeclared_to_peer: undeclared,
+            undeclared: exchange_is_needed.then_some(CancelRefusal::BeforeExchange),
+            peer_may_cancel: !exchange_is_needed,
             cascade: VecDeque::new(),
             config,
         }
@@ -147,11 +146,10 @@ impl<C, R: Default, X> Machine<C, R, X> {
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.assert_consistent();
-        match self.cascade.pop_front() {
-            Some(action) => Some(action),
-            None if self.life == Life::Draining => self.close_if_idle(),
-            None => None,
+        if self.life == Life::Draining && self.cascade.is_empty() {
+            self.close_if_idle();
         }
+        self.cascade.pop_front()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
@@ -166,12 +164,6 @@ impl<C, R: Default, X> Machine<C, R, X> {
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// How far the connection has come.
-    #[must_use]
-    pub const fn life(&self) -> Life {
-        self.life
     }
 
     /// Whether nothing comes in any more.
@@ -299,11 +291,6 @@ impl<C, R: Default, X> Machine<C, R, X> {
         Some(&mut row.data)
     }
 
-    /// What few requests have, on an unanswered request.
-    pub fn request_rare_mut(&mut self, request: RequestHandle) -> Option<&mut X> {
-        self.requests.get_mut(request)?.rare.as_deref_mut()
-    }
-
     /// The token of a request's operation, if it goes on as one.
     pub(crate) fn operation_token(&self, request: RequestHandle) -> Option<&WireId> {
         let row = self.requests.get(request).filter(|row| row.phase.is_operation())?;
@@ -313,18 +300,18 @@ impl<C, R: Default, X> Machine<C, R, X> {
     /// Why no call can be cancelled on the wire, if none can.
     #[must_use]
     pub fn refusal(&self) -> Option<CancelRefusal> {
-        self.never_cancels(Role::Server).or(self.undeclared)
+        let is_ruled_out = self.config.role == Role::Server && self.only_clients_cancel();
+        is_ruled_out.then_some(CancelRefusal::NotOurs).or(self.undeclared)
     }
 
-    /// Why none of the peer's cancels is obeyed, if none is.
-    fn peer_refusal(&self) -> Option<CancelRefusal> {
-        self.never_cancels(Role::Client).or(self.undeclared_to_peer)
+    /// Whether the peer's cancels are obeyed, as far as its role and consent go.
+    fn obeys_cancels(&self) -> bool {
+        let is_ruled_out = self.config.role == Role::Client && self.only_clients_cancel();
+        self.peer_may_cancel && !is_ruled_out
     }
 
-    /// Why nothing can be cancelled, if our side has this role.
-    fn never_cancels(&self, role: Role) -> Option<CancelRefusal> {
-        let is_one_sided = matches!(self.config.dialect.cancellers, Cancellers::Client { .. });
-        (is_one_sided && self.config.role == role).then_some(CancelRefusal::NotOurs)
+    const fn only_clients_cancel(&self) -> bool {
+        matches!(self.config.dialect.cancellers, Cancellers::Client { .. })
     }
 
     /// Why this call can't be cancelled on the wire, if it can't.
@@ -353,11 +340,11 @@ impl<C, R: Default, X> Machine<C, R, X> {
 /// data tells no two states apart, and neither does the configuration, but for the dialect: peers can
 /// agree on another one while they speak. There is no equality, for the tables can be equal while
 /// their free places are not.
-impl<C, R, X> Hash for Machine<C, R, X> {
+impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);
         (self.life, self.is_in_batch, self.lacks_session).hash(state);
-        (self.undeclared, self.undeclared_to_peer).hash(state);
+        (self.undeclared, self.peer_may_cancel).hash(state);
         (&self.calls, &self.requests, &self.past, &self.early, &self.finished).hash(state);
         (&self.awaited, &self.withheld, &self.retired).hash(state);
         self.cascade.len().hash(state);

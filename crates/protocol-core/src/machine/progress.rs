@@ -49,12 +49,6 @@ impl<K: Copy + Ord> ProgressTokens<K> {
         self.by_token.get(token).into_iter().flatten().copied()
     }
 
-    /// The first owner of a token behind another one.
-    pub(super) fn owner_after(&self, token: &WireId, last: K) -> Option<K> {
-        use core::ops::Bound::{Excluded, Unbounded};
-        self.by_token.get(token)?.range((Excluded(last), Unbounded)).next().copied()
-    }
-
     /// Whether nobody has a token.
     pub(super) fn is_empty(&self) -> bool {
         self.by_owner.is_empty()

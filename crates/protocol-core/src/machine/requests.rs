@@ -1,6 +1,5 @@
 //! The peer's requests in flight, one row each, and the calls made on their behalf.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,7 +23,8 @@ use crate::slot::{self, Slot};
 pub struct RequestHandle {
     /// Counts accepted requests from 1. Also the generation that makes a reused slot safe.
     serial: u64,
-    slot: u32,
+    /// All that names it to whoever knows that its row is still there.
+    pub(super) slot: Slot,
 }
 
 impl RequestHandle {
@@ -33,27 +33,17 @@ impl RequestHandle {
     pub const fn number(self) -> u64 {
         self.serial
     }
-
-    pub(super) fn in_its_slot(self) -> RequestSlot {
-        RequestSlot(Slot::new(self.slot as usize))
-    }
 }
-
-/// Names a request for whoever knows that its row is still there. Smaller than a handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RequestSlot(Slot);
 
 /// One request in flight.
 #[derive(Clone)]
-pub(super) struct Request<R, X> {
+pub(super) struct Request<R> {
     serial: u64,
     /// The id it came with, or the token of its operation, which is a secret. `None` once it is
     /// answered: that id is free again.
     pub(super) id: Option<WireId>,
     /// The host's data; its default once it is answered.
     pub(super) data: R,
-    /// What few requests have; gone once it is answered. In a box, because most have nothing of it.
-    pub(super) rare: Option<Box<X>>,
     pub(super) phase: RequestPhase,
     /// Whether calls were ever made on its behalf.
     is_parent: bool,
@@ -64,8 +54,8 @@ pub(super) struct Request<R, X> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Requests<R, X> {
-    rows: Slab<Request<R, X>>,
+pub(super) struct Requests<R> {
+    rows: Slab<Request<R>>,
     /// Invariant: holds the id of each row that is not answered yet, and nothing else.
     by_id: Index<WireId>,
     /// The calls in flight of each request.
@@ -74,7 +64,7 @@ pub(super) struct Requests<R, X> {
     last: u64,
 }
 
-impl<R, X> Requests<R, X> {
+impl<R> Requests<R> {
     pub(super) const fn new() -> Self {
         Self { rows: Slab::new(), by_id: Index::new(), children: BTreeSet::new(), last: 0 }
     }
@@ -89,7 +79,6 @@ impl<R, X> Requests<R, X> {
         id: WireId,
         refusal: Option<CancelRefusal>,
         data: R,
-        rare: Option<Box<X>>,
     ) -> RequestHandle {
         self.last += 1;
         let serial = self.last;
@@ -98,57 +87,53 @@ impl<R, X> Requests<R, X> {
             serial,
             id: Some(id),
             data,
-            rare,
             phase: RequestPhase::Running,
             is_parent: false,
             refusal,
             cause: None,
         });
-        let handle = RequestHandle { serial, slot: slot as u32 };
-        self.find_by_its_id(handle);
-        handle
+        let slot = Slot::new(slot);
+        self.find_by_its_id(slot);
+        RequestHandle { serial, slot }
     }
 
     /// Puts a row's id into the index.
-    fn find_by_its_id(&mut self, request: RequestHandle) {
-        let ids = ids(&self.rows);
-        self.by_id.insert(ids(request.slot), request.slot, &ids);
+    fn find_by_its_id(&mut self, slot: Slot) {
+        let (ids, slot) = (ids(&self.rows), slot.get() as u32);
+        self.by_id.insert(ids(slot), slot, &ids);
     }
 
-    fn handle(&self, slot: u32) -> Option<RequestHandle> {
-        let serial = self.rows.get(slot as usize)?.serial;
+    pub(super) fn in_slot(&self, slot: Slot) -> Option<RequestHandle> {
+        let serial = self.rows.get(slot.get())?.serial;
         Some(RequestHandle { serial, slot })
     }
 
-    pub(super) fn in_slot(&self, RequestSlot(slot): RequestSlot) -> Option<RequestHandle> {
-        self.handle(slot.get() as u32)
+    pub(super) fn get(&self, request: RequestHandle) -> Option<&Request<R>> {
+        self.rows.get(request.slot.get()).filter(|row| row.serial == request.serial)
     }
 
-    pub(super) fn get(&self, request: RequestHandle) -> Option<&Request<R, X>> {
-        self.rows.get(request.slot as usize).filter(|row| row.serial == request.serial)
-    }
-
-    pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request<R, X>> {
-        self.rows.get_mut(request.slot as usize).filter(|row| row.serial == request.serial)
+    pub(super) fn get_mut(&mut self, request: RequestHandle) -> Option<&mut Request<R>> {
+        self.rows.get_mut(request.slot.get()).filter(|row| row.serial == request.serial)
     }
 
     /// The unanswered request with this id.
     pub(super) fn by_id(&self, id: &WireId) -> Option<RequestHandle> {
-        self.handle(self.by_id.find(id, ids(&self.rows))?)
+        self.in_slot(Slot::new(self.by_id.find(id, ids(&self.rows))? as usize))
     }
 
-    /// The request goes on under another id; gives the old one.
-    pub(super) fn rename(&mut self, request: RequestHandle, id: WireId) -> Option<WireId> {
-        let old = self.release_id(request)?;
-        self.get_mut(request)?.id = Some(id);
-        self.find_by_its_id(request);
-        Some(old)
+    /// The request goes on under another id.
+    pub(super) fn rename(&mut self, request: RequestHandle, id: WireId) {
+        self.release_id(request);
+        if let Some(row) = self.get_mut(request) {
+            row.id = Some(id);
+            self.find_by_its_id(request.slot);
+        }
     }
 
     /// The request is answered: its id is free again, and given back.
     pub(super) fn release_id(&mut self, request: RequestHandle) -> Option<WireId> {
         let id = self.get_mut(request)?.id.take()?;
-        self.by_id.remove(&id, request.slot, ids(&self.rows));
+        self.by_id.remove(&id, request.slot.get() as u32, ids(&self.rows));
         Some(id)
     }
 
@@ -159,7 +144,7 @@ impl<R, X> Requests<R, X> {
         if row.phase != RequestPhase::Answered || has_calls {
             return None;
         }
-        Some(self.rows.remove(request.slot as usize).is_parent)
+        Some(self.rows.remove(request.slot.get()).is_parent)
     }
 
     pub(super) fn add_child(&mut self, request: RequestHandle, call: CallId) {
@@ -184,11 +169,9 @@ impl<R, X> Requests<R, X> {
     /// Every unanswered request, in the order they were accepted.
     pub(super) fn unanswered_in_order(&self) -> Vec<RequestHandle> {
         let unanswered = self.rows.iter().filter(|(_, row)| row.phase.is_unanswered());
-        let handle = |(slot, row): (usize, &Request<R, X>)| RequestHandle {
-            serial: row.serial,
-            slot: slot as u32,
-        };
-        let mut handles: Vec<RequestHandle> = unanswered.map(handle).collect();
+        let handles = unanswered
+            .map(|(slot, row)| RequestHandle { serial: row.serial, slot: Slot::new(slot) });
+        let mut handles: Vec<RequestHandle> = handles.collect();
         handles.sort_unstable();
         handles
     }
@@ -200,15 +183,15 @@ impl<R, X> Requests<R, X> {
 
 /// The id of the request in a slot.
 #[inline]
-fn ids<'t, R, X>(rows: &'t Slab<Request<R, X>>) -> impl Fn(u32) -> &'t WireId {
+fn ids<'t, R>(rows: &'t Slab<Request<R>>) -> impl Fn(u32) -> &'t WireId {
     |slot| rows[slot as usize].id.as_ref().expect("the index holds unanswered requests")
 }
 
 /// The host's data tells no two states apart.
-impl<R, X> Hash for Requests<R, X> {
+impl<R> Hash for Requests<R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for (slot, row) in &self.rows {
-            let Request { serial, id, data: _, rare: _, phase, is_parent, refusal, cause } = row;
+            let Request { serial, id, data: _, phase, is_parent, refusal, cause } = row;
             (slot, serial, id, phase, is_parent, refusal, cause).hash(state);
         }
         (&self.children, self.last).hash(state);
@@ -216,15 +199,14 @@ impl<R, X> Hash for Requests<R, X> {
 }
 
 /// An operation's token is a secret: logs show none of it.
-impl<R: fmt::Debug, X: fmt::Debug> fmt::Debug for Request<R, X> {
+impl<R: fmt::Debug> fmt::Debug for Request<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut row = f.debug_struct("Request");
         row.field("serial", &self.serial);
         if !self.phase.is_operation() {
             row.field("id", &self.id);
         }
-        row.field("data", &self.data).field("rare", &self.rare);
-        row.field("phase", &self.phase).field("cause", &self.cause);
+        row.field("data", &self.data).field("phase", &self.phase).field("cause", &self.cause);
         row.finish_non_exhaustive()
     }
 }
@@ -235,6 +217,6 @@ mod tests {
 
     #[test]
     fn g08_a_row_is_small() {
-        assert_eq!(size_of::<Request<u8, ()>>(), 40);
+        assert_eq!(size_of::<Request<usize>>(), 40);
     }
 }

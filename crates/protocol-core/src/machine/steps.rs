@@ -1,10 +1,8 @@
 //! Transitions looked up and carried out on the rows.
 
-use alloc::boxed::Box;
 use core::mem;
 
 use super::calls::Place;
-use super::requests::RequestSlot;
 use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput, Transition};
 use super::{
     Action, CallId, CallPhase, CancelRefusal, Completion, Fate, Life, Machine, RequestHandle,
@@ -13,9 +11,10 @@ use super::{
 use crate::cause::{Cause, CloseReason};
 use crate::dialect::{AnswerRule, CancelRule};
 use crate::error::Refusal;
+use crate::slot::Slot;
 use crate::time::Timestamp;
 
-impl<C, R: Default, X> Machine<C, R, X> {
+impl<C, R: Default> Machine<C, R> {
     // Calls
 
     /// Carries a transition of a call out; gives what was done, and what is to be done. `answer` is how
@@ -62,25 +61,23 @@ impl<C, R: Default, X> Machine<C, R, X> {
         (step, Some(action))
     }
 
+    /// Queues what is decided for a call or a request that nobody asked about, before what follows from
+    /// that.
+    fn decide_for_other(&mut self, decide: impl FnOnce(&mut Self) -> Option<Action<C>>) {
+        let begin = self.cascade.len();
+        if let Some(action) = decide(self) {
+            self.cascade.insert(begin, action);
+        }
+    }
+
     /// As [`step_call`](Self::step_call), for a call that nobody asked about.
     pub(super) fn cascade_step(&mut self, place: Place, input: CallInput) {
-        let begin = self.cascade.len();
-        let (_, action) = self.step_call(place, input, None);
-        self.insert_action(begin, action);
+        self.decide_for_other(|it| it.step_call(place, input, None).1);
     }
 
     /// Cancels a call that nobody asked about.
     pub(super) fn cascade_cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) {
-        let begin = self.cascade.len();
-        let (_, action) = self.cancel(call, cause, now);
-        self.insert_action(begin, action);
-    }
-
-    /// Queues an action before what followed from it.
-    fn insert_action(&mut self, begin: usize, action: Option<Action<C>>) {
-        if let Some(action) = action {
-            self.cascade.insert(begin, action);
-        }
+        self.decide_for_other(|it| it.cancel(call, cause, now).1);
     }
 
     /// What cancelling a call is to the table.
@@ -143,18 +140,11 @@ impl<C, R: Default, X> Machine<C, R, X> {
         self.remember(cancel, fate);
     }
 
-    /// Takes a number for a cancel that no row waits for.
-    pub(super) fn send_cancel_of_nobody(&mut self) -> u32 {
-        let cancel = self.calls.take_number();
-        self.remember(cancel.number(), Fate::CancelQueued);
-        cancel.number()
-    }
-
-    fn remember(&mut self, number: u32, fate: Fate) {
+    pub(super) fn remember(&mut self, number: u32, fate: Fate) {
         self.past.insert(number, fate, self.config.limits.abandoned_ids);
     }
 
-    pub(super) fn leave_tree(&mut self, call: CallId, parent: Option<RequestSlot>) {
+    pub(super) fn leave_tree(&mut self, call: CallId, parent: Option<Slot>) {
         if let Some(parent) = parent.and_then(|slot| self.requests.in_slot(slot)) {
             self.requests.remove_child(parent, call);
             self.end_tree(parent);
@@ -213,10 +203,10 @@ impl<C, R: Default, X> Machine<C, R, X> {
         cause: Cause,
         now: Timestamp,
     ) {
-        let begin = self.cascade.len();
-        if self.mark(request, input, cause, now) == RequestStep::MarkCancelled {
-            self.cascade.insert(begin, Action::MarkCancelled { request, cause });
-        }
+        self.decide_for_other(|it| {
+            let step = it.mark(request, input, cause, now);
+            (step == RequestStep::MarkCancelled).then_some(Action::MarkCancelled { request, cause })
+        });
     }
 
     fn cancel_requests(&mut self, cause: Cause, now: Timestamp) {
@@ -247,14 +237,14 @@ impl<C, R: Default, X> Machine<C, R, X> {
         &mut self,
         request: RequestHandle,
         input: RequestInput,
-    ) -> Result<(R, Option<Box<X>>), Refusal> {
+    ) -> Result<R, Refusal> {
         let row = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
         let (before, Transition { next, step }) = (row.phase, row.phase.on(input));
         if step == RequestStep::Refuse {
             return Err(Refusal::AlreadyAnswered);
         }
         row.phase = next.unwrap_or(before);
-        let kept = (mem::take(&mut row.data), row.rare.take());
+        let data = mem::take(&mut row.data);
         let id = self.requests.release_id(request);
         if let Some(id) = id.filter(|_| self.cancels_are_acknowledged()) {
             let met = match before.is_cancelled() {
@@ -269,7 +259,7 @@ impl<C, R: Default, X> Machine<C, R, X> {
             }
         }
         self.end_tree(request);
-        Ok(kept)
+        Ok(data)
     }
 
     // The connection
@@ -307,10 +297,9 @@ impl<C, R: Default, X> Machine<C, R, X> {
     }
 
     /// A shutdown is over once nothing is in flight (G5).
-    pub(super) fn close_if_idle(&mut self) -> Option<Action<C>> {
+    pub(super) fn close_if_idle(&mut self) {
         if self.calls.len() == 0 && self.requests.unanswered() == 0 && !self.is_in_batch {
             self.step_life(LifeInput::Idle, CloseReason::Shutdown, Timestamp::ZERO);
         }
-        self.cascade.pop_front()
     }
 }

@@ -301,7 +301,7 @@ pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; Request
 
 /// How far the connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Life {
+pub(super) enum Life {
     /// Everything is taken.
     Open,
     /// Shutting down: nothing new, and closed once nothing is in flight.

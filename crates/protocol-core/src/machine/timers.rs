@@ -36,15 +36,11 @@ impl TimerReason {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct CallTimers {
     pub(super) deadline: Option<Timestamp>,
-    pub(super) idle: Option<Idle>,
+    pub(super) idle: Option<Timestamp>,
+    /// So long after progress the idle timeout is.
+    pub(super) idle_after: Duration,
     pub(super) hard_cap: Option<Timestamp>,
     pub(super) grace: Option<Timestamp>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Idle {
-    pub(super) after: Duration,
-    pub(super) due: Timestamp,
 }
 
 impl CallTimers {
@@ -52,7 +48,7 @@ impl CallTimers {
     pub(super) fn next(&self) -> Option<(Timestamp, TimerReason)> {
         [
             (self.deadline, TimerReason::Deadline),
-            (self.idle.map(|idle| idle.due), TimerReason::IdleTimeout),
+            (self.idle, TimerReason::IdleTimeout),
             (self.hard_cap, TimerReason::HardCap),
             (self.grace, TimerReason::Grace),
         ]

@@ -78,23 +78,17 @@ pub use guard::Guard;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Relay {
-    hops: [Hop; 2],
+    /// By side. Invariant: each unanswered request waits for a call in flight on the other side that
+    /// names it, or is in `owed`.
+    streams: [StreamConnection<RequestHandle, Option<CallId>>; 2],
+    /// By side, answers of the relay's own that wait for room in the outbox. They hold none of the peers'
+    /// data, so the limit on requests bounds them too.
+    owed: [VecDeque<(RequestHandle, Reply<'static>)>; 2],
+    /// By side, how long the requests that come from there may take.
+    guards: [Guard; 2],
     /// The time that the host gave with the latest input or command.
     now: Timestamp,
     events: VecDeque<(Side, RelayEvent)>,
-}
-
-/// One connection, and what the relay itself owes on it.
-#[derive(Clone, Debug)]
-struct Hop {
-    /// Invariant: each unanswered request waits for a call in flight on the other side that names
-    /// it, or is in `owed`.
-    stream: StreamConnection<RequestHandle, Option<CallId>>,
-    /// Answers of the relay's own that wait for room in the outbox. They hold none of the peers' data,
-    /// so the limit on requests bounds them too.
-    owed: VecDeque<(RequestHandle, Reply<'static>)>,
-    /// How long the requests that come from there may take.
-    guard: Guard,
 }
 
 impl Relay {
@@ -115,8 +109,14 @@ impl Relay {
             // So that a cancel which is not obeyed is reported.
             config.show_raw_cancels = true;
         }
-        let hops = [up, down].map(Hop::new);
-        Self { hops, now: Timestamp::ZERO, events: VecDeque::new() }
+        let streams = [up, down].map(StreamConnection::new);
+        Self {
+            streams,
+            owed: Default::default(),
+            guards: Default::default(),
+            now: Timestamp::ZERO,
+            events: VecDeque::new(),
+        }
     }
 
     // Commands
@@ -124,7 +124,7 @@ impl Relay {
     /// Says how long the requests that come from one side may take from now on. Without it they may take
     /// for ever.
     pub fn guard(&mut self, side: Side, guard: Guard) {
-        self.hop_mut(side).guard = guard;
+        self.guards[side as usize] = guard;
     }
 
     // Inputs
@@ -140,7 +140,7 @@ impl Relay {
         now: Timestamp,
     ) -> (usize, Option<&'b [u8]>) {
         self.now = now;
-        let taken = self.hop_mut(side).stream.receive(unread, now);
+        let taken = self.streams[side as usize].receive(unread, now);
         if let Some(event) = taken.event {
             self.dispatch(side, event);
         }
@@ -152,7 +152,7 @@ impl Relay {
     /// bytes are one.
     pub fn finish<'b>(&mut self, side: Side, unread: &'b [u8], now: Timestamp) -> Option<&'b [u8]> {
         self.now = now;
-        let message = self.hop_mut(side).stream.finish(unread, now);
+        let message = self.streams[side as usize].finish(unread, now);
         self.settle();
         message
     }
@@ -181,7 +181,7 @@ impl Relay {
 
     /// Appends the next message for one side to `out`, framed.
     pub fn poll_transmit(&mut self, side: Side, out: &mut Vec<u8>) -> Option<Transmit> {
-        let transmit = self.hop_mut(side).stream.poll_transmit(out)?;
+        let transmit = self.streams[side as usize].poll_transmit(out)?;
         self.settle();
         Some(transmit)
     }
@@ -219,7 +219,7 @@ impl Relay {
     /// other side, if one was made.
     #[must_use]
     pub const fn connection(&self, side: Side) -> &Connection<RequestHandle, Option<CallId>> {
-        self.hop(side).stream.connection()
+        self.streams[side as usize].connection()
     }
 
     // Carrying on
@@ -277,15 +277,7 @@ impl Relay {
         &mut self,
         side: Side,
     ) -> &mut Connection<RequestHandle, Option<CallId>> {
-        self.hop_mut(side).stream.connection_mut()
-    }
-
-    const fn hop(&self, side: Side) -> &Hop {
-        &self.hops[side as usize]
-    }
-
-    const fn hop_mut(&mut self, side: Side) -> &mut Hop {
-        &mut self.hops[side as usize]
+        self.streams[side as usize].connection_mut()
     }
 
     fn assert_consistent(&self) {
@@ -294,15 +286,9 @@ impl Relay {
             let requests = self.connection(side).machine().requests_in_flight();
             // There are more requests only after an `AnswerDropped`.
             debug_assert!(
-                waiting + self.hop(side).owed.len() <= requests,
+                waiting + self.owed[side as usize].len() <= requests,
                 "every call is made for an unanswered request"
             );
         }
-    }
-}
-
-impl Hop {
-    fn new(config: Config) -> Self {
-        Self { stream: StreamConnection::new(config), owed: VecDeque::new(), guard: Guard::NONE }
     }
 }

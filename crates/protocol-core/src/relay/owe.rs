@@ -36,14 +36,14 @@ impl Relay {
     /// Answers a request by ourselves, as soon as there is room for the answer: `settle` gives what is
     /// owed.
     pub(super) fn owe(&mut self, side: Side, request: RequestHandle, reply: Reply<'static>) {
-        self.hop_mut(side).owed.push_back((request, reply));
+        self.owed[side as usize].push_back((request, reply));
     }
 
     /// Gives the answers that are owed, as far as there is room. Returns whether any was given.
     pub(super) fn pay(&mut self) -> bool {
         let mut is_paid = false;
         for side in Side::BOTH {
-            while let Some(&(request, reply)) = self.hop(side).owed.front() {
+            while let Some(&(request, reply)) = self.owed[side as usize].front() {
                 match self.connection_mut(side).respond(request, reply) {
                     Ok(_) | Err(Refusal::AlreadyAnswered) => {}
                     Err(Refusal::OutboxFull) => break,
@@ -52,7 +52,7 @@ impl Relay {
                         self.report(side, RelayEvent::AnswerDropped { id });
                     }
                 }
-                self.hop_mut(side).owed.pop_front();
+                self.owed[side as usize].pop_front();
                 is_paid = true;
             }
         }

@@ -30,7 +30,7 @@ impl Relay {
             self.report(side, RelayEvent::CancelDropped { method: method.into() });
             return self.owe(side, request, NOT_A_METHOD);
         }
-        let (options, now) = (self.hop(side).guard.options(method), self.now);
+        let (options, now) = (self.guards[side as usize].options(method), self.now);
         let far = self.connection_mut(side.other());
         match far.call(method, params, request, options, now) {
             Ok(call) => {

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
-use super::decode::{Message, Request, Response, string, text};
+use super::decode::{Message, Request, Response, string};
 use super::raw;
 use super::scan::{self, Members};
 use crate::config::Limits;
@@ -26,25 +26,16 @@ pub(super) const RESULT: &str = "-result";
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// The type of its message.
-    kind: Box<str>,
+    pub(super) kind: Box<str>,
     /// The id of its message, unless it can't be read. The id of a request that calls a capability is its
     /// call id; of any other it is this.
     message: Option<WireId>,
 }
 
 impl Origin {
-    /// The error that refuses a message in this envelope says so by a string.
-    const CODES: [(i64, &'static str); 1] = [(code::SERVER_NOT_INITIALIZED, "NOT_INITIALIZED")];
-    const FAILED: &'static str = "OPERATION_FAILED";
-
     /// What the request asks for.
     pub(crate) fn asked(&self) -> Asked {
         Asked::by_type(&self.kind)
-    }
-
-    /// The type of its message.
-    pub(super) const fn kind(&self) -> &str {
-        &self.kind
     }
 
     /// The token of its message's id.
@@ -178,7 +169,7 @@ fn response<'m>(
 
 /// The number that an id of ours says: a string with a decimal number, nothing else (B14).
 pub(crate) fn number(id: &str) -> Option<u32> {
-    let digits = text(id)?;
+    let digits = scan::string(id)?;
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
     if is_number { digits.parse().ok() } else { None }
 }
@@ -187,8 +178,8 @@ pub(crate) fn number(id: &str) -> Option<u32> {
 fn failure(raw: &RawValue) -> Option<ErrorObject<'_>> {
     let ([name, message, data], _) = optional(Some(raw), ["code", "message", "data"]);
     let name = string(name?)?;
-    let code = Origin::CODES.iter().find(|(_, known)| *known == name);
-    let code = code.map_or(code::REQUEST_FAILED, |&(code, _)| code);
+    let is_early = name == error_name(code::SERVER_NOT_INITIALIZED);
+    let code = if is_early { code::SERVER_NOT_INITIALIZED } else { code::REQUEST_FAILED };
     let message = message.and_then(string).unwrap_or(name);
     let (raw, data) = (Cow::Borrowed(raw), data.map(Cow::Borrowed));
     Some(ErrorObject { raw, code, message, data })
@@ -201,9 +192,11 @@ pub(super) fn progress_id<'a>(method: &str, params: &'a RawValue) -> Option<&'a 
 }
 
 /// The string that an error code is in this envelope.
-pub(super) fn error_name(code: i64) -> &'static str {
-    let name = Origin::CODES.iter().find(|&&(known, _)| known == code);
-    name.map_or(Origin::FAILED, |&(_, name)| name)
+pub(super) const fn error_name(code: i64) -> &'static str {
+    match code {
+        code::SERVER_NOT_INITIALIZED => "NOT_INITIALIZED",
+        _ => "OPERATION_FAILED",
+    }
 }
 
 /// The token under which a call of ours asks for progress: its id, a number written as a string.

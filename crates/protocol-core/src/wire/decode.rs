@@ -5,10 +5,8 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use memchr::memchr;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -149,7 +147,7 @@ pub(crate) fn progress_token(
 
 /// Hands on the text that a token is, or each text of the list that it is.
 pub(crate) fn strings<'m>(token: &'m RawValue, mut take: impl FnMut(Cow<'m, str>)) {
-    let mut take_text = |token| text(token).into_iter().for_each(&mut take);
+    let mut take_text = |token| scan::string(token).into_iter().for_each(&mut take);
     if scan::array(token.get(), &mut take_text).is_none() {
         take_text(token.get());
     }
@@ -190,8 +188,8 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     } else {
         match json.open(json.space(0))? {
             (b'}', at) => {
-                json.end(at + 1)?;
-                return Some(Message::Neither { id: None, problem: EnvelopeProblem::Version });
+                let neither = Message::Neither { id: None, problem: EnvelopeProblem::Version };
+                return json.end(at + 1).map(|()| neither);
             }
             (_, at) => at,
         }
@@ -308,19 +306,9 @@ pub(crate) fn confirms_cancel(error: &ErrorObject<'_>) -> bool {
     error.code == code::REQUEST_CANCELLED
 }
 
-/// Decodes a token if it is a string, borrowing it where it has no escapes. A string with a lone
-/// surrogate can't be decoded.
-pub(crate) fn string(token: &RawValue) -> Option<Cow<'_, str>> {
-    text(token.get())
-}
-
-/// As [`string`].
-pub(super) fn text(token: &str) -> Option<Cow<'_, str>> {
-    let text = token.strip_prefix('"')?.strip_suffix('"')?;
-    match memchr(b'\\', text.as_bytes()) {
-        None => Some(Cow::Borrowed(text)),
-        Some(_) => serde_json::from_str::<String>(token).ok().map(Cow::Owned),
-    }
+/// What a value says, if it is a string.
+pub(crate) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+    scan::string(value.get())
 }
 
 /// The byte where a text that is no JSON breaks.

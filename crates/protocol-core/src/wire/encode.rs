@@ -17,7 +17,6 @@ use super::decode;
 use crate::config::Config;
 use crate::dialect::{Envelope, code};
 use crate::event::Reply;
-use crate::machine::RequestStep;
 use crate::time::Timestamp;
 
 use writer::Writer;
@@ -26,26 +25,43 @@ pub(crate) use writer::decimal;
 /// One message to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Draft<'a> {
-    /// A call of ours.
+    /// A request of ours.
     Request {
         number: u32,
         method: &'a str,
-        params: Option<&'a RawValue>,
+        params: Option<Body<'a>>,
         /// The peer is told of it where the envelope has a place for that.
         timeout: Option<Duration>,
     },
     /// A notification.
-    Notification { method: &'a str, params: Option<&'a RawValue> },
-    /// The answer to a request.
+    Notification { method: &'a str, params: Option<Body<'a>> },
+    /// The host's answer to a request.
     Response { to: To<'a>, reply: Reply<'a> },
-    /// A cancel: a notification, or a request with a number of its own.
-    Cancel { number: Option<u32>, method: &'a str, names: Names<'a> },
-    /// The answer to a cancel of the peer's that is a request.
-    Acknowledgement { to: To<'a>, what: Acknowledged<'a> },
-    /// The answer that starts an operation: its token, a JSON token, under this member.
-    TokenResult { to: To<'a>, member: &'a str, token: &'a str },
-    /// The notification that an operation was cancelled. Its token is a JSON token.
-    Told { method: &'a str, token: &'a str, reason: &'a str },
+    /// An answer of our own to a request: its result is an object of these members.
+    Result { to: To<'a>, members: &'a [Member<'a>] },
+}
+
+/// The params of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body<'a> {
+    /// The host's JSON.
+    Raw(&'a RawValue),
+    /// An object of these members.
+    Members(&'a [Member<'a>]),
+}
+
+/// A member of an object: its name and its value.
+pub(crate) type Member<'a> = (&'a str, Value<'a>);
+
+/// A value that we write ourselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    /// The number of a request of ours, in the form that the envelope has for ids.
+    Id(u32),
+    /// A JSON token that is written as it is.
+    Token(&'a str),
+    /// A text that becomes a JSON string.
+    Text(&'a str),
 }
 
 /// What is the same for every message of a connection at one time.
@@ -64,62 +80,22 @@ pub(crate) struct To<'a> {
     pub(crate) origin: Option<&'a Origin>,
 }
 
-/// The params of a cancel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Names<'a> {
-    /// The member that holds what is cancelled.
-    pub(crate) member: &'a str,
-    /// What is cancelled.
-    pub(crate) id: Id<'a>,
-    /// Why, and the member that holds it.
-    pub(crate) reason: Option<(&'a str, &'a str)>,
-}
+/// What stands before the result of an answer.
+const RESULT: &str = r#","result":"#;
 
-/// An id as it is written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Id<'a> {
-    /// The number of a request of ours, in the form that the envelope has for ids.
-    Ours(u32),
-    /// A JSON token that is written as it is.
-    Token(&'a str),
-}
-
-/// What a cancel of the peer's is answered with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Acknowledged<'a> {
-    /// What the cancel met: the request whose id is `target`, a JSON token.
-    Request { member: &'a str, target: &'a str, met: RequestStep },
-    /// That an operation is cancelled.
-    Operation,
-}
-
-/// The bytes of most envelopes without their ids.
-const ENVELOPE: usize = 64;
-/// The bytes of most messages that are little more than an envelope.
-const SHORT: usize = 192;
-
-impl Draft<'_> {
-    /// The bytes of the message.
-    pub(crate) fn len(&self, context: &Context<'_>) -> usize {
-        self.write(context, 0, &mut Vec::with_capacity(SHORT)).err().unwrap_or(0)
+impl<'a> Draft<'a> {
+    /// A cancel that says this: a notification, or a request with a number of its own.
+    pub(crate) fn cancel(number: Option<u32>, method: &'a str, members: &'a [Member<'a>]) -> Self {
+        let params = Some(Body::Members(members));
+        match number {
+            Some(number) => Self::Request { number, method, params, timeout: None },
+            None => Self::Notification { method, params },
+        }
     }
 
-    /// About the bytes of the message, if its envelope is JSON-RPC's. This looks at no text.
-    #[inline]
-    pub(crate) fn usual_len(&self) -> usize {
-        let (name, value) = match self {
-            Self::Request { method, params, .. } | Self::Notification { method, params } => {
-                (method.len(), *params)
-            }
-            Self::Response { to, reply: Reply::Result(value) | Reply::ErrorRaw(value) } => {
-                (to.id.len(), Some(*value))
-            }
-            Self::Response { to, reply: Reply::Error { message, data, .. } } => {
-                (to.id.len() + message.len(), *data)
-            }
-            _ => return SHORT,
-        };
-        ENVELOPE + name + value.map_or(0, |value| value.get().len())
+    /// The bytes of the message.
+    pub(crate) fn len(&self, context: &Context<'_>) -> usize {
+        self.write(context, 0, &mut Vec::new()).err().unwrap_or(0)
     }
 
     /// Appends the message, if it is no longer than `most`.
@@ -144,7 +120,7 @@ impl Draft<'_> {
 
 impl Context<'_> {
     /// The Unix time in milliseconds.
-    fn stamp(&self) -> u64 {
+    pub(crate) fn stamp(&self) -> u64 {
         let zero = self.config.unix_time_at_zero.as_millis();
         u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(self.now.as_millis())
     }
@@ -159,110 +135,125 @@ impl Writer<'_> {
     fn draft(&mut self, draft: &Draft<'_>) {
         match *draft {
             Draft::Request { number, method, params, timeout } => {
-                if self.is_abp() && Asked::by(method) == Asked::Capability {
+                // A cancel, whose params we make, is no call of a capability, whatever its method.
+                let is_cancel = matches!(params, Some(Body::Members(_)));
+                if self.is_abp() && !is_cancel && Asked::by(method) == Asked::Capability {
                     return self.capability(number, method, params, timeout);
                 }
-                let params = params.map(|params| |out: &mut Self| out.raw(params));
-                self.asking(Some(Id::Ours(number)), method, params);
+                self.asking(Some(Value::Id(number)), method, params);
             }
             Draft::Notification { method, params } => {
-                let id = params.filter(|_| self.is_abp());
-                let id = id.and_then(|params| abp::progress_id(method, params)).map(Id::Token);
-                self.asking(id, method, params.map(|params| |out: &mut Self| out.raw(params)));
+                let id = match params {
+                    Some(Body::Raw(params)) if self.is_abp() => abp::progress_id(method, params),
+                    _ => None,
+                };
+                self.asking(id.map(Value::Token), method, params);
             }
             Draft::Response { to, reply } => self.response(to, reply),
-            Draft::Cancel { number, method, names } => {
-                let params = |out: &mut Self| out.names(names);
-                self.asking(number.map(Id::Ours), method, Some(params));
-            }
-            Draft::Acknowledgement { to, what } => self.result(to, |out| out.acknowledged(what)),
-            Draft::TokenResult { to, member, token } => self.result(to, |out| {
-                out.text("{");
-                out.string(member);
-                out.text(":");
-                out.token(token);
-                out.text("}");
-            }),
-            Draft::Told { method, token, reason } => {
-                let params = |out: &mut Self| {
-                    out.text(r#"{"requestId":"#);
-                    out.token(token);
-                    out.text(r#","reason":"#);
-                    out.string(reason);
-                    out.text(r#","timestamp":"#);
-                    out.decimal(out.context.stamp());
-                    out.text("}");
-                };
-                self.asking(None, method, Some(params));
-            }
+            Draft::Result { to, members } => match to.origin {
+                Some(origin) => self.abp_answer(origin, |out| out.object(members)),
+                None => self.answer(to.id, RESULT, |out| out.object(members)),
+            },
         }
     }
 
     /// A request or a notification.
     #[inline]
-    fn asking(&mut self, id: Option<Id<'_>>, method: &str, params: Option<impl FnOnce(&mut Self)>) {
+    fn asking(&mut self, id: Option<Value<'_>>, method: &str, params: Option<Body<'_>>) {
         if self.is_abp() {
             return self.message([method, ""], id, |out| match params {
-                Some(params) => params(out),
+                Some(params) => out.body(params),
                 None => out.text("{}"),
             });
         }
         self.text(r#"{"jsonrpc":"2.0","#);
         if let Some(id) = id {
             self.text(r#""id":"#);
-            self.id(id);
+            self.value(id);
             self.text(",");
         }
         self.text(r#""method":"#);
         self.string(method);
         if let Some(params) = params {
             self.text(r#","params":"#);
-            params(self);
+            self.body(params);
         }
         self.text("}");
     }
 
-    /// An answer that holds a result.
     #[inline]
-    fn result(&mut self, to: To<'_>, result: impl FnOnce(&mut Self)) {
-        if let Some(origin) = to.origin {
-            return self.answer(origin, result);
+    fn body(&mut self, body: Body<'_>) {
+        match body {
+            Body::Raw(value) => self.raw(value),
+            Body::Members(members) => self.object(members),
         }
-        self.text(r#"{"jsonrpc":"2.0","id":"#);
-        self.token(to.id);
-        self.text(r#","result":"#);
-        result(self);
+    }
+
+    fn object(&mut self, members: &[Member<'_>]) {
+        self.text("{");
+        for (at, (name, value)) in members.iter().enumerate() {
+            if at > 0 {
+                self.text(",");
+            }
+            self.string(name);
+            self.text(":");
+            self.value(*value);
+        }
         self.text("}");
+    }
+
+    #[inline]
+    fn value(&mut self, value: Value<'_>) {
+        match value {
+            Value::Token(token) => self.token(token),
+            Value::Text(text) => self.string(text),
+            Value::Id(number) if self.is_abp() => {
+                self.text("\"");
+                self.decimal(number.into());
+                self.text("\"");
+            }
+            Value::Id(number) => self.decimal(number.into()),
+        }
     }
 
     #[inline]
     fn response(&mut self, to: To<'_>, reply: Reply<'_>) {
-        let (code, message, data) = match (reply, to.origin) {
-            (_, Some(origin)) => return self.abp_response(to.id, origin, reply),
-            (Reply::Result(result), None) => return self.result(to, |out| out.raw(result)),
-            (Reply::Error { code, message, data }, None) => (code, message, data),
-            (Reply::Cancelled, None) => {
-                (code::REQUEST_CANCELLED, &*self.context.config.dialect.cancelled_message, None)
-            }
-            (Reply::ErrorRaw(object), None) => {
-                self.text(r#"{"jsonrpc":"2.0","id":"#);
-                self.token(to.id);
-                self.text(r#","error":"#);
-                self.raw(object);
-                return self.text("}");
-            }
-        };
-        self.text(r#"{"jsonrpc":"2.0","id":"#);
-        self.token(to.id);
-        self.text(r#","error":{"code":"#);
-        if code < 0 {
-            self.text("-");
+        if let Some(origin) = to.origin {
+            return self.abp_response(to.id, origin, reply);
         }
-        self.decimal(code.unsigned_abs());
-        self.text(r#","message":"#);
-        self.string(message);
-        self.data(data);
-        self.text("}}");
+        match reply {
+            Reply::Result(value) => self.answer(to.id, RESULT, |out| out.raw(value)),
+            Reply::ErrorRaw(value) => self.answer(to.id, r#","error":"#, |out| out.raw(value)),
+            Reply::Error { code, message, data } => self.error(to.id, code, message, data),
+            Reply::Cancelled => {
+                let message = &self.context.config.dialect.cancelled_message;
+                self.error(to.id, code::REQUEST_CANCELLED, message, None);
+            }
+        }
+    }
+
+    /// The answer to the request with this id. `member` is what stands before its value.
+    #[inline]
+    fn answer(&mut self, id: &str, member: &str, value: impl FnOnce(&mut Self)) {
+        self.text(r#"{"jsonrpc":"2.0","id":"#);
+        self.token(id);
+        self.text(member);
+        value(self);
+        self.text("}");
+    }
+
+    /// The answer to the request with this id, which holds this error.
+    fn error(&mut self, id: &str, code: i64, message: &str, data: Option<&RawValue>) {
+        self.answer(id, r#","error":{"code":"#, |out| {
+            if code < 0 {
+                out.text("-");
+            }
+            out.decimal(code.unsigned_abs());
+            out.text(r#","message":"#);
+            out.string(message);
+            out.data(data);
+            out.text("}");
+        });
     }
 
     /// The member `data` of an error.
@@ -273,39 +264,11 @@ impl Writer<'_> {
         }
     }
 
-    /// The params of a cancel.
-    fn names(&mut self, names: Names<'_>) {
-        self.text("{");
-        self.string(names.member);
-        self.text(":");
-        self.id(names.id);
-        if let Some((member, reason)) = names.reason {
-            self.text(",");
-            self.string(member);
-            self.text(":");
-            self.string(reason);
-        }
-        self.text("}");
-    }
-
-    #[inline]
-    fn id(&mut self, id: Id<'_>) {
-        let quote = if self.is_abp() { "\"" } else { "" };
-        match id {
-            Id::Token(token) => self.token(token),
-            Id::Ours(number) => {
-                self.text(quote);
-                self.decimal(number.into());
-                self.text(quote);
-            }
-        }
-    }
-
     /// A message in ABP's envelope. Its type is in two parts.
     fn message(
         &mut self,
         [kind, suffix]: [&str; 2],
-        id: Option<Id<'_>>,
+        id: Option<Value<'_>>,
         payload: impl FnOnce(&mut Self),
     ) {
         self.text(r#"{"type":""#);
@@ -314,7 +277,7 @@ impl Writer<'_> {
         self.text("\"");
         if let Some(id) = id {
             self.text(r#","id":"#);
-            self.id(id);
+            self.value(id);
         }
         self.text(r#","timestamp":"#);
         self.decimal(self.context.stamp());
@@ -328,38 +291,38 @@ impl Writer<'_> {
         &mut self,
         number: u32,
         method: &str,
-        params: Option<&RawValue>,
+        params: Option<Body<'_>>,
         timeout: Option<Duration>,
     ) {
-        let id = Id::Ours(number);
+        let id = Value::Id(number);
         self.message([abp::CALL, ""], Some(id), |out| {
             out.text(r#"{"capability":"#);
             out.string(method);
             if let Some(params) = params {
                 out.text(r#","params":"#);
-                out.raw(params);
+                out.body(params);
             }
             out.text(r#","options":{"callId":"#);
-            out.id(id);
+            out.value(id);
             if let Some(timeout) = timeout {
                 out.text(r#","timeout":"#);
                 out.decimal(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
             }
             out.text(r#","progressToken":"#);
-            out.id(id);
+            out.value(id);
             out.text("}}");
         });
     }
 
     /// ABP: an answer with this payload.
-    fn answer(&mut self, origin: &Origin, payload: impl FnOnce(&mut Self)) {
-        let id = Id::Token(origin.message_id());
-        self.message([origin.kind(), abp::RESULT], Some(id), payload);
+    fn abp_answer(&mut self, origin: &Origin, payload: impl FnOnce(&mut Self)) {
+        let id = Value::Token(origin.message_id());
+        self.message([&origin.kind, abp::RESULT], Some(id), payload);
     }
 
     /// ABP: the answer to the request with this id.
     fn abp_response(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
-        self.answer(origin, |out| match (reply, origin.asked()) {
+        self.abp_answer(origin, |out| match (reply, origin.asked()) {
             (Reply::Result(result), Asked::Other) => out.raw(result),
             (reply, asked) => {
                 out.text("{");
@@ -376,26 +339,26 @@ impl Writer<'_> {
 
     /// ABP: the members of a payload that say how a request ended.
     fn outcome(&mut self, reply: Reply<'_>) {
-        let parsed = match reply {
-            Reply::ErrorRaw(object) => decode::error_object(object.get()),
-            _ => None,
-        };
-        let (code, message, data) = match (reply, &parsed) {
-            (Reply::Result(data), _) => {
+        match reply {
+            Reply::Result(data) => {
                 self.text(r#""success":true,"data":"#);
-                return self.raw(data);
+                self.raw(data);
             }
-            (Reply::Cancelled, _) => (code::REQUEST_CANCELLED, "", None),
-            (Reply::Error { code, message, data }, _) => (code, message, data),
-            (Reply::ErrorRaw(_), Some(error)) => {
-                (error.code, &*error.message, error.data.as_deref())
-            }
-            // It comes from a peer that speaks this envelope too.
-            (Reply::ErrorRaw(object), None) => {
-                self.text(r#""success":false,"error":"#);
-                return self.raw(object);
-            }
-        };
+            Reply::Cancelled => self.failure(code::REQUEST_CANCELLED, "", None),
+            Reply::Error { code, message, data } => self.failure(code, message, data),
+            Reply::ErrorRaw(object) => match decode::error_object(object.get()) {
+                Some(error) => self.failure(error.code, &error.message, error.data.as_deref()),
+                // It comes from a peer that speaks this envelope too.
+                None => {
+                    self.text(r#""success":false,"error":"#);
+                    self.raw(object);
+                }
+            },
+        }
+    }
+
+    /// ABP: the members that say that a request failed.
+    fn failure(&mut self, code: i64, message: &str, data: Option<&RawValue>) {
         if code == code::REQUEST_CANCELLED {
             return self.text(r#""success":false,"cancelled":true"#);
         }
@@ -406,24 +369,6 @@ impl Writer<'_> {
         self.text(r#","retryable":false"#);
         self.data(data);
         self.text("}");
-    }
-
-    fn acknowledged(&mut self, what: Acknowledged<'_>) {
-        let Acknowledged::Request { member, target, met } = what else {
-            return self.text(r#"{"status":"cancelled"}"#);
-        };
-        self.text("{");
-        self.string(member);
-        self.text(":");
-        self.token(target);
-        self.text(match met {
-            RequestStep::MarkCancelled | RequestStep::CancelledBefore => r#","cancelled":true}"#,
-            RequestStep::Completed => {
-                r#","cancelled":false,"reason":"Operation already completed"}"#
-            }
-            RequestStep::NotFound => r#","cancelled":false,"reason":"Operation not found"}"#,
-            _ => r#","cancelled":false,"reason":"Operation can't be cancelled"}"#,
-        });
     }
 }
 

@@ -37,7 +37,7 @@ pub fn write_value<'b>(
 
 /// Makes a `RawValue` of a token that was scanned already, without checking it again.
 pub(super) fn of(token: &str) -> &RawValue {
-    <&RawValue>::deserialize(Checked { token }).unwrap_or_else(|_| reparsed(token))
+    <&RawValue>::deserialize(Checked { name: "", token }).unwrap_or_else(|_| reparsed(token))
 }
 
 /// Used if a later `serde_json` builds its `RawValue`s in another way.
@@ -49,6 +49,7 @@ fn reparsed(token: &str) -> &RawValue {
 /// Hands text over as `serde_json`'s own deserializer does: a newtype of a name that only `RawValue`
 /// asks for, made of a map of that name to the text.
 struct Checked<'de> {
+    name: &'static str,
     token: &'de str,
 }
 
@@ -60,7 +61,7 @@ impl<'de> Deserializer<'de> for Checked<'de> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_map(Entry { name: Some(name), token: self.token })
+        visitor.visit_map(Self { name, ..self })
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
@@ -73,20 +74,15 @@ impl<'de> Deserializer<'de> for Checked<'de> {
     }
 }
 
-struct Entry<'de> {
-    name: Option<&'static str>,
-    token: &'de str,
-}
-
-impl<'de> MapAccess<'de> for Entry<'de> {
+/// A `RawValue` asks for the one entry once.
+impl<'de> MapAccess<'de> for Checked<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
-        let Some(name) = self.name.take() else { return Ok(None) };
-        seed.deserialize(StrDeserializer::new(name)).map(Some)
+        seed.deserialize(StrDeserializer::new(self.name)).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {

@@ -4,7 +4,6 @@
 //! a text stops being JSON; `serde_json` is asked for that, because errors need not be fast.
 
 use alloc::borrow::Cow;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -98,13 +97,12 @@ impl<'m, const N: usize> Members<'m, N> {
         self.values[member]
     }
 
-    /// What a value says if it is a string, borrowed where it has no escapes. A lone surrogate can't
-    /// be decoded.
+    /// What a value says, if it is a string.
     #[inline]
     pub(super) fn string(&self, member: usize) -> Option<Cow<'m, str>> {
         let token = self.values[member]?;
         if self.escaped & 1 << member != 0 {
-            return unescaped(token);
+            return string(token);
         }
         token.strip_prefix('"')?.strip_suffix('"').map(Cow::Borrowed)
     }
@@ -122,32 +120,31 @@ impl<'m, const N: usize> Members<'m, N> {
     }
 }
 
-#[cold]
-fn unescaped(token: &str) -> Option<Cow<'static, str>> {
-    serde_json::from_str(token).ok().map(Cow::Owned)
+/// What a token says if it is a string, borrowed where it has no escapes. One with a lone surrogate can't
+/// be decoded.
+pub(crate) fn string(token: &str) -> Option<Cow<'_, str>> {
+    let text = token.strip_prefix('"')?.strip_suffix('"')?;
+    match is_plain(text) {
+        true => Some(Cow::Borrowed(text)),
+        false => serde_json::from_str(token).ok().map(Cow::Owned),
+    }
 }
 
 /// Calls `take` with every element of a text that is one array. Returns `None` if it is no array.
 pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<()> {
     let json = Json::of(text);
-    let mut at = json.is(b'[', json.space(0))?;
-    at = json.space(at);
-    if json.0.get(at) == Some(&b']') {
-        at += 1;
-    } else {
-        loop {
-            let begin = at;
-            at = json.value(at, &mut 0)?.0;
-            take(&text[begin..at]);
-            at = json.space(at);
-            match json.0.get(at)? {
-                b',' => at = json.space(at + 1),
-                b']' => break at += 1,
-                _ => return None,
-            }
+    let (mut byte, mut at) = json.token(json.is(b'[', json.space(0))?)?;
+    while byte != b']' {
+        let (end, _) = json.value(at, &mut 0)?;
+        take(&text[at..end]);
+        (byte, at) = json.token(end)?;
+        match byte {
+            b',' => at = json.space(at + 1),
+            b']' => {}
+            _ => return None,
         }
     }
-    json.end(at)
+    json.end(at + 1)
 }
 
 /// The value that a text is, without the space around it. `None` if it is not exactly one.
@@ -254,15 +251,10 @@ impl<'m> Json<'m> {
     /// space behind them.
     #[inline(never)]
     fn other_member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
-        let (end, is_escaped) = self.string(at)?;
-        let token = &self.0[at..end];
-        let member = if is_escaped {
-            // A name that can't be decoded is not one of ours.
-            let name = serde_json::from_slice::<String>(token).ok();
-            names.iter().position(|wanted| name.as_deref() == Some(*wanted))
-        } else {
-            names.iter().position(|wanted| &token[1..token.len() - 1] == wanted.as_bytes())
-        };
+        let (end, _) = self.string(at)?;
+        // A name that can't be decoded is not one of ours.
+        let name = core::str::from_utf8(&self.0[at..end]).ok().and_then(string);
+        let member = names.iter().position(|wanted| name.as_deref() == Some(*wanted));
         Some((member, self.space(self.is(b':', self.space(end))?)))
     }
 
@@ -287,7 +279,6 @@ impl<'m> Json<'m> {
     #[inline(always)]
     fn scalar(self, at: usize) -> Option<usize> {
         match self.0.get(at)? {
-            b'"' => self.string(at).map(|(at, _)| at),
             b'-' => self.number(at + 1),
             b'0'..=b'9' => self.number(at),
             b't' => self.literal(b"true", at),
@@ -425,28 +416,14 @@ impl<'m> Json<'m> {
 
     /// A number behind its sign.
     #[inline]
-    fn number(self, at: usize) -> Option<usize> {
-        let at = match self.0.get(at)? {
-            b'0' => at + 1,
-            _ => self.digits(at)?,
-        };
-        match self.0.get(at) {
-            Some(b'.' | b'e' | b'E') => self.fraction(at),
-            _ => Some(at),
-        }
-    }
-
-    /// A fraction, an exponent, or both.
-    fn fraction(self, mut at: usize) -> Option<usize> {
-        if self.0[at] == b'.' {
+    fn number(self, mut at: usize) -> Option<usize> {
+        at = if self.0.get(at) == Some(&b'0') { at + 1 } else { self.digits(at)? };
+        if self.0.get(at) == Some(&b'.') {
             at = self.digits(at + 1)?;
         }
         if let Some(b'e' | b'E') = self.0.get(at) {
-            at += 1;
-            if let Some(b'+' | b'-') = self.0.get(at) {
-                at += 1;
-            }
-            at = self.digits(at)?;
+            let is_signed = matches!(self.0.get(at + 1), Some(b'+' | b'-'));
+            at = self.digits(at + 1 + usize::from(is_signed))?;
         }
         Some(at)
     }

@@ -133,7 +133,14 @@ fn g09_bad_messages_are_answered_here_and_never_passed_on() {
         ] {
             bench.receive(near, bad);
             let answers = bench.sent(near);
-            assert!(answers.len() == 1 && answers[0].contains(answered), "{bad}: {answers:?}");
+            if near == Side::Down && answered.contains("null") {
+                assert_eq!(
+                    answers, [""; 0],
+                    "a client answers nothing that names no request (F61)"
+                );
+            } else {
+                assert!(answers.len() == 1 && answers[0].contains(answered), "{bad}: {answers:?}");
+            }
             assert_eq!(bench.events().len(), 1, "{bad}");
         }
         bench.receive(near, r#"{"jsonrpc":"1.0","method":"m"}"#);

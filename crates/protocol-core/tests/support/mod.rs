@@ -24,20 +24,20 @@ pub(crate) struct Host {
 }
 
 pub(crate) fn acp() -> Host {
-    Host::new(Config::client(Dialect::ACP_V1))
+    Host::new(Config::server(Dialect::ACP_V1))
 }
 
 pub(crate) fn lsp() -> Host {
-    Host::new(Config::client(Dialect::LSP_3_17))
+    Host::new(Config::server(Dialect::LSP_3_17))
 }
 
 pub(crate) fn jsonrpc() -> Host {
-    Host::new(Config::client(Dialect::JSON_RPC))
+    Host::new(Config::server(Dialect::JSON_RPC))
 }
 
 /// ACP with other limits.
 pub(crate) fn limited(change: impl FnOnce(&mut Config)) -> Host {
-    let mut config = Config::client(Dialect::ACP_V1);
+    let mut config = Config::server(Dialect::ACP_V1);
     change(&mut config);
     Host::new(config)
 }

@@ -9,6 +9,7 @@ use protocol_core::{
     StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::hostile::{METHODS, PARAMS, hostile};
 use super::{fingerprint, line, millis, raw};
@@ -123,7 +124,7 @@ impl Side {
                 }
                 self.poll_events();
                 if was_open && self.closed == Some(CloseReason::OverLimit) {
-                    self.witness_rest(message.as_ref());
+                    self.witness_rest(taken.message.unwrap_or_default());
                 }
                 self.input = input;
                 self.input.consume(used);
@@ -159,9 +160,12 @@ impl Side {
         }
     }
 
-    /// The rest of a batch that went over the limit is answered too, after the last event.
-    fn witness_rest(&mut self, batch: Option<&Value>) {
-        for member in batch.and_then(Value::as_array).into_iter().flatten() {
+    /// The rest of a batch that went over the limit is answered too, after the last event. Not each of
+    /// its members can be read as a value: a key may be half a surrogate.
+    fn witness_rest(&mut self, batch: &[u8]) {
+        let members: Vec<&RawValue> = serde_json::from_slice(batch).unwrap_or_default();
+        for member in members {
+            let member: Value = serde_json::from_str(member.get()).unwrap_or_default();
             for id in [&member["id"], &Value::Null] {
                 *self.answerable.entry(id.to_string()).or_default() += 1;
             }
@@ -344,7 +348,7 @@ impl Side {
         let before = fingerprint(conn.machine());
         let outcome = match random.below(2) {
             0 => conn.cancel(call, cause, now),
-            _ => conn.cancel_because(call, cause, &*"why ".repeat(random.below(300)), now),
+            _ => conn.cancel_because(call, cause, Some(&"why ".repeat(random.below(300))), now),
         };
         let is_refused = matches!(outcome, CancelOutcome::Refused(_));
         assert!(

@@ -4,7 +4,6 @@
 //! a fingerprint of 64 bits without their history: two of a million states are taken for one with a
 //! probability of about 1 in 40 million.
 
-mod handler;
 mod liveness;
 mod orderings;
 mod relayed;
@@ -18,7 +17,6 @@ use crate::chart::{Mark, chart};
 use crate::guarantee::{Broken, Guarantee};
 use liveness::FairSteps;
 
-pub use handler::{Handler, Handling, HandlingChoice};
 pub use orderings::{Orderings, Scenario};
 pub use relayed::{Relayed, RelayedChoice};
 

@@ -362,7 +362,7 @@ impl Model {
     }
 
     /// A bad message is answered, with its id if that can be read, and reported (G9). ABP has no
-    /// answer to what is no request at all.
+    /// answer to what is no request at all, and a client has none to what names no request (F61).
     pub(super) fn refuse(
         &mut self,
         (id, origin): (Option<Id>, Option<&Origin>),
@@ -370,7 +370,8 @@ impl Model {
         rule: &'static str,
         batch: Option<u64>,
     ) {
-        if origin.is_some() || self.config.dialect.envelope == Envelope::JsonRpc {
+        let has_answer = origin.is_some() || self.config.dialect.envelope == Envelope::JsonRpc;
+        if has_answer && (id.is_some() || self.config.role == Role::Server) {
             let known = id.clone().unwrap_or("null".into());
             let answer = Self::answer_to(origin, &known, Some(code));
             self.queue_answer(answer, batch, None);

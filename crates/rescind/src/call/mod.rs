@@ -1,7 +1,9 @@
 //! `rescind call`: one call to a real server, and its cancel.
 
+mod asking;
 mod child;
 mod client;
+mod interrupts;
 mod opening;
 mod operation;
 mod report;
@@ -12,19 +14,20 @@ mod websocket;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use protocol_async::{CallError, RpcError};
-use protocol_blocking::threaded::{CancellationHandle, Peer, SentRequest, Wait};
-use protocol_core::{CallOptions, CancelOutcome, Grace, Shutdown, code};
+use protocol_blocking::threaded::{Peer, SentRequest, Wait};
+use protocol_core::{CallOptions, CancelOutcome, Grace, code};
 use serde_json::value::RawValue;
 
 use crate::address::Address;
-use crate::dialect::DialectArgs;
+use crate::dialect::{DialectArgs, Spoken};
 use crate::record::{RecordArgs, Session};
-use crate::{note, usage_error};
+use crate::{duration, exit, failure, usage_error};
+use asking::{Asking, how_lost};
+use interrupts::Interrupts;
 use opening::{Opened, Opening, Performed};
 use report::Report;
 use runtime::Runtime;
@@ -39,9 +42,10 @@ use server::Server;
 /// Without COMMAND the call goes to the built-in peer; `rescind serve --help` lists its methods,
 /// which it serves by their names in every dialect. A tool of another MCP server is called by
 /// METHOD tools/call and its name among the params. An MCP server that turns out to speak another
-/// revision than the dialect's is started again, and spoken to in its own.
+/// revision than the dialect's is spoken to in its own, and started again if it does not take that.
 ///
-/// Exit codes: 0 result, 1 error response, 2 usage, 3 cancelled, 4 timed out, 5 connection lost.
+/// Exit codes: 0 result, 1 error response, 2 usage, 3 cancelled, 4 timed out, 5 connection lost,
+/// 6 could not start or connect, 7 the result could not be written.
 #[derive(Debug, Args)]
 pub struct CallArgs {
     /// The method to call
@@ -62,7 +66,7 @@ pub struct CallArgs {
     #[arg(long, value_name = "DUR", value_parser = duration)]
     cancel_after: Option<Duration>,
 
-    /// Give the call up after this long, and tell the server
+    /// Give up after this long, wherever it is: connecting, opening, or calling; a call is cancelled
     #[arg(long, value_name = "DUR", value_parser = duration)]
     timeout: Option<Duration>,
 
@@ -80,9 +84,13 @@ pub struct CallArgs {
     #[arg(long)]
     trace: bool,
 
-    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, instead of spawning COMMAND
+    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080` or `unix:FILE`, instead of spawning COMMAND
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime"])]
     connect: Option<Address>,
+
+    /// Show the secret in this file, one line, as a bearer token
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    token_file: Option<PathBuf>,
 
     #[command(flatten)]
     record: RecordArgs,
@@ -105,82 +113,176 @@ fn params(text: &str) -> Result<Box<RawValue>, String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    match text {
-        "0" => Ok(Duration::ZERO),
-        _ => humantime::parse_duration(text).map_err(|error| format!("{error} (try 300ms or 2s)")),
-    }
-}
-
-/// When, and how often, the call was cancelled.
-#[derive(Debug, Default)]
-struct Cancels(Mutex<Vec<Instant>>);
-
-impl Cancels {
-    fn record(&self, now: Instant) -> usize {
-        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times.push(now);
-        times.len()
-    }
-
-    fn first(&self) -> Option<Instant> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).first().copied()
-    }
-
-    fn gave_up(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len() > 1
-    }
-}
-
 /// Runs the command.
 #[must_use]
-pub fn main(args: CallArgs) -> ExitCode {
+pub fn main(args: &CallArgs) -> ExitCode {
     let report = Report::start(args.trace);
     let program = args.command.first().map(|program| program.to_string_lossy());
     let recording = match args.record.start(program.as_deref()) {
         Ok(recording) => recording,
         Err(error) => return usage_error(error),
     };
-    let (server, opened) = match open(&args, &report, &recording) {
+    let interrupts = Interrupts::catch(&report, &recording);
+    let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
+    let attempt =
+        Attempt { args, report: &report, recording: &recording, interrupts: &interrupts, deadline };
+    let (server, opened) = match attempt.open() {
         Ok(reached) => reached,
-        Err(error) => return usage_error(error),
+        Err(unreached) => {
+            report.ends();
+            recording.finish();
+            return match unreached {
+                Unreached::Usage(error) => usage_error(error),
+                Unreached::Failed(error) => failure(exit::UNREACHABLE, error),
+                Unreached::TimedOut => report.timed_out_opening(Instant::now()),
+            };
+        }
     };
-    let outcome = match opened {
-        Ok(opened) => call(&args, &opened, &server.peer, &report),
-        Err(error) => Called::not_sent(error),
-    };
+    let outcome = opened.and_then(|opened| attempt.call(&opened, &server.peer));
+    let settled = Instant::now();
     server.end();
+    report.ends();
     recording.finish();
-    report.outcome(&args.method, &outcome)
+    match outcome {
+        // Ctrl-C may have come just before the call.
+        _ if interrupts.gave_up_opening() => report.gave_up_opening(),
+        Ok(called) => report.outcome(&args.method, &called),
+        Err(CallError::TimedOut { .. }) => report.timed_out_opening(settled),
+        Err(error) => report.outcome(&args.method, &Called::not_sent(error)),
+    }
 }
 
-/// Starts the server and opens as the dialect asks for; and again in another revision of it, if that
-/// is what the server turns out to speak: a connection keeps the rules that it was made with.
-fn open(
-    args: &CallArgs,
-    report: &Report,
-    recording: &Session,
-) -> Result<(Server, Result<Opened, CallError>), String> {
-    let mut tried = vec![args.dialect.spoken().clone()];
-    loop {
-        let dialect = &tried[tried.len() - 1];
-        let opening = match &args.open {
-            None => Opening::of(dialect, &args.method, args.params.as_deref()),
-            Some(path) => Opening::read(path)?,
-        };
-        let server = Server::reach(dialect.clone(), args, report, recording)?;
-        let other = match opening.perform(&server.peer, args.params.as_deref()) {
-            Ok(Performed::Opened(opened)) => return Ok((server, Ok(opened))),
-            Ok(Performed::Speaks(other)) => *other,
-            Err(error) => return Ok((server, Err(error))),
-        };
-        if tried.contains(&other) {
-            let error = RpcError::new(code::INTERNAL_ERROR, "no revision can be agreed on");
-            return Ok((server, Err(CallError::Error(error))));
+/// One run of the command.
+struct Attempt<'a> {
+    args: &'a CallArgs,
+    report: &'a Report,
+    recording: &'a Session,
+    interrupts: &'a Interrupts,
+    /// When the time is over.
+    deadline: Option<Instant>,
+}
+
+/// Why there is no server to talk to.
+enum Unreached {
+    Usage(String),
+    Failed(String),
+    TimedOut,
+}
+
+impl Attempt<'_> {
+    /// Starts the server and opens as the dialect asks for. Where the server turns out to speak another
+    /// revision of it, it is opened in that: on the same connection, if that takes on what the peers
+    /// agree on; else, and where the server does not take that, with a new one.
+    fn open(&self) -> Result<(Server, Result<Opened, CallError>), Unreached> {
+        let mut tried = vec![self.args.dialect.spoken().clone()];
+        loop {
+            let dialect = &tried[tried.len() - 1];
+            let opening = self.opening(dialect).map_err(Unreached::Usage)?;
+            self.report.reaches();
+            let server = Server::reach(dialect.clone(), self)?;
+            self.interrupts.opens(&server.peer);
+            let other = match self.perform(opening, &server.peer) {
+                Ok(Performed::Opened(opened)) => return Ok((server, Ok(opened))),
+                Ok(Performed::Speaks(other)) => *other,
+                Err(error) => return Ok((server, Err(error))),
+            };
+            if tried.contains(&other) {
+                let error = RpcError::new(code::INTERNAL_ERROR, "no revision can be agreed on");
+                return Ok((server, Err(CallError::Error(error))));
+            }
+            if dialect.is_negotiated() && !server.peer.is_closed() {
+                let again = self.opening(&other).map_err(Unreached::Usage)?;
+                match self.perform(again, &server.peer) {
+                    Ok(Performed::Opened(opened)) => return Ok((server, Ok(opened))),
+                    Err(error) if self.is_over() => return Ok((server, Err(error))),
+                    Ok(Performed::Speaks(_)) | Err(_) => {}
+                }
+            }
+            server.end();
+            self.report.opens_again(&other.dialect);
+            tried.push(other);
         }
-        server.end();
-        report.opens_again(&other.dialect);
-        tried.push(other);
+    }
+
+    fn opening(&self, dialect: &Spoken) -> Result<Opening, String> {
+        match &self.args.open {
+            None => Ok(Opening::of(dialect, &self.args.method, self.args.params.as_deref())),
+            Some(path) => Opening::read(path),
+        }
+    }
+
+    fn perform(&self, opening: Opening, peer: &Peer) -> Result<Performed, CallError> {
+        let asking = Asking { peer, attempt: self };
+        opening.perform(&asking, self.args.params.as_deref())
+    }
+
+    /// Whether nothing more is to be asked: the time is over, or the user has given up.
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|at| at <= Instant::now()) || self.interrupts.gave_up_opening()
+    }
+
+    /// How much time is left.
+    fn left(&self) -> Option<Duration> {
+        self.deadline.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Calls, and cancels when that is due.
+    fn call(&self, opened: &Opened, peer: &Peer) -> Result<Called, CallError> {
+        let (args, interrupts) = (self.args, self.interrupts);
+        let together = args.cancel_after == Some(Duration::ZERO);
+        let cork = together.then(|| peer.cork());
+        opened.notify(peer).map_err(|refusal| how_lost(peer, refusal.into()))?;
+        let options =
+            CallOptions::default().timeout(self.left()).grace(args.grace.map(Grace::Settle));
+        let dialect = peer.dialect();
+        let tool = operation::of_tool(&dialect, &args.method, opened.params());
+        let (method, params) = match &tool {
+            Some((method, params)) => (&**method, Some(&**params)),
+            None => (&*args.method, opened.params()),
+        };
+        let prepared = peer.prepare(method, params, options);
+        // Before the call is sent: whoever sees it leave may press Ctrl-C.
+        self.report.calls(&args.method);
+        interrupts.calls(peer, prepared.cancellation_handle());
+        let begun = Instant::now();
+        let mut sent: SentRequest = prepared.publish();
+        if interrupts.first_cancel().is_none() {
+            self.report.sent(&args.method);
+        }
+        if together {
+            self.cancel(&sent);
+        }
+        drop(cork);
+
+        let early = args.cancel_after.and_then(|after| {
+            let outcome = sent.wait_timeout(after);
+            if outcome.is_none() && !together {
+                self.cancel(&sent);
+            }
+            outcome
+        });
+        let mut outcome = early.unwrap_or_else(|| sent.wait());
+        if let (Some(after), Ok(answer)) = (args.cancel_after, &outcome) {
+            outcome = operation::cancel(&dialect, peer, answer.clone(), begun + after, interrupts);
+        }
+        let is_acknowledged = dialect.has_operations() && args.grace.is_none();
+        Ok(Called {
+            outcome: outcome.map_err(|error| how_lost(peer, error)),
+            cancelled: interrupts.first_cancel(),
+            sent: begun,
+            settled: Instant::now(),
+            gave_up: interrupts.gave_up(),
+            acknowledged: if is_acknowledged { Acknowledged::Yes } else { Acknowledged::No },
+        })
+    }
+
+    fn cancel(&self, sent: &SentRequest) {
+        let now = Instant::now();
+        // Ctrl-C may have come first; to ask once more is not to give up.
+        if !matches!(sent.cancel(), CancelOutcome::AlreadySettled | CancelOutcome::AlreadySent) {
+            self.interrupts.cancelled(now);
+            self.report.cancelling();
+        }
     }
 }
 
@@ -213,75 +315,5 @@ impl Called {
             gave_up: false,
             acknowledged: Acknowledged::No,
         }
-    }
-}
-
-fn call(args: &CallArgs, opened: &Opened, peer: &Peer, report: &Report) -> Called {
-    let together = args.cancel_after == Some(Duration::ZERO);
-    let cancels = Arc::new(Cancels::default());
-    let cork = together.then(|| peer.cork());
-    if let Err(refusal) = opened.notify(peer) {
-        return Called::not_sent(refusal.into());
-    }
-    let options = CallOptions::default().timeout(args.timeout).grace(args.grace.map(Grace::Settle));
-    let dialect = peer.dialect();
-    let tool = operation::of_tool(&dialect, &args.method, opened.params());
-    let (method, params) = match &tool {
-        Some((method, params)) => (&**method, Some(&**params)),
-        None => (&*args.method, opened.params()),
-    };
-    let prepared = peer.prepare(method, params, options);
-    // Before the call is sent: whoever sees it leave may press Ctrl-C.
-    on_interrupt(peer, prepared.cancellation_handle(), &cancels);
-    let begun = Instant::now();
-    let mut sent: SentRequest = prepared.publish();
-    report.sent(&args.method);
-    if together {
-        cancel(&sent, &cancels);
-    }
-    drop(cork);
-
-    let early = args.cancel_after.and_then(|after| {
-        let outcome = sent.wait_timeout(after);
-        if outcome.is_none() && !together {
-            cancel(&sent, &cancels);
-        }
-        outcome
-    });
-    let mut outcome = early.unwrap_or_else(|| sent.wait());
-    if let (Some(after), Ok(answer)) = (args.cancel_after, &outcome) {
-        outcome = operation::cancel(&dialect, peer, answer.clone(), begun + after, &cancels);
-    }
-    let is_acknowledged = dialect.has_operations() && args.grace.is_none();
-    Called {
-        outcome,
-        cancelled: cancels.first(),
-        sent: begun,
-        settled: Instant::now(),
-        gave_up: cancels.gave_up(),
-        acknowledged: if is_acknowledged { Acknowledged::Yes } else { Acknowledged::No },
-    }
-}
-
-fn cancel(sent: &SentRequest, cancels: &Cancels) {
-    let now = Instant::now();
-    // Ctrl-C may have come first; to ask once more is not to give up.
-    if !matches!(sent.cancel(), CancelOutcome::AlreadySettled | CancelOutcome::AlreadySent) {
-        cancels.record(now);
-    }
-}
-
-/// The first Ctrl-C cancels, the second gives up.
-fn on_interrupt(peer: &Peer, handle: CancellationHandle, cancels: &Arc<Cancels>) {
-    let (peer, cancels) = (peer.clone(), cancels.clone());
-    let handler = move || {
-        if cancels.record(Instant::now()) > 1 {
-            peer.shutdown(Shutdown::Abandon);
-        } else {
-            handle.cancel();
-        }
-    };
-    if let Err(error) = ctrlc::set_handler(handler) {
-        note(format_args!("Ctrl-C can't be caught: {error}"));
     }
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use protocol_async::{CallError, RpcError};
 use protocol_blocking::block_on_for;
-use protocol_blocking::threaded::{Peer, SentRequest, Wait};
+use protocol_blocking::threaded::{Peer, Wait};
 use protocol_core::{CallOptions, Refusal, code};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::asking::Asking;
 use crate::dialect::{Family, NEWEST_WITH_INITIALIZE, Spoken, WITHOUT_INITIALIZE};
 
 /// Messages to send before the call, in order.
@@ -151,7 +152,7 @@ impl Opening {
     /// is an error ends it, and so does one that asks for another dialect.
     pub(super) fn perform(
         self,
-        peer: &Peer,
+        asking: &Asking<'_>,
         params: Option<&RawValue>,
     ) -> Result<Performed, CallError> {
         let last_request = self.steps.iter().rposition(|step| step.id.is_some());
@@ -160,19 +161,18 @@ impl Opening {
         for step in steps {
             let params = step.params.as_deref();
             if step.id.is_some() {
-                let sent: SentRequest = peer.call_raw(&step.method, params, CallOptions::default());
-                let answer = sent.wait();
-                if let Some(other) = other_dialect(self.spoken.as_ref(), &answer)? {
+                let answer = asking.ask(&step.method, params, self.spoken.is_some());
+                if let Some(other) = other_dialect(asking, self.spoken.as_ref(), &answer)? {
                     return Ok(Performed::Speaks(Box::new(other)));
                 }
                 answer?;
             } else {
-                peer.try_notify_raw(&step.method, params)?;
+                asking.peer.try_notify_raw(&step.method, params)?;
             }
         }
         let params = match self.session {
             Session::NotNeeded => with_meta(self.meta, params)?,
-            Session::Open => Some(in_new_session(peer, params)?),
+            Session::Open => Some(in_new_session(asking, params)?),
         };
         Ok(Performed::Opened(Opened { notifications, params }))
     }
@@ -181,8 +181,9 @@ impl Opening {
 /// The dialect to speak with a server that has answered our opening so, if that is not ours.
 ///
 /// MCP's newest revision opens with `server/discover`. Older servers refuse that, each in its own
-/// way, or end; then `initialize` finds out what they speak, which is what it answers.
+/// way, or end, or don't; then `initialize` finds out what they speak, which is what it answers.
 fn other_dialect(
+    asking: &Asking<'_>,
     ours: Option<&Spoken>,
     answer: &Result<Box<RawValue>, CallError>,
 ) -> Result<Option<Spoken>, CallError> {
@@ -193,11 +194,17 @@ fn other_dialect(
         Ok(answer) => serde_json::from_str(answer.get()).unwrap_or_default(),
         Err(_) => json!(null),
     };
+    if asking.attempt.is_over() {
+        return Ok(None);
+    }
     let theirs = match (revision, answer) {
         (WITHOUT_INITIALIZE, Ok(_)) if supports(&said, revision) => revision,
         (
             WITHOUT_INITIALIZE,
-            Ok(_) | Err(CallError::Error(_) | CallError::ConnectionLost { .. }),
+            Ok(_)
+            | Err(
+                CallError::Error(_) | CallError::ConnectionLost { .. } | CallError::TimedOut { .. },
+            ),
         ) => NEWEST_WITH_INITIALIZE,
         (_, Ok(_)) => said["protocolVersion"].as_str().unwrap_or(revision),
         (_, Err(_)) => revision,
@@ -206,6 +213,8 @@ fn other_dialect(
         return Ok(None);
     }
     match ours.in_revision(theirs) {
+        // The connection speaks that from now on.
+        Some(_) if revision != WITHOUT_INITIALIZE && asking.is_negotiated() => Ok(None),
         Some(other) => Ok(Some(other)),
         None => Err(CallError::Error(RpcError::new(
             code::INTERNAL_ERROR,
@@ -247,10 +256,15 @@ fn names_session(params: &RawValue) -> bool {
 }
 
 /// Opens an ACP session and names it in the params.
-fn in_new_session(peer: &Peer, params: Option<&RawValue>) -> Result<Box<RawValue>, CallError> {
+fn in_new_session(
+    asking: &Asking<'_>,
+    params: Option<&RawValue>,
+) -> Result<Box<RawValue>, CallError> {
     let directory = std::env::current_dir().unwrap_or_default();
     let new = json!({ "cwd": directory, "mcpServers": [] });
-    let opened: serde_json::Value = peer.call("session/new", new).wait()?;
+    let new = to_raw_value(&new).map_err(unusable)?;
+    let opened = asking.ask("session/new", Some(&new), false)?;
+    let opened: serde_json::Value = serde_json::from_str(opened.get()).map_err(unusable)?;
     let params = params.map_or("{}", RawValue::get);
     let mut params: serde_json::Value = serde_json::from_str(params).map_err(unusable)?;
     if let (Some(members), Some(session)) = (params.as_object_mut(), opened.get("sessionId")) {

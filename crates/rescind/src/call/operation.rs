@@ -10,7 +10,7 @@ use protocol_core::{CancelRule, Cause, Dialect};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::Cancels;
+use super::interrupts::Interrupts;
 
 /// How a tool is called by its name alone: the method and the params of the request that starts its
 /// operation. `None` if the method is one of the protocol, or starts none.
@@ -32,15 +32,15 @@ pub(super) fn cancel(
     peer: &Peer,
     answer: Box<RawValue>,
     due: Instant,
-    cancels: &Cancels,
+    interrupts: &Interrupts,
 ) -> Result<Box<RawValue>, CallError> {
     let CancelRule::Operation { method, token, .. } = &dialect.cancel else { return Ok(answer) };
     let said: serde_json::Value = serde_json::from_str(answer.get()).unwrap_or_default();
     let Some(value) = said.get(&**token) else { return Ok(answer) };
-    while cancels.first().is_none() {
+    while interrupts.first_cancel().is_none() {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            cancels.record(Instant::now());
+            interrupts.cancelled(Instant::now());
             break;
         }
         thread::sleep(left.min(Duration::from_millis(10)));

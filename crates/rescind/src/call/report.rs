@@ -1,41 +1,40 @@
 //! What a person reads on standard error, and a program on standard output.
 
-use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use protocol_async::{CallError, RpcError};
+use protocol_async::{CallError, Noise, RpcError};
 use protocol_blocking::threaded::{Trace, Way};
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
 use super::{Acknowledged, Called};
-use crate::note;
-
-/// Exit codes beside 0, a result, and 2, usage.
-mod exit {
-    pub(super) const ERROR: u8 = 1;
-    pub(super) const CANCELLED: u8 = 3;
-    pub(super) const TIMED_OUT: u8 = 4;
-    pub(super) const LOST: u8 = 5;
-}
+use crate::noise::Noises;
+use crate::terminal::{Line, print_json, say, spin, stop_spinning};
+use crate::{exit, output_error};
 
 const DIM: Style = Style::new().dimmed();
 const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 const BAD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 const WARN: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow)));
 
-/// Longer params of a notification are cut, for people; `--trace` shows all.
-const SHOWN: usize = 200;
-
 /// Reports to standard error, around the spinner if there is one.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     begun: Instant,
     tracing: Tracing,
-    spinner: Arc<ProgressBar>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// What is being waited for.
+    waits_for: Mutex<String>,
+    /// Answers that named no request of ours.
+    answers_without_id: AtomicU64,
+    noises: Noises,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,95 +45,174 @@ enum Tracing {
 
 impl Report {
     pub(super) fn start(trace: bool) -> Self {
-        // Draws nothing where standard error is no terminal.
-        let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
-        spinner.set_style(style.expect("the template is valid"));
         let tracing = if trace { Tracing::On } else { Tracing::Off };
-        Self { begun: Instant::now(), tracing, spinner: Arc::new(spinner) }
+        Self { begun: Instant::now(), tracing, shared: Arc::default() }
     }
 
     /// What the connection calls for each message.
     pub(super) fn trace(&self) -> Option<Trace> {
-        let report = self.clone();
+        let begun = self.begun;
         (self.tracing == Tracing::On).then(|| {
             Box::new(move |way, message: &[u8]| {
                 let arrow = match way {
                     Way::Sent => "-->",
                     Way::Received => "<--",
                 };
-                let elapsed = report.begun.elapsed().as_secs_f64() * 1e3;
-                let message = String::from_utf8_lossy(message);
-                report.line(&format!("{DIM}{elapsed:10.3} ms{DIM:#} {arrow} {message}"));
+                let elapsed = begun.elapsed().as_secs_f64() * 1e3;
+                let line = Line::new().styled(DIM, format_args!("{elapsed:10.3} ms"));
+                say(line.text(format_args!(" {arrow} ")).message(message));
             }) as Trace
         })
     }
 
-    fn line(&self, line: &str) {
-        self.spinner.suspend(|| note(line));
+    /// What the connection calls for what is no message.
+    pub(super) fn noise(&self) -> Noise {
+        let shared = self.shared.clone();
+        Box::new(move |violation, bytes| {
+            shared.noises.count();
+            let line = Line::new().styled(WARN, "no message on the server's output:").text(" ");
+            say(line.value(bytes).styled(DIM, format_args!(" ({violation})")));
+        })
     }
 
     /// The server is started again, for it speaks another dialect.
     pub(super) fn opens_again(&self, dialect: &Dialect) {
-        self.line(&format!("{DIM}opening again, as {}{DIM:#}", dialect.name));
+        say(Line::new().styled(DIM, format_args!("opening again, as {}", dialect.name)));
+    }
+
+    /// From now on this is waited for.
+    fn waits(&self, what: String) {
+        *self.shared.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// The server is being started or connected to.
+    pub(super) fn reaches(&self) {
+        self.waits("the connection".into());
+        spin("connecting (Ctrl-C ends it)");
+    }
+
+    /// A request of the opening has been sent.
+    pub(super) fn opens(&self, method: &str) {
+        self.waits(format!("the answer to {method}"));
+        spin(format_args!("opening: waiting for the answer to {method} (Ctrl-C gives up)"));
+    }
+
+    /// What is waited for does not come soon.
+    pub(super) fn still_waits(&self) {
+        say(Line::new().styled(DIM, format_args!("still waiting for {}", self.waits_for())));
+    }
+
+    /// The call is about to be sent.
+    pub(super) fn calls(&self, method: &str) {
+        self.waits(method.into());
     }
 
     /// The call has been sent.
     pub(super) fn sent(&self, method: &str) {
-        self.spinner.set_message(format!("{method} (Ctrl-C cancels)"));
-        self.spinner.enable_steady_tick(Duration::from_millis(100));
+        spin(format_args!("{method} (Ctrl-C cancels)"));
+    }
+
+    /// The call was cancelled, and its answer is awaited.
+    pub(super) fn cancelling(&self) {
+        spin(format_args!("cancelling {} (Ctrl-C gives up)", self.waits_for()));
+    }
+
+    fn waits_for(&self) -> String {
+        self.shared.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The server notified us.
     pub(super) fn notification(&self, method: &str, params: &str) {
         if self.tracing == Tracing::Off {
-            let shown: String = params.chars().take(SHOWN).collect();
-            let cut = if shown.len() < params.len() { "…" } else { "" };
-            self.line(&format!("{DIM}{method} {shown}{cut}{DIM:#}"));
+            let shown = Line::new().text(method).text(" ").value(params.as_bytes());
+            say(shown.all_styled(DIM));
         }
     }
 
     /// The server broke a rule.
     pub(super) fn violation(&self, violation: Violation, id: Option<&WireId>) {
+        let is_unknown = violation == Violation::UnknownResponse;
+        if is_unknown && id.is_none_or(|id| id.token() == "null") {
+            self.shared.answers_without_id.fetch_add(1, Ordering::Relaxed);
+        }
         let id = id.map_or(String::new(), |id| format!("id {id}: "));
-        self.line(&format!("{WARN}the server broke a rule:{WARN:#} {id}{violation}"));
+        let line = Line::new().styled(WARN, "the server broke a rule:");
+        say(line.text(format_args!(" {id}{violation}")));
     }
 
-    /// The result on standard output, the rest on standard error.
+    /// How many answers have come that named no request at all.
+    pub(super) fn answers_without_id(&self) -> u64 {
+        self.shared.answers_without_id.load(Ordering::Relaxed)
+    }
+
+    /// Nothing more comes from the server.
+    pub(super) fn ends(&self) {
+        stop_spinning();
+        if let Some(line) = self.shared.noises.total() {
+            say(Line::new().text("the server's output: ").text(line));
+        }
+    }
+
+    /// The time was over before the call could be sent.
+    pub(super) fn timed_out_opening(&self, at: Instant) -> ExitCode {
+        let after = milliseconds(at - self.begun);
+        let what = self.waits_for();
+        say(Line::new().styled(WARN, format_args!("timed out after {after}, waiting for {what}")));
+        ExitCode::from(exit::TIMED_OUT)
+    }
+
+    /// Ctrl-C came before the call could be sent.
+    pub(super) fn gave_up_opening(&self) -> ExitCode {
+        let what = self.waits_for();
+        say(Line::new().styled(WARN, format_args!("gave up, waiting for {what}")));
+        ExitCode::from(exit::CANCELLED)
+    }
+
+    /// The result on standard output, the rest on standard error: one line, and no result where that is
+    /// an error.
     pub(super) fn outcome(&self, method: &str, called: &Called) -> ExitCode {
-        self.spinner.finish_and_clear();
-        if let Some(cancelled) = called.cancelled {
-            let after = milliseconds(cancelled - called.sent);
-            let took = milliseconds(called.settled - cancelled);
-            let answer = answer(called);
-            self.line(&format!("cancelled {method} after {after}; {answer} {took} later"));
+        let (style, text, code) = match &called.outcome {
+            Ok(_) => (GOOD, String::new(), 0),
+            Err(error) => failure(method, called, self.begun, error),
+        };
+        match called.cancelled {
+            Some(cancelled) => {
+                let after = milliseconds(cancelled - called.sent);
+                let took = milliseconds(called.settled - cancelled);
+                let line = Line::new().styled(style, format_args!("cancelled {method}"));
+                say(line.text(format_args!(" after {after}; {} {took} later", answer(called))));
+            }
+            None if !text.is_empty() => say(Line::new().styled(style, text)),
+            None => {}
         }
         match &called.outcome {
-            Ok(result) => {
-                // A closed pipe is not worth a panic: whoever closed it has seen enough.
-                let _ = writeln!(std::io::stdout(), "{}", result.get());
-                ExitCode::SUCCESS
-            }
-            Err(error) => self.failure(method, called, error),
+            Ok(result) => print_json(result.get()).map_or_else(output_error, |()| code.into()),
+            Err(_) => code.into(),
         }
     }
+}
 
-    fn failure(&self, method: &str, called: &Called, error: &CallError) -> ExitCode {
-        let after = milliseconds(called.settled - called.sent);
-        let (style, text, code) = match error {
-            CallError::Error(error) => (BAD, format!("error: {}", describe(error)), exit::ERROR),
-            CallError::Malformed => (BAD, "error: the response was malformed".into(), exit::ERROR),
-            CallError::Cancelled { .. } => {
-                (GOOD, format!("{method} was cancelled"), exit::CANCELLED)
-            }
-            _ if called.gave_up => (WARN, format!("gave {method} up"), exit::CANCELLED),
-            CallError::TimedOut { .. } => {
-                (WARN, format!("{method} timed out after {after}"), exit::TIMED_OUT)
-            }
-            other => (BAD, format!("error: {other}"), exit::LOST),
-        };
-        self.line(&format!("{style}{text}{style:#}"));
-        ExitCode::from(code)
+/// How a call that was not cancelled failed, and the exit code of any that failed so.
+fn failure(
+    method: &str,
+    called: &Called,
+    begun: Instant,
+    error: &CallError,
+) -> (Style, String, u8) {
+    // A time-out is over everything.
+    let after = milliseconds(called.settled - begun);
+    match error {
+        CallError::Error(error) => (BAD, format!("error: {}", describe(error)), exit::ERROR),
+        CallError::Malformed => (BAD, "error: the response was malformed".into(), exit::ERROR),
+        CallError::Cancelled { .. } => (GOOD, format!("{method} was cancelled"), exit::CANCELLED),
+        _ if called.gave_up => (WARN, format!("gave {method} up"), exit::CANCELLED),
+        CallError::TimedOut { .. } => {
+            (WARN, format!("{method} timed out after {after}"), exit::TIMED_OUT)
+        }
+        CallError::ConnectionLost { how: Some(how), .. } => {
+            (BAD, format!("error: the connection was lost: {how}"), exit::LOST)
+        }
+        other => (BAD, format!("error: {other}"), exit::LOST),
     }
 }
 

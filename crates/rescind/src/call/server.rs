@@ -9,9 +9,9 @@ use protocol_core::{CloseReason, Role, Shutdown};
 use super::client::Client;
 use super::report::Report;
 use super::websocket::Socket;
-use super::{CallArgs, child, opening};
+use super::{Attempt, Unreached, child, opening};
 use crate::dialect::Spoken;
-use crate::record::Session;
+use crate::token;
 
 /// A server that runs and is spoken to.
 pub(super) struct Server {
@@ -29,29 +29,27 @@ enum End {
 
 impl Server {
     /// Starts the command, or the built-in peer, and connects to it; or connects to the address.
-    pub(super) fn reach(
-        spoken: Spoken,
-        args: &CallArgs,
-        report: &Report,
-        recording: &Session,
-    ) -> Result<Self, String> {
+    pub(super) fn reach(spoken: Spoken, attempt: &Attempt<'_>) -> Result<Self, Unreached> {
+        let Attempt { args, report, recording, deadline, .. } = *attempt;
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
                 let mut options = Options::new(spoken.config(Role::Client));
                 options.trace = report.trace();
                 let options = recording.connection("server", options);
-                let (peer, incoming, socket) = Socket::open(address, options)?;
+                let secret = token::read(args.token_file.as_deref()).map_err(Unreached::Usage)?;
+                let (peer, incoming, socket) = Socket::open(address, secret, options, deadline)?;
                 (peer, incoming, End::Socket(socket))
             }
             None => {
-                let spawned = child::spawn(&spoken, &args.command)?;
+                let spawned = child::spawn(&spoken, &args.command).map_err(Unreached::Failed)?;
                 let mut options = Options::new(spoken.on_stdio(Role::Client));
                 options.trace = report.trace();
+                options.noise = Some(report.noise());
                 let options = recording.connection("server", options);
-                let (peer, incoming, owner) = args
-                    .runtime
-                    .connect(spawned, options)
-                    .map_err(|error| format!("can't talk to the server: {error}"))?;
+                let connected = args.runtime.connect(spawned, options);
+                let (peer, incoming, owner) = connected.map_err(|error| {
+                    Unreached::Failed(format!("can't talk to the server: {error}"))
+                })?;
                 (peer, incoming, End::Child(owner))
             }
         };

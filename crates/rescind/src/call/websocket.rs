@@ -1,18 +1,22 @@
 //! A server at the other end of a WebSocket.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use protocol_blocking::threaded::{Incoming, Options, Peer};
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{connect, settings};
-use tokio::net::TcpStream;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::HeaderValue;
+use tungstenite::http::header::AUTHORIZATION;
 use tungstenite::protocol::WebSocketConfig;
 
+use super::Unreached;
 use crate::address::Address;
+use crate::socket::{Stream, connect as connect_to};
 
 /// How long a server may take to say goodbye once we have.
 const GRACE: Duration = Duration::from_millis(500);
@@ -27,15 +31,17 @@ impl Socket {
     /// Opens a WebSocket there.
     pub(super) fn open(
         address: &Address,
+        secret: Option<String>,
         options: Options,
-    ) -> Result<(Peer, Incoming, Self), String> {
+        deadline: Option<Instant>,
+    ) -> Result<(Peer, Incoming, Self), Unreached> {
         let settings = settings(&options.config.limits);
         let (handles, opened) = mpsc::channel();
         let to = address.clone();
         let driver = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let socket = match handshake(&to, settings).await {
+                let socket = match handshake(&to, secret, settings).await {
                     Ok(socket) => socket,
                     Err(error) => {
                         let _ = handles.send(Err(error.to_string()));
@@ -47,9 +53,18 @@ impl Socket {
                 driver.await
             })
         });
-        let opened = opened.recv().unwrap_or_else(|_| Err("there is no runtime".into()));
-        let (peer, incoming) =
-            opened.map_err(|error| format!("can't connect to {address}: {error}"))?;
+        let opened = match deadline {
+            None => opened.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => opened.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            // The thread goes on trying, for as long as this program still runs.
+            Err(RecvTimeoutError::Timeout) => return Err(Unreached::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => Err("there is no runtime".into()),
+        };
+        let (peer, incoming) = opened
+            .map_err(|error| Unreached::Failed(format!("can't connect to {address}: {error}")))?;
         Ok((peer, incoming, Self { driver }))
     }
 
@@ -64,10 +79,15 @@ impl Socket {
 
 async fn handshake(
     address: &Address,
+    secret: Option<String>,
     settings: WebSocketConfig,
-) -> io::Result<WebSocketStream<TcpStream>> {
-    let stream = TcpStream::connect(address.socket()).await?;
-    stream.set_nodelay(true)?;
-    let opened = client_async_with_config(address.to_string(), stream, Some(settings)).await;
+) -> io::Result<WebSocketStream<Box<dyn Stream>>> {
+    let stream = connect_to(address).await?;
+    let mut request = address.url().into_client_request().map_err(io::Error::other)?;
+    if let Some(secret) = secret {
+        let bearer = HeaderValue::try_from(format!("Bearer {secret}")).map_err(io::Error::other)?;
+        request.headers_mut().insert(AUTHORIZATION, bearer);
+    }
+    let opened = client_async_with_config(request, stream, Some(settings)).await;
     opened.map(|(socket, _)| socket).map_err(io::Error::other)
 }

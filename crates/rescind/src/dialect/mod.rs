@@ -1,13 +1,14 @@
 //! The dialect that a command speaks: a preset by its name, or one that a file describes.
 
 mod file;
+pub mod list;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, StringValueParser, TypedValueParser};
 use protocol_core::{CapabilityRule, Config, Dialect, Framing, Role};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -15,7 +16,8 @@ use serde_json::{Value, json};
 /// Which dialect to speak.
 #[derive(Clone, Debug, Args)]
 pub struct DialectArgs {
-    /// The protocol to speak
+    /// The protocol to speak: jsonrpc, acp, lsp, mcp, abp or erlmcp, or a revision of one;
+    /// `rescind dialects` lists them
     #[arg(long, value_name = "NAME", default_value = "acp", value_parser = parser())]
     dialect: Spoken,
 
@@ -33,11 +35,14 @@ impl DialectArgs {
     }
 }
 
-/// Parses the name of a dialect; `--help` and errors list every name.
+/// Parses the name of a dialect. There are many: errors name their families.
 pub(crate) fn parser() -> impl TypedValueParser<Value = Spoken> {
-    let names = Dialect::PRESETS.iter().map(|dialect| &*dialect.name);
-    PossibleValuesParser::new(names).map(|name| {
-        Spoken::preset(Dialect::named(&name).expect("the parser only lets presets through"))
+    StringValueParser::new().try_map(|name| match Dialect::named(&name) {
+        Some(dialect) => Ok(Spoken::preset(dialect)),
+        None => Err(format!(
+            "there are {}, and revisions of them: see rescind dialects",
+            list::families().join(", ")
+        )),
     })
 }
 

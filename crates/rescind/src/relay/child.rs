@@ -15,12 +15,15 @@ use smol::io::{AsyncRead, AsyncWrite};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
 use super::Watch;
+use super::stdout::{Lost, Stdout};
 
 /// How relaying ended, and how the server did.
 pub(super) struct Relayed {
     pub(super) relayed: io::Result<()>,
     pub(super) exit: io::Result<ExitStatus>,
     pub(super) pushed: Pushed,
+    /// Why the client could not be told everything.
+    pub(super) lost: Lost,
 }
 
 /// Spawns the server and relays on tokio.
@@ -34,9 +37,9 @@ pub(super) fn on_tokio(command: Command, options: Options, watch: Watch) -> io::
         let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
         let stdout = tokio::process::ChildStdout::from_std(stdout)?.compat();
         let stdin = tokio::process::ChildStdin::from_std(stdin)?.compat_write();
-        let stdio = (tokio::io::stdin().compat(), tokio::io::stdout().compat_write());
+        let up = (tokio::io::stdin().compat(), tokio::io::stdout().compat_write());
         let timer = TokioTimer::start();
-        Ok(relay(stdio, (owner, stdout, stdin), timer, options, watch).await)
+        Ok(relay(up, (owner, stdout, stdin), timer, options, watch).await)
     });
     // Its thread may be waiting for standard input for ever.
     runtime.shutdown_background();
@@ -54,14 +57,14 @@ pub(super) fn on_smol(command: Command, options: Options, watch: Watch) -> io::R
     let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);
     #[cfg(not(unix))]
     let (stdout, stdin) = (Unblock::new(stdout), Unblock::new(stdin));
-    let stdio = (Unblock::new(io::stdin()), Unblock::new(io::stdout()));
+    let up = (Unblock::new(io::stdin()), Unblock::new(io::stdout()));
     let timer = SmolTimer::start();
-    Ok(smol::block_on(relay(stdio, (owner, stdout, stdin), timer, options, watch)))
+    Ok(smol::block_on(relay(up, (owner, stdout, stdin), timer, options, watch)))
 }
 
 /// Relays to the end, and sees the server to its.
 async fn relay<R, W, S, X>(
-    up: (R, W),
+    (input, stream): (R, W),
     (owner, stdout, stdin): (Owner, S, X),
     timer: impl Timer + Unpin,
     options: Options,
@@ -74,10 +77,12 @@ where
     X: AsyncWrite + Unpin,
 {
     let process = owner.process().clone();
+    let lost = Lost::default();
+    let up = (input, Stdout { stream, lost: lost.clone() });
     let down = (Output::new(stdout, &process, timer.clone()), stdin);
     let driver = protocol_async::relay(up, down, timer.clone(), options);
     let relayed = watch.over(driver, timer).await;
     drop(owner);
     let exit = process.exit().await;
-    Relayed { relayed, exit, pushed: process.pushed() }
+    Relayed { relayed, exit, pushed: process.pushed(), lost }
 }

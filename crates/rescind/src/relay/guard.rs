@@ -41,8 +41,7 @@ impl GuardArgs {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text);
-    let duration = duration.map_err(|error| format!("{error} (try 300ms or 2s)"))?;
+    let duration = crate::duration(text)?;
     if duration.is_zero() { Err("nothing is that fast".into()) } else { Ok(duration) }
 }
 

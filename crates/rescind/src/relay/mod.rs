@@ -2,26 +2,34 @@
 
 mod child;
 mod guard;
+mod losses;
+mod stdout;
 
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use clap::{Args, ValueEnum};
-use protocol_async::relay::{Observer, Options, Trace};
-use protocol_async::{Timer, Way};
+use humantime::format_duration;
+use protocol_async::relay::{Observer, Options, Trace, Wait};
+use protocol_async::{Noise, Timer, Way};
 use protocol_child::Pushed;
 use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
 use smol::channel::{Receiver, Sender, bounded};
 
 use crate::dialect::{Spoken, file_parser, parser};
+use crate::duration;
+use crate::noise::Noises;
 use crate::record::RecordArgs;
-use crate::{note, usage_error};
+use crate::terminal::{Line, say};
+use crate::{exit, failure, note, output_error, usage_error};
 use child::Relayed;
 use guard::GuardArgs;
+use losses::Losses;
 
 /// Relay between a client on standard input and output and a spawned server
 ///
@@ -33,14 +41,17 @@ use guard::GuardArgs;
 /// What breaks a rule is answered and not passed on; that, and whatever else could not be passed on,
 /// is reported on standard error. With --deadline, --idle or --cap no request takes for ever.
 ///
-/// It ends when one of them hangs up and everything in flight is answered. The server is given two
+/// It ends when one of them hangs up and everything in flight is answered. A client that ends its input
+/// may still be reading: what it has asked for is answered for a while (--answer-after-end), and then
+/// cancelled, and the server may say for another while how that ended (--grace). The server is given two
 /// seconds then; whatever is left of it and of all that it started is sent SIGTERM, and two seconds
 /// later SIGKILL, also when the relay itself is killed. Exit codes: 0 the server succeeded, 1 it failed or was
-/// killed, 2 usage.
+/// killed, 2 usage, 6 it could not be started, 7 standard output could not be written.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
-    /// The protocol that both sides speak
+    /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp or erlmcp, or a revision of
+    /// one; `rescind dialects` lists them
     #[arg(long, value_name = "NAME", default_value = "acp", value_parser = parser())]
     dialect: Spoken,
 
@@ -68,6 +79,15 @@ pub struct RelayArgs {
     /// What moves the bytes
     #[arg(long, value_name = "NAME", default_value = "tokio")]
     runtime: Runtime,
+
+    /// How long the requests of a client whose input has ended may still be answered before they are
+    /// cancelled, such as 300ms or 30s; 0 for a client that ends its input only when it is gone
+    #[arg(long, value_name = "DUR", default_value = "5s", value_parser = duration)]
+    answer_after_end: Duration,
+
+    /// How long the server may take to answer what was cancelled because the client is gone
+    #[arg(long, value_name = "DUR", default_value = "30s", value_parser = duration)]
+    grace: Duration,
 
     /// Print every message with its side, direction and milliseconds
     #[arg(long)]
@@ -115,14 +135,20 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     command.args(arguments);
 
     let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
-    let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both).on_stdio(Role::Server);
-    let down =
-        args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both).on_stdio(Role::Client);
+    let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
+    let down = args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both);
+    let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
+    (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
     let (client_gone, watch) = watch(&down);
     let mut options = Options::new(up, down);
     options.guard = args.guard.guard();
     options.trace = args.trace.then(trace);
-    options.observer = Some(observer(client_gone));
+    options.answer_after_end = args.answer_after_end;
+    options.waits = Some(Box::new(waits));
+    let losses = Arc::<Losses>::default();
+    options.observer = Some(observer(client_gone, losses.clone()));
+    let noises = Arc::<Noises>::default();
+    options.noise = Some(noise(noises.clone()));
 
     let program = program.to_string_lossy();
     let recording = match args.record.start(Some(&program)) {
@@ -136,23 +162,47 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     };
     recording.finish();
     match spawned {
-        Err(error) => usage_error(format_args!("can't start {program}: {error}")),
-        Ok(Relayed { relayed, exit, pushed }) => {
-            if let Err(error) = relayed {
-                log(error);
+        Err(error) => failure(exit::UNREACHABLE, format_args!("can't start {program}: {error}")),
+        Ok(relayed) => {
+            if let Some(total) = noises.total() {
+                log(format_args!("the server's output: {total}"));
             }
-            let failed = match pushed {
-                Pushed::No => "failed",
-                Pushed::Terminated => "did not end, and was terminated",
-                Pushed::Killed => "did not end, and was killed",
-            };
-            match exit {
-                Ok(status) if status.success() => return ExitCode::SUCCESS,
-                Ok(status) => log(format_args!("{program} {failed}: {status}")),
-                Err(error) => log(format_args!("{program}: {error}")),
+            if let Some(total) = losses.total() {
+                log(total);
             }
-            ExitCode::FAILURE
+            ended(&program, relayed)
         }
+    }
+}
+
+/// Says what ended other than it should, and gives the exit code.
+fn ended(program: &str, Relayed { relayed, exit, pushed, lost }: Relayed) -> ExitCode {
+    let lost = lost.get();
+    match relayed {
+        // That is what `lost` says.
+        Err(error) if lost.is_none_or(|lost| lost.kind() != error.kind()) => log(error),
+        _ => {}
+    }
+    let failed = match pushed {
+        Pushed::No => "failed",
+        Pushed::Terminated => "did not end, and was terminated",
+        Pushed::Killed => "did not end, and was killed",
+    };
+    let has_failed = match exit {
+        Ok(status) if status.success() => false,
+        Ok(status) => {
+            log(format_args!("{program} {failed}: {status}"));
+            true
+        }
+        Err(error) => {
+            log(format_args!("{program}: {error}"));
+            true
+        }
+    };
+    match lost {
+        Some(error) => output_error(error),
+        None if has_failed => ExitCode::from(exit::ERROR),
+        None => ExitCode::SUCCESS,
     }
 }
 
@@ -188,8 +238,31 @@ impl Watch {
     }
 }
 
-fn observer(client_gone: Sender<()>) -> Observer {
+/// Says what is waited for.
+fn waits(wait: Wait) {
+    match wait {
+        Wait::Answers { requests, within } => log(format_args!(
+            "the client's input has ended; {} may still be answered for {}",
+            number(requests, "request"),
+            format_duration(within)
+        )),
+        Wait::Cancelled { requests, within } => log(format_args!(
+            "the client is gone; the server has {} to answer {}, cancelled",
+            format_duration(within),
+            number(requests, "request")
+        )),
+        _ => {}
+    }
+}
+
+fn number(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+fn observer(client_gone: Sender<()>, losses: Arc<Losses>) -> Observer {
     Box::new(move |side, event| {
+        losses.count(&event);
         if let (Side::Up, RelayEvent::Closed { .. }) = (side, &event) {
             // Nobody waits for it once the relay has ended.
             let _ = client_gone.try_send(());
@@ -210,7 +283,15 @@ fn trace() -> Trace {
             Way::Received => "<--",
         };
         let elapsed = begun.elapsed().as_secs_f64() * 1e3;
-        let message = String::from_utf8_lossy(message);
-        note(format_args!("{DIM}{elapsed:10.3} ms{DIM:#} {side:4} {arrow} {message}"));
+        let line = Line::new().styled(DIM, format_args!("{elapsed:10.3} ms"));
+        say(line.text(format_args!(" {side:4} {arrow} ")).message(message));
+    })
+}
+
+fn noise(noises: Arc<Noises>) -> Noise {
+    Box::new(move |violation, bytes| {
+        noises.count();
+        let line = Line::new().text("rescind relay: no message on the server's output: ");
+        say(line.value(bytes).text(format_args!(" ({violation})")));
     })
 }

@@ -5,6 +5,7 @@ mod mcp;
 mod methods;
 mod operations;
 mod router;
+mod signals;
 mod websocket;
 
 use std::io;
@@ -14,17 +15,18 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use protocol_async::{Options, SharedOperations};
-use protocol_blocking::threaded;
+use protocol_blocking::single::{Host, Transport};
+use protocol_blocking::{block_on, threaded};
 use protocol_core::{CloseReason, Role};
-use protocol_websocket::Origins;
+use protocol_websocket::{BearerToken, Origins};
 
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::record::{RecordArgs, Session};
-use crate::{note, usage_error};
+use crate::{note, output_error, token, usage_error};
 pub(crate) use demo::Demo;
 use router::AsyncDemo;
-use websocket::Service;
+use websocket::{Admission, Service};
 
 /// Serve demonstration methods on standard input and output, or on a WebSocket.
 #[derive(Debug, Args)]
@@ -41,8 +43,9 @@ pub struct ServeArgs {
     runtime: Runtime,
 
     /// Serve whoever opens a WebSocket there, such as `ws://127.0.0.1:8080` or
-    /// `ws://localhost:0/abp`, on tokio, until Ctrl-C. With port 0 the system chooses one. The
-    /// address is printed to standard error
+    /// `ws://localhost:0/abp`, or on the Unix socket `unix:FILE`, on tokio. With port 0 the system chooses one. The address is
+    /// printed to standard error. Ctrl-C cancels and answers what is in flight, SIGTERM gives it --grace
+    /// to finish first; a second signal waits for nothing
     #[arg(long, value_name = "URL", conflicts_with = "runtime")]
     listen: Option<Address>,
 
@@ -51,6 +54,19 @@ pub struct ServeArgs {
     /// origin]
     #[arg(long, value_name = "ORIGIN", requires = "listen")]
     allow_origin: Vec<String>,
+
+    /// Serve only who knows the secret in this file, one line, and shows it as a bearer token. Web
+    /// pages can't
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    token_file: Option<PathBuf>,
+
+    /// Let whoever can reach this machine call, without a token
+    #[arg(long, requires = "listen", conflicts_with = "token_file")]
+    allow_anyone: bool,
+
+    /// After SIGTERM, how long requests in flight may take to finish before they are cancelled
+    #[arg(long, value_name = "DUR", value_parser = crate::duration, default_value = "5s", requires = "listen")]
+    grace: Duration,
 
     /// At the end, write counts of the operations into this file, as Prometheus reads them: how many
     /// there were, how many were cancelled and why, how long those had run (erlmcp)
@@ -102,6 +118,8 @@ const FLUSH: Duration = Duration::from_secs(5);
 /// How a connection ended.
 struct Ended {
     reason: CloseReason,
+    /// What reading or writing failed with.
+    error: Option<String>,
     /// Whether LSP's `shutdown` was asked for.
     was_shut_down: bool,
 }
@@ -132,16 +150,21 @@ fn serve_stdio(args: &ServeArgs, operations: &SharedOperations, recording: &Sess
         Runtime::Blocking => Ok(serve_threaded(spoken, options)),
         Runtime::Single => {
             let demo = Demo::new(spoken.clone());
-            let reason = serve_single(options, &demo);
-            reason.map(|reason| Ended { reason, was_shut_down: demo.was_shut_down() })
+            let served = serve_single(options, &demo);
+            served.map(|(reason, error)| Ended {
+                reason,
+                error,
+                was_shut_down: demo.was_shut_down(),
+            })
         }
         Runtime::Tokio => serve_on_tokio(spoken, options),
         Runtime::Smol => Ok(serve_on_smol(spoken, options)),
     };
     match ended {
+        Ok(Ended { error: Some(error), .. }) => output_error(error),
         Ok(Ended { reason: CloseReason::PeerGone, .. }) => ExitCode::SUCCESS,
         // LSP: `exit` without `shutdown` before it is a failure.
-        Ok(Ended { reason: CloseReason::Shutdown, was_shut_down: true }) => ExitCode::SUCCESS,
+        Ok(Ended { reason: CloseReason::Shutdown, was_shut_down: true, .. }) => ExitCode::SUCCESS,
         Ok(Ended { reason, .. }) => {
             note(format_args!("rescind serve: the connection closed: {reason}"));
             ExitCode::FAILURE
@@ -159,10 +182,19 @@ fn serve_websockets(
     operations: &SharedOperations,
     recording: &Session,
 ) -> ExitCode {
-    let origins = args.allow_origin.iter().fold(Origins::local(), Origins::allow);
+    let secret = match token::read(args.token_file.as_deref()) {
+        Ok(secret) => secret,
+        Err(error) => return usage_error(error),
+    };
+    let admission = Admission {
+        origins: args.allow_origin.iter().fold(Origins::local(), Origins::allow),
+        token: secret.map(BearerToken::new),
+        is_for_anyone: args.allow_anyone,
+    };
     let (address, operations) = (address.clone(), operations.clone());
-    let (spoken, recorder) = (args.dialect.spoken().clone(), recording.recorder());
-    let service = Service { spoken, address, origins, operations, recorder };
+    let (spoken, grace) = (args.dialect.spoken().clone(), args.grace);
+    let recorder = recording.recorder();
+    let service = Service { spoken, address, admission, grace, operations, recorder };
     match service.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => usage_error(error),
@@ -171,10 +203,11 @@ fn serve_websockets(
 
 fn serve_threaded(spoken: &Spoken, options: Options) -> Ended {
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-    let (_peer, incoming) = threaded::connect(stdin, stdout, options);
+    let (peer, incoming) = threaded::connect(stdin, stdout, options);
     let demo = Demo::new(spoken.clone());
     let reason = threaded::serve(&incoming, WORKERS, &demo);
-    Ended { reason, was_shut_down: demo.was_shut_down() }
+    let error = block_on(peer.closed()).error.map(|error| error.to_string());
+    Ended { reason, error, was_shut_down: demo.was_shut_down() }
 }
 
 fn serve_on_tokio(spoken: &Spoken, options: Options) -> io::Result<Ended> {
@@ -183,7 +216,8 @@ fn serve_on_tokio(spoken: &Spoken, options: Options) -> io::Result<Ended> {
         let demo = AsyncDemo::new(spoken.clone(), protocol_tokio::TokioTimer::start());
         let connection = protocol_tokio::stdio(options);
         let reason = demo.serve(&connection.incoming).await;
-        Ended { reason, was_shut_down: demo.was_shut_down() }
+        let error = connection.peer.closed().await.error.map(|error| error.to_string());
+        Ended { reason, error, was_shut_down: demo.was_shut_down() }
     });
     // Its thread may be waiting for standard input for ever.
     runtime.shutdown_background();
@@ -195,20 +229,30 @@ fn serve_on_smol(spoken: &Spoken, options: Options) -> Ended {
         let demo = AsyncDemo::new(spoken.clone(), protocol_smol::SmolTimer::start());
         let connection = protocol_smol::stdio(options);
         let reason = demo.serve(&connection.incoming).await;
-        Ended { reason, was_shut_down: demo.was_shut_down() }
+        let error = connection.peer.closed().await.error.map(|error| error.to_string());
+        Ended { reason, error, was_shut_down: demo.was_shut_down() }
     })
 }
 
 #[cfg(unix)]
-fn serve_single(options: Options, demo: &Demo) -> io::Result<CloseReason> {
-    use protocol_blocking::single::{FdTransport, Host};
+fn serve_single(options: Options, demo: &Demo) -> io::Result<Served> {
+    use protocol_blocking::single::FdTransport;
 
-    Host::new(FdTransport::new(std::io::stdin(), std::io::stdout()), options).run(demo)
+    run_single(FdTransport::new(std::io::stdin(), std::io::stdout()), options, demo)
 }
 
 #[cfg(not(unix))]
-fn serve_single(options: Options, demo: &Demo) -> io::Result<CloseReason> {
-    use protocol_blocking::single::{Host, PlainTransport};
+fn serve_single(options: Options, demo: &Demo) -> io::Result<Served> {
+    use protocol_blocking::single::PlainTransport;
 
-    Host::new(PlainTransport::new(std::io::stdin(), std::io::stdout()), options).run(demo)
+    run_single(PlainTransport::new(std::io::stdin(), std::io::stdout()), options, demo)
+}
+
+/// How one thread served, and what reading or writing failed with.
+type Served = (CloseReason, Option<String>);
+
+fn run_single(transport: impl Transport, options: Options, demo: &Demo) -> io::Result<Served> {
+    let mut host = Host::new(transport, options);
+    let reason = host.run(demo)?;
+    Ok((reason, host.error().map(ToString::to_string)))
 }

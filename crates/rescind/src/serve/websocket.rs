@@ -1,21 +1,16 @@
 //! `rescind serve --listen`: the demonstration methods for whoever opens a WebSocket.
 
-use std::future::pending;
-use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::rc::Rc;
 use std::time::Duration;
 
-use protocol_async::{Cancellation, Canceller, SharedOperations};
-use protocol_core::{Cause, Config, Role, Shutdown};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use protocol_async::SharedOperations;
+use protocol_core::{Config, Role};
 use protocol_record::Recorder;
 use protocol_tokio::TokioTimer;
-use protocol_websocket::{Origins, connect, settings};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinSet, LocalSet};
-use tokio::time::{sleep, timeout};
-use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config};
+use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
+use tokio::time::sleep;
+use tokio_util::compat::TokioAsyncReadCompatExt;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tungstenite::http::StatusCode;
 use tungstenite::http::uri::PathAndQuery;
@@ -23,108 +18,106 @@ use tungstenite::http::uri::PathAndQuery;
 use super::FLUSH;
 use super::operations::options;
 use super::router::AsyncDemo;
+use super::signals::{Ending, Signals};
 use crate::address::Address;
 use crate::dialect::Spoken;
 use crate::note;
+use crate::socket::{Bound, From, Stream};
 
-/// How long a client may take to ask for a WebSocket.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long no connection is accepted when the system has no room for one.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Turns of connections between two looks at their sockets. A connection that is flooded always has work,
+/// and all others would wait for so many turns of it; with tokio's default, 61. A `LocalSet` takes as many
+/// in one turn of the runtime, so there is none here: all connections are one task.
+const EVENT_INTERVAL: u32 = 1;
 
 /// What is served, and to whom.
 pub(super) struct Service {
     pub(super) spoken: Spoken,
     pub(super) address: Address,
-    pub(super) origins: Origins,
+    pub(super) admission: Admission,
+    /// How long what is in flight may take to be done after `SIGTERM`.
+    pub(super) grace: Duration,
     pub(super) operations: SharedOperations,
     pub(super) recorder: Option<Recorder>,
 }
 
+/// Who may connect.
+pub(super) struct Admission {
+    pub(super) origins: Origins,
+    /// What everybody has to know.
+    pub(super) token: Option<BearerToken>,
+    /// Whether other machines may connect without knowing anything.
+    pub(super) is_for_anyone: bool,
+}
+
 impl Service {
-    /// Serves until Ctrl-C, which cancels and answers what is in flight; a second one waits for
-    /// nothing.
+    /// Serves until a signal, which ends it in an orderly way; a second one waits for nothing.
     pub(super) fn run(self) -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().event_interval(EVENT_INTERVAL).build();
         let runtime = runtime.map_err(|error| format!("there is no runtime: {error}"))?;
-        LocalSet::new().block_on(&runtime, self.listen())
+        runtime.block_on(self.listen())
     }
 
     async fn listen(self) -> Result<(), String> {
         let refused = |error| format!("can't listen on {}: {error}", self.address);
-        let listener = TcpListener::bind(self.address.socket()).await.map_err(refused)?;
-        let port = listener.local_addr().map_err(refused)?.port();
-        note(format_args!("listening on {}", self.address.with_port(port)));
+        let bound = Bound::bind(&self.address).await.map_err(refused)?;
+        let mut address = self.address.clone();
+        if let Some(bound) = bound.address().map_err(refused)? {
+            address = address.with_port(bound.port());
+            self.admission.check(bound).map_err(|why| format!("{}: {why}", self.address))?;
+        }
+        let mut signals = Signals::catch().map_err(|error| format!("no signals: {error}"))?;
+        note(format_args!("listening on {address}"));
 
-        let service = Rc::new(self);
-        let stop = Canceller::new();
-        let mut connections = JoinSet::new();
-        // One for the whole loop: it would miss what comes between two.
-        let mut interrupted = pin!(tokio::signal::ctrl_c());
-        loop {
+        let listener = Listener::new(ListenerLimits::DEFAULT, TokioTimer::start());
+        let mut connections = FuturesUnordered::new();
+        let ending = loop {
             tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, from)) => {
-                        let (service, stop) = (service.clone(), stop.marker());
-                        connections.spawn_local(async move {
-                            service.converse(stream, from, stop).await;
-                        });
-                    }
+                ending = signals.next() => break ending,
+                accepted = bound.accept() => match accepted {
+                    Ok((stream, from)) => connections.push(self.serve(stream, from, &listener)),
                     Err(error) => {
                         note(format_args!("rescind serve: {error}"));
                         sleep(PAUSE).await;
                     }
                 },
-                Some(_) = connections.join_next() => {}
-                caught = &mut interrupted => {
-                    caught.map_err(|error| format!("Ctrl-C can't be caught: {error}"))?;
-                    break;
-                }
+                Some(()) = connections.next() => {}
             }
-        }
-        drop(listener);
-        stop.cancel(Cause::Shutdown);
-        let answered = async { while connections.join_next().await.is_some() {} };
+        };
+        drop(bound);
+        let finish = match ending {
+            Ending::Interrupted => Duration::ZERO,
+            Ending::Terminated => self.grace,
+        };
         tokio::select! {
-            _ = timeout(FLUSH, answered) => {}
-            _ = tokio::signal::ctrl_c() => {}
+            () = listener.drain(finish, FLUSH) => {}
+            () = async { while connections.next().await.is_some() {} } => {}
+            _ = signals.next() => {}
         }
         Ok(())
     }
 
-    /// One connection, from its first byte to its last.
-    async fn converse(&self, stream: TcpStream, from: SocketAddr, stop: Cancellation) {
-        let accepted = timeout(HANDSHAKE, self.accept(stream));
-        let socket = match stop.unless_cancelled(accepted).await {
-            Ok(Ok(Ok(socket))) => socket,
-            Ok(Ok(Err(error))) => return note(format_args!("rescind serve: {from}: {error}")),
-            Ok(Err(_)) | Err(_) => return,
+    /// Serves one connection, from its first byte to its last.
+    async fn serve(&self, stream: Box<dyn Stream>, from: From, listener: &Listener<TokioTimer>) {
+        let seat = match listener.admit(from.ip()) {
+            Ok(seat) => seat,
+            // A client that can't be told has gone.
+            Err(refused) => return drop(listener.turn_away(stream.compat(), refused).await),
         };
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
         let mut options = options(self.config(), &self.operations);
         if let Some(recorder) = &self.recorder {
             options = recorder.connection(&from.to_string(), options);
         }
-        let (peer, incoming, driver) = connect(socket, TokioTimer::start(), options);
-        let conversation = async { tokio::join!(driver, demo.serve(&incoming)).0 };
-        let stopped = async {
-            stop.cancelled().await;
-            peer.shutdown(Shutdown::CancelAll);
-            pending().await
+        let talk = async |_peer, incoming| {
+            demo.serve(&incoming).await;
         };
-        let ended = tokio::select! {
-            ended = conversation => ended,
-            ended = stopped => ended,
-        };
-        if let Err(error) = ended {
+        if let Err(error) = seat.serve(stream.compat(), self, options, talk).await {
             note(format_args!("rescind serve: {from}: {error}"));
         }
-    }
-
-    async fn accept(&self, stream: TcpStream) -> io::Result<WebSocketStream<TcpStream>> {
-        stream.set_nodelay(true)?;
-        let settings = Some(settings(&self.config().limits));
-        accept_hdr_async_with_config(stream, self, settings).await.map_err(io::Error::other)
     }
 
     fn config(&self) -> Config {
@@ -141,6 +134,25 @@ impl Callback for &Service {
             *refusal.status_mut() = StatusCode::NOT_FOUND;
             return Err(refusal);
         }
-        self.origins.on_request(request, response)
+        let response = self.admission.origins.on_request(request, response)?;
+        match &self.admission.token {
+            Some(token) => token.on_request(request, response),
+            None => Ok(response),
+        }
+    }
+}
+
+impl Admission {
+    /// Whether the address may be served so: who can reach it from another machine has to know a secret.
+    fn check(&self, address: SocketAddr) -> Result<(), &'static str> {
+        if address.ip().to_canonical().is_loopback() || self.token.is_some() {
+            return Ok(());
+        }
+        if !self.is_for_anyone {
+            return Err("other machines can reach it: --token-file FILE has them know a secret, \
+                        --allow-anyone lets them all in");
+        }
+        note("warning: whoever can reach this machine may call (--allow-anyone)");
+        Ok(())
     }
 }

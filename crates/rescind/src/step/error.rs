@@ -26,6 +26,8 @@ pub enum StepError {
 pub enum InputProblem {
     /// It is not JSON, or a member is wrong.
     Json(serde_json::Error),
+    /// It is longer than any message makes it.
+    TooLong,
     /// It holds no command.
     NoCommand,
     /// It holds more than one command.
@@ -60,6 +62,7 @@ impl fmt::Display for InputProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Json(error) => f.write_str(&without_position(error)),
+            Self::TooLong => f.write_str("the line is longer than 128 MiB"),
             Self::NoCommand => {
                 f.write_str("no command; rescind step --help lists what an input can be")
             }

@@ -10,7 +10,7 @@ mod error;
 mod output;
 mod session;
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
 
 use crate::dialect::DialectArgs;
 
@@ -45,6 +45,10 @@ pub enum Side {
     Server,
 }
 
+/// The longest line that is taken, its end included: more than a message of the longest that is allowed
+/// takes in any of the forms that a line may carry it in.
+const LINE_BYTES: u64 = 128 << 20;
+
 /// Takes line after line from `input` until it ends, and writes what came of each, at once, to
 /// `output`. The end of `input` is not the end of the connection: nothing more is written.
 ///
@@ -62,12 +66,16 @@ pub fn run(
     for number in 1_u64.. {
         line.clear();
         lines.clear();
-        if input.read_until(b'\n', &mut line).map_err(StepError::Read)? == 0 {
+        let read = input.by_ref().take(LINE_BYTES + 1).read_until(b'\n', &mut line);
+        if read.map_err(StepError::Read)? == 0 {
             break;
         }
-        session
-            .take(&line, &mut lines)
-            .map_err(|problem| StepError::Input { line: number, problem })?;
+        let taken = if line.len() as u64 > LINE_BYTES {
+            Err(InputProblem::TooLong)
+        } else {
+            session.take(&line, &mut lines)
+        };
+        taken.map_err(|problem| StepError::Input { line: number, problem })?;
         output.write_all(&lines).and_then(|()| output.flush()).map_err(StepError::Write)?;
     }
     Ok(())
@@ -144,6 +152,21 @@ mod tests {
         assert_eq!(stepped("\n  \r\n").unwrap(), "");
         let error = stepped("\n\n{\"advance\": 1, \"hold\": true}\n").unwrap_err();
         assert_eq!(error.to_string(), "line 3: advance and hold in one input; give one a line");
+    }
+
+    #[test]
+    fn f71_an_endless_line_is_an_error_and_is_not_kept() {
+        let mut endless = std::io::BufReader::new(std::io::repeat(b'x'));
+        let args = Command::parse_from(["step"]).args;
+        let error = run(&args, &mut endless, Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "line 1: the line is longer than 128 MiB");
+    }
+
+    #[test]
+    fn f71_the_longest_message_is_taken_however_it_is_written() {
+        let escaped = "\\u0078".repeat(16 << 20);
+        let output = stepped(&format!("{{\"receive\":\"{escaped}\"}}\n")).unwrap();
+        assert!(output.starts_with("{\"event\":\"violation\",\"kind\":\"parse\"}"), "{output}");
     }
 
     #[test]

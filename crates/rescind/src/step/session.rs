@@ -94,10 +94,7 @@ impl Session {
             Command::Call(call) => self.call(&call, out),
             Command::Notify(notify) => self.notify(&notify, out),
             Command::Cancel(name, reason) => self.on_call(&name, out, |connection, call| {
-                Some(match reason {
-                    Some(reason) => connection.cancel_because(call, Cause::Caller, &*reason, now),
-                    None => connection.cancel(call, Cause::Caller, now),
-                })
+                Some(connection.cancel_because(call, Cause::Caller, reason.as_deref(), now))
             }),
             Command::Drop(name) => self.on_call(&name, out, |connection, call| {
                 // Nobody waits for the word that it is released later.

@@ -3,7 +3,8 @@
 use protocol_record::line::{Direction, Hop, Kind, Line, Message, Part, Role, Verdict};
 use protocol_testkit::{Mark, chart};
 
-use super::text::{milliseconds, shown};
+use super::row::milliseconds;
+use crate::terminal::harmless;
 
 /// The parties: whoever records stands between its clients and its servers.
 #[derive(Debug, Default)]
@@ -75,9 +76,9 @@ impl Lanes {
             &verdict.outcome,
             &verdict.cause,
         ];
-        let words = words.into_iter().flatten().map(|word| shown(word));
+        let words = words.into_iter().flatten().map(|word| harmless(word));
         let text =
-            std::iter::once(shown(&verdict.verdict)).chain(words).collect::<Vec<_>>().join(" ");
+            std::iter::once(harmless(&verdict.verdict)).chain(words).collect::<Vec<_>>().join(" ");
         self.line(verdict.t, Mark::at(self.here(), text))
     }
 
@@ -99,9 +100,9 @@ fn peer(hop: &str) -> &str {
 
 /// A part in few words: `request 1 work`, `error 1 -32800`.
 fn label(part: &Part<'_>) -> String {
-    let id = part.cancels.as_ref().or(part.id.as_ref()).map(|id| shown(id.token()));
+    let id = part.cancels.as_ref().or(part.id.as_ref()).map(|id| harmless(id.token()));
     let code = part.code.map(|code| code.to_string());
-    let method = part.method.as_deref().filter(|_| part.kind != Kind::Cancel).map(shown);
+    let method = part.method.as_deref().filter(|_| part.kind != Kind::Cancel).map(harmless);
     let kind = match part.kind {
         Kind::Request => "request",
         Kind::Notification => "",

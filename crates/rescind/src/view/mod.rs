@@ -6,10 +6,9 @@ mod filter;
 pub(crate) mod pairing;
 pub(crate) mod row;
 pub(crate) mod summary;
-pub(crate) mod text;
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,13 +17,13 @@ use clap::Args;
 use protocol_record::Line;
 use protocol_record::line::Direction;
 
-use crate::{note, usage_error};
+use crate::terminal::{harmless, harmless_json};
+use crate::{note, output_error, usage_error};
 use chart::Lanes;
 use filter::Filter;
 use pairing::{Pairing, REMEMBERED};
-use row::{Outcome, Row};
+use row::{Outcome, Row, milliseconds};
 use summary::Summary;
-use text::{milliseconds, shown};
 
 /// Show what a recording holds, a line a request
 ///
@@ -81,7 +80,14 @@ pub fn main(args: &ViewArgs) -> ExitCode {
     let filter = (!text.trim().is_empty()).then(|| Filter::parse(&text)).transpose();
     let filter = match filter {
         Ok(filter) => filter,
-        Err(error) => return usage_error(format_args!("the filter: {error}")),
+        Err(error) => {
+            // Its place is shown on lines of their own.
+            let error = format!("the filter: {error}");
+            let mut lines = error.lines();
+            let code = usage_error(lines.next().unwrap_or_default());
+            lines.for_each(note);
+            return code;
+        }
     };
     let mut view = View { args, filter, out: BufWriter::new(io::stdout().lock()), written: Ok(()) };
     let shown = if args.chart { view.chart() } else { view.list() };
@@ -90,12 +96,7 @@ pub fn main(args: &ViewArgs) -> ExitCode {
     }
     match view.out.flush().and(view.written) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads it has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            note(format_args!("rescind view: {error}"));
-            ExitCode::FAILURE
-        }
+        Err(error) => output_error(error),
     }
 }
 
@@ -136,7 +137,7 @@ impl View<'_> {
         }
         summary.add(row);
         let line = if self.args.json {
-            text::shown_json(&serde_json::to_string(row).expect("a row is JSON"))
+            harmless_json(&serde_json::to_string(row).expect("a row is JSON"))
         } else {
             describe(row)
         };
@@ -206,15 +207,15 @@ fn describe(row: &Row) -> String {
     let mut line = format!(
         "{:>14}  {:6} {arrow} {:32} {took:>14}  {}",
         milliseconds(row.start),
-        shown(&row.hop),
-        shown(&row.method),
+        harmless(&row.hop),
+        harmless(&row.method),
         row.outcome.as_str(),
     );
     if let Some(code) = row.code.filter(|_| row.outcome == Outcome::Error) {
         line.push_str(&format!(" {code}"));
     }
     if let Some(cause) = &row.cause {
-        line.push_str(&format!(" ({})", shown(cause)));
+        line.push_str(&format!(" ({})", harmless(cause)));
     }
     match (row.cancelled, row.settling()) {
         (Some(_), Some(after)) => {
@@ -233,7 +234,7 @@ fn describe(row: &Row) -> String {
         more => line.push_str(&format!(", answered {} times", more + 1)),
     }
     if let Some(why) = &row.refused {
-        line.push_str(&format!(", {}", shown(why)));
+        line.push_str(&format!(", {}", harmless(why)));
     }
     line
 }

@@ -148,3 +148,8 @@ impl Serialize for Row {
         .serialize(serializer)
     }
 }
+
+/// Milliseconds, as people read them.
+pub(crate) fn milliseconds(micros: u64) -> String {
+    format!("{}.{:03} ms", micros / 1000, micros % 1000)
+}

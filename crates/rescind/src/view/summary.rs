@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::files::Flaws;
 use super::pairing::Counts;
-use super::row::{Outcome, Row};
-use super::text::{milliseconds, shown};
+use super::row::{Outcome, Row, milliseconds};
 
 /// Durations of many requests, in little memory: each is kept to three digits.
 #[derive(Clone, Debug)]
@@ -78,7 +77,7 @@ impl Summary {
         let first = first.as_deref().unwrap_or_default();
         warn(
             *unreadable > 0,
-            format!("lines that are none of a recording: {unreadable} ({})", shown(first)),
+            format!("lines that are none of a recording: {unreadable} ({first})"),
         );
         warn(strays > 0, format!("answers to nothing that was asked: {strays}"));
         warn(duplicates > 0, format!("second answers: {duplicates}"));

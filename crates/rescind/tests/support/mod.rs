@@ -12,6 +12,15 @@ use serde_json::{Value, json};
 
 pub(crate) const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
 
+/// A server that says when it works, and answers with a result once it is cancelled.
+pub(crate) const STUBBORN: [&str; 3] = [
+    "sh",
+    "-c",
+    r#"read line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
+    read line; echo '{"jsonrpc":"2.0","method":"working"}'
+    read line; echo '{"jsonrpc":"2.0","id":2,"result":"done"}'; read line; true"#,
+];
+
 /// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -25,6 +34,12 @@ impl Drop for Program {
         // It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl From<Child> for Program {
+    fn from(child: Child) -> Self {
+        Self { child }
     }
 }
 
@@ -134,6 +149,26 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
         }
     });
     receive
+}
+
+/// A terminal, and the program's end of it.
+#[cfg(target_os = "linux")]
+pub(crate) fn terminal() -> (std::fs::File, std::os::fd::OwnedFd) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = std::fs::File::options().read(true).write(true).open(name.to_str().unwrap());
+    (std::fs::File::from(ours), theirs.unwrap().into())
+}
+
+/// Sends it the signal.
+#[cfg(unix)]
+pub(crate) fn signal(id: u32, signal: rustix::process::Signal) {
+    let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+    rustix::process::kill_process(id, signal).unwrap();
 }
 
 /// A dialect as a peer of the program sees it.

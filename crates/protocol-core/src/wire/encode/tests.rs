@@ -77,6 +77,7 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
     for (number, code) in [(0, i64::MIN), (9, -1), (10, 0), (u32::MAX, i64::MAX)] {
         for params in [None, Some(value)] {
             for method in [text, "initialize", "capabilities/progress"] {
+                let params = params.map(Body::Raw);
                 take(&Draft::Notification { method, params });
                 for timeout in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
                     take(&Draft::Request { number, method, params, timeout });
@@ -88,7 +89,6 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
             for data in [None, Some(value)] {
                 take(&Draft::Response { to, reply: Reply::Error { code, message: text, data } });
             }
-            take(&Draft::TokenResult { to, member: text, token });
             for reply in [
                 Reply::Result(value),
                 Reply::Cancelled,
@@ -98,26 +98,17 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
             ] {
                 take(&Draft::Response { to, reply });
             }
-            for met in [
-                RequestStep::MarkCancelled,
-                RequestStep::CancelledBefore,
-                RequestStep::Completed,
-                RequestStep::NotFound,
-                RequestStep::Ignore,
-            ] {
-                let what = Acknowledged::Request { member: text, target: token, met };
-                take(&Draft::Acknowledgement { to, what });
-            }
-            take(&Draft::Acknowledgement { to, what: Acknowledged::Operation });
-        }
-        for id in [Id::Ours(number), Id::Token(token)] {
-            for reason in [None, Some((text, text))] {
-                let names = Names { member: text, id, reason };
-                take(&Draft::Cancel { number: None, method: text, names });
-                take(&Draft::Cancel { number: Some(number), method: text, names });
+            take(&Draft::Result { to, members: &[] });
+            for value in [Value::Id(number), Value::Token(token), Value::Text(text)] {
+                take(&Draft::Result { to, members: &[(text, value)] });
             }
         }
-        take(&Draft::Told { method: text, token, reason: text });
+        for id in [Value::Id(number), Value::Token(token)] {
+            for members in [&[(text, id)][..], &[(text, id), (text, Value::Text(text))]] {
+                take(&Draft::cancel(None, text, members));
+                take(&Draft::cancel(Some(number), text, members));
+            }
+        }
     }
 }
 
@@ -184,7 +175,7 @@ fn numbers_are_decimal() {
 fn a_message_is_one_line() {
     for end in ["\n", "\r", "\r\n", "\r\r", "\n\n\r"] {
         let params = format!("{{\"a\":{end}1{end},\"b\":\"\\r\"}}");
-        let params = Some(raw(&params));
+        let params = Some(Body::Raw(raw(&params)));
         let draft = Draft::Request { number: 1, method: "m", params, timeout: None };
         let space = " ".repeat(end.len());
         assert_eq!(
@@ -194,4 +185,12 @@ fn a_message_is_one_line() {
             )
         );
     }
+}
+
+#[test]
+fn a_cancel_in_abp_is_no_call_of_a_capability_whatever_its_method() {
+    let members = [("callId", Value::Id(7))];
+    let cancel = written(&Draft::cancel(Some(8), "stop", &members), Envelope::Abp);
+    assert!(cancel.starts_with(r#"{"type":"stop","id":"8","#), "{cancel}");
+    assert!(cancel.ends_with(r#""payload":{"callId":"7"}}"#), "{cancel}");
 }

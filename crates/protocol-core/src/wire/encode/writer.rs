@@ -19,6 +19,11 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Longer bytes are not moved once they are written.
+    const LONG: usize = 1 << 10;
+    /// What the envelope says behind them is seldom longer.
+    const BEHIND: usize = 64;
+
     /// JSON of the envelope.
     #[inline]
     pub(super) fn text(&mut self, json: &str) {
@@ -30,6 +35,10 @@ impl Writer<'_> {
     fn keep(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.most.saturating_sub(self.out.len());
         if fits {
+            if bytes.len() > Self::LONG {
+                // With what stands behind it, so that it is moved no second time.
+                self.out.reserve(bytes.len() + Self::BEHIND);
+            }
             self.out.extend_from_slice(bytes);
         } else {
             self.skipped = self.skipped.saturating_add(bytes.len());

@@ -1,7 +1,8 @@
-//! A line of two byte pipes: late, narrow, in pieces, and cut at any byte.
+//! A line of two byte pipes: late, narrow, in pieces, and cut at any byte. In a search it is calm.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_core::Timestamp;
 
-use crate::executor::{Sleep, below, now, one_of, sleep, time_below};
+use super::executor::{Simulation, Sleep};
 
 /// How long a pipe holds everything up, now and then.
 const STALL: Duration = Duration::from_secs(1);
@@ -51,28 +52,33 @@ struct End {
     pipe: usize,
 }
 
-pub(crate) struct Reader {
+/// The reading end of a pipe.
+pub struct Reader {
     end: End,
     arrival: Option<Sleep>,
 }
 
-pub(crate) struct Writer(End);
+/// The writing end of a pipe. Dropping it ends what is read at the other.
+pub struct Writer(End);
 
-/// A line in some weather, which is cut after so many bytes; its two ends.
-pub(crate) fn line(fuse: usize) -> [(Reader, Writer); 2] {
-    let line = Rc::new(RefCell::new(Line {
-        pipes: [Pipe::default(), Pipe::default()],
-        latency: one_of(&[0, 1, 20]),
-        capacity: one_of(&[64, 1_000, 100_000]),
-        fuse,
-    }));
-    let end = |pipe| End { line: line.clone(), pipe };
-    [0, 1].map(|pipe| (Reader { end: end(pipe), arrival: None }, Writer(end(1 - pipe))))
+impl Simulation {
+    /// A line in some weather, which is cut after so many bytes; its two ends.
+    #[must_use]
+    pub fn line(self, fuse: usize) -> [(Reader, Writer); 2] {
+        let line = Rc::new(RefCell::new(Line {
+            pipes: [Pipe::default(), Pipe::default()],
+            latency: self.weather_of(&[20, 1, 0]),
+            capacity: self.weather_of(&[64, 1_000, 100_000]),
+            fuse,
+        }));
+        let end = |pipe| End { line: line.clone(), pipe };
+        [0, 1].map(|pipe| (Reader { end: end(pipe), arrival: None }, Writer(end(1 - pipe))))
+    }
 }
 
 /// A part of what could be taken at once.
 fn part(most: usize) -> usize {
-    1 + usize::try_from(below(most as u64)).unwrap()
+    1 + usize::try_from(Simulation.weather(most as u64)).expect("it is below a length")
 }
 
 impl AsyncRead for Reader {
@@ -83,11 +89,11 @@ impl AsyncRead for Reader {
     ) -> Poll<io::Result<usize>> {
         let End { line, pipe } = &self.end;
         let mut line = line.borrow_mut();
-        let is_cut = line.fuse == 0;
+        let (is_cut, now) = (line.fuse == 0, Simulation.now());
         let pipe = &mut line.pipes[*pipe];
         let next = pipe.bytes.front().map(|(arrival, _)| *arrival);
-        if next.is_some_and(|arrival| arrival <= now()) {
-            let arrived = pipe.bytes.iter().take_while(|(arrival, _)| *arrival <= now()).count();
+        if next.is_some_and(|arrival| arrival <= now) {
+            let arrived = pipe.bytes.iter().take_while(|(arrival, _)| *arrival <= now).count();
             let read = part(arrived.min(room.len()));
             for (byte, (_, sent)) in room.iter_mut().zip(pipe.bytes.drain(..read)) {
                 *byte = sent;
@@ -95,7 +101,7 @@ impl AsyncRead for Reader {
             wake(&mut pipe.writer);
             return Poll::Ready(Ok(read));
         }
-        if next.is_none() && is_cut && below(2) == 0 {
+        if next.is_none() && is_cut && Simulation.weather(2) == 0 {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         if next.is_none() && (is_cut || pipe.is_closed) {
@@ -103,7 +109,7 @@ impl AsyncRead for Reader {
         }
         pipe.reader = Some(cx.waker().clone());
         drop(line);
-        self.arrival = next.map(|arrival| sleep(arrival.since(now())));
+        self.arrival = next.map(|arrival| Simulation.sleep(arrival.since(now)));
         if let Some(arrival) = &mut self.arrival {
             assert!(Pin::new(arrival).poll(cx).is_pending(), "it is later");
         }
@@ -129,15 +135,16 @@ impl AsyncWrite for Writer {
             return Poll::Pending;
         }
         let written = part(room.min(bytes.len()).min(*fuse));
-        let delay = if below(64) == 0 { STALL } else { time_below(*latency + 1) };
+        let is_stalled = Simulation.weather(64) == 0;
+        let late = Duration::from_millis(Simulation.weather(*latency + 1));
         let last = pipe.bytes.back().map_or(Timestamp::ZERO, |(arrival, _)| *arrival);
-        let arrival = last.max(now() + delay);
+        let arrival = last.max(Simulation.now() + if is_stalled { STALL } else { late });
         pipe.bytes.extend(bytes[..written].iter().map(|byte| (arrival, *byte)));
         wake(&mut pipe.reader);
         *fuse -= written;
         if *fuse == 0 {
             for pipe in pipes {
-                if below(2) == 0 {
+                if Simulation.weather(2) == 0 {
                     pipe.bytes.clear();
                 }
                 wake(&mut pipe.reader);
@@ -176,5 +183,17 @@ impl Drop for Reader {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.0.close();
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
     }
 }

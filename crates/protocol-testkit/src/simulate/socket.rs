@@ -6,20 +6,32 @@ use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::{Sink, Stream};
+use protocol_async::Way;
 
-use crate::network::{Reader, Writer};
+use super::network::{Reader, Writer};
+use super::serve::watch;
 
 /// Each message is a line. Takes the next one only when the last has left, as the strictest do.
-pub(crate) struct Socket {
+#[derive(Debug)]
+pub struct Socket {
     reader: Reader,
     writer: Writer,
     arrived: Vec<u8>,
     unsent: Vec<u8>,
+    /// The connection whose messages are watched here.
+    watched: Option<usize>,
 }
 
 impl Socket {
-    pub(crate) const fn new(reader: Reader, writer: Writer) -> Self {
-        Self { reader, writer, arrived: Vec::new(), unsent: Vec::new() }
+    /// Whole messages over the two ends of a [line](super::Simulation::line).
+    #[must_use]
+    pub const fn new(reader: Reader, writer: Writer) -> Self {
+        Self { reader, writer, arrived: Vec::new(), unsent: Vec::new(), watched: None }
+    }
+
+    /// The same; what is read and written here is what the handler of that connection does.
+    pub(super) fn watched(self, connection: usize) -> Self {
+        Self { watched: Some(connection), ..self }
     }
 }
 
@@ -32,6 +44,9 @@ impl Stream for Socket {
             if let Some(end) = this.arrived.iter().position(|&byte| byte == b'\n') {
                 let mut message: Vec<u8> = this.arrived.drain(..=end).collect();
                 message.pop();
+                if let Some(connection) = this.watched {
+                    watch(connection, Way::Received, &message);
+                }
                 return Poll::Ready(Some(Ok(message)));
             }
             let mut room = [0; 1_000];
@@ -52,7 +67,10 @@ impl Sink<Vec<u8>> for Socket {
     }
 
     fn start_send(self: Pin<&mut Self>, message: Vec<u8>) -> io::Result<()> {
-        let unsent = &mut self.get_mut().unsent;
+        let Self { unsent, watched, .. } = self.get_mut();
+        if let Some(connection) = *watched {
+            watch(connection, Way::Sent, &message);
+        }
         assert!(unsent.is_empty(), "sent only when there is room");
         unsent.extend_from_slice(&message);
         unsent.push(b'\n');

@@ -1,0 +1,334 @@
+//! Spans and events for `tracing`: what docs/guide/tracing.md says. `spans_off.rs` has the same for builds
+//! without the feature.
+//!
+//! What is told runs a subscriber, which is the host's own and may use a handle of the connection: to
+//! send the peer its log, say. So nothing is told while the connection is locked. What happens there is
+//! kept as [`Seen`] and told afterwards; spans are behind an [`Arc`], so that copies of them are made
+//! without a subscriber.
+//!
+//! Nothing here takes params, results or an error's message.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol_core::{
+    CallId, Cause, CloseReason, Dialect, Envelope, Event, Outcome, Refusal, Reply, RequestHandle,
+    Timestamp, Violation, WireId,
+};
+use tracing::field::Empty;
+use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
+use tracing::{Level, Span};
+
+use crate::cancellation::{Cancellation, Following};
+use crate::failure::Failure;
+use crate::mcp;
+use crate::method::clip;
+
+/// Whether anybody listens at all: one load.
+#[inline]
+pub(crate) fn is_watched() -> bool {
+    STATIC_MAX_LEVEL != LevelFilter::OFF && LevelFilter::current() != LevelFilter::OFF
+}
+
+/// An event, in a span or else in the current one.
+macro_rules! tell {
+    (in $span:expr, $level:ident, $text:literal $(, $($field:tt)*)?) => {
+        tracing::event!(
+            target: "protocol_async", parent: $span, Level::$level, $($($field)*,)? $text
+        )
+    };
+    ($level:ident, $text:literal $(, $($field:tt)*)?) => {
+        tracing::event!(target: "protocol_async", Level::$level, $($($field)*,)? $text)
+    };
+}
+
+/// A span for a call or a request. What is not known yet, or is only there if it fails, is recorded later.
+macro_rules! span {
+    ($name:literal, $kind:literal, $parent:expr, $method:expr, $id:expr, $protocol:expr) => {{
+        let (method, protocol): (&str, Protocol) = (clip($method), $protocol);
+        tracing::info_span!(
+            target: "protocol_async",
+            parent: $parent,
+            $name,
+            otel.name = method,
+            otel.kind = $kind,
+            otel.status_code = Empty,
+            rpc.system.name = protocol.system,
+            rpc.method = method,
+            rpc.response.status_code = Empty,
+            mcp.method.name = protocol.is_mcp.then_some(method),
+            jsonrpc.protocol.version = protocol.version,
+            jsonrpc.request.id = $id,
+            error.type = Empty,
+        )
+    }};
+}
+
+/// What is spoken, in the words of OpenTelemetry.
+#[derive(Clone, Copy)]
+pub(crate) struct Protocol {
+    system: &'static str,
+    version: Option<&'static str>,
+    is_mcp: bool,
+}
+
+impl Protocol {
+    pub(crate) fn of(dialect: &Dialect) -> Self {
+        let (system, version) = match dialect.envelope {
+            Envelope::JsonRpc => ("jsonrpc", Some("2.0")),
+            Envelope::Abp => ("abp", None),
+        };
+        Self { system, version, is_mcp: mcp::is_spoken(dialect) }
+    }
+}
+
+/// The span of one of our calls, if anybody listens. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct CallSpan(Option<Arc<Span>>);
+
+impl CallSpan {
+    /// Begins it, in the span of the request that the call is made for, else in the current one.
+    pub(crate) fn begin(method: &str, protocol: Protocol, parent: &RequestSpan) -> Self {
+        let parent = parent.0.as_ref().map_or_else(Span::current, |open| open.span.clone());
+        let span = span!("call", "client", parent.id(), method, None::<&str>, protocol);
+        Self((!span.is_disabled()).then(|| Arc::new(span)))
+    }
+
+    /// The call was accepted, with this number on the wire.
+    #[inline]
+    pub(crate) fn accepted(&self, number: u32) {
+        if let Some(span) = &self.0 {
+            span.record("jsonrpc.request.id", tracing::field::display(number));
+        }
+    }
+
+    /// The call was not accepted.
+    pub(crate) fn refused(self, refusal: &Refusal) {
+        let Some(span) = &self.0 else { return };
+        fail(span, "refused");
+        tell!(in &**span, DEBUG, "refused", reason = refusal.as_str());
+    }
+
+    /// The call is cancelled, and its outcome still to come.
+    pub(crate) fn cancelled(&self, cause: Cause) {
+        if let Some(span) = &self.0 {
+            tell!(in &**span, DEBUG, "cancelled", cause = cause.as_str());
+        }
+    }
+}
+
+/// The span of one of the peer's requests or notifications, if anybody listens. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct RequestSpan(Option<Arc<Open>>);
+
+struct Open {
+    span: Span,
+    /// When the request arrived.
+    since: Timestamp,
+    #[allow(dead_code, reason = "it is kept, and dropped")]
+    cancels: Option<Following>,
+}
+
+impl RequestSpan {
+    /// Begins it in the current span, and sees when the request is cancelled.
+    pub(crate) fn begin(
+        method: &str,
+        protocol: Protocol,
+        id: Option<&str>,
+        since: Timestamp,
+        marker: Option<&Cancellation>,
+    ) -> Self {
+        let id = id.map(|id| clip(id.trim_matches('"')));
+        let span = span!("request", "server", Span::current().id(), method, id, protocol);
+        if span.is_disabled() {
+            return Self::default();
+        }
+        let inside = span.clone();
+        let told =
+            move |cause: Cause| tell!(in &inside, DEBUG, "cancelled", cause = cause.as_str());
+        let cancels = marker.map(|marker| marker.on_cancel(told));
+        Self(Some(Arc::new(Open { span, since, cancels })))
+    }
+
+    /// The request is answered: with a failure, or a result.
+    pub(crate) fn answered(&self, failure: Option<&Failure>, now: Timestamp) {
+        let Some(open) = &self.0 else { return };
+        let (outcome, code) = match failure.map(Failure::as_reply) {
+            None => ("result", None),
+            Some(Reply::Error { code, .. }) => ("error", Some(code)),
+            Some(_) => ("cancelled", None),
+        };
+        let ended = Ended { outcome, code, cause: None, took: now.since(open.since) };
+        ended.record(&open.span);
+        let duration = ended.took.as_secs_f64();
+        tell!(in &open.span, DEBUG, "answered", outcome, code, duration);
+    }
+
+    /// Does some work for the request: inside its span.
+    #[inline]
+    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.0 {
+            Some(open) => open.span.in_scope(work),
+            None => work(),
+        }
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.0.as_ref().map_or_else(Span::none, |open| open.span.clone())
+    }
+}
+
+/// The spans of what is in flight. A table of its own, so that the rows of calls and requests cost
+/// nothing more where nobody listens.
+#[derive(Default)]
+pub(crate) struct Spans(Option<Box<InFlight>>);
+
+#[derive(Default)]
+struct InFlight {
+    /// With when they began.
+    calls: HashMap<CallId, (CallSpan, Timestamp)>,
+    requests: HashMap<RequestHandle, RequestSpan>,
+}
+
+impl Spans {
+    #[inline]
+    pub(crate) fn call_begins(&mut self, call: CallId, span: CallSpan, now: Timestamp) {
+        if span.0.is_some() {
+            self.0.get_or_insert_default().calls.insert(call, (span, now));
+        }
+    }
+
+    pub(crate) fn call(&self, call: CallId) -> CallSpan {
+        let found = self.0.as_ref().and_then(|spans| spans.calls.get(&call));
+        found.map_or_else(CallSpan::default, |(span, _)| span.clone())
+    }
+
+    pub(crate) fn request_begins(&mut self, request: RequestHandle, span: RequestSpan) {
+        if span.0.is_some() {
+            self.0.get_or_insert_default().requests.insert(request, span);
+        }
+    }
+
+    pub(crate) fn request(&self, request: RequestHandle) -> RequestSpan {
+        let found = self.0.as_ref().and_then(|spans| spans.requests.get(&request));
+        found.cloned().unwrap_or_default()
+    }
+
+    /// A request is answered: what is left to do about its span.
+    #[inline]
+    pub(crate) fn request_ends(&mut self, request: RequestHandle) -> Option<Box<Seen>> {
+        let span = self.0.as_mut()?.requests.remove(&request)?;
+        Some(Box::new(Seen::Ended(span)))
+    }
+
+    /// What an event of the core shows.
+    #[inline]
+    pub(crate) fn see<O>(&mut self, event: &Event<'_, O>, now: Timestamp) -> Option<Box<Seen>> {
+        // What has a span has to end whoever listens by now.
+        if self.0.is_some() || is_watched() { self.look_at(event, now) } else { None }
+    }
+
+    #[cold]
+    fn look_at<O>(&mut self, event: &Event<'_, O>, now: Timestamp) -> Option<Box<Seen>> {
+        Some(Box::new(match event {
+            Event::Settled { call, outcome, .. } => {
+                let (span, since) = self.0.as_mut()?.calls.remove(call)?;
+                Seen::Settled(span, Ended::of(outcome, now.since(since)))
+            }
+            Event::Violation { violation, id } => Seen::Violation(*violation, id.clone()),
+            Event::Ready => Seen::Room,
+            Event::Closed { reason } => Seen::Closed(*reason),
+            _ => return None,
+        }))
+    }
+}
+
+/// How a call or a request ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Ended {
+    outcome: &'static str,
+    code: Option<i64>,
+    cause: Option<Cause>,
+    took: Duration,
+}
+
+impl Ended {
+    fn of(outcome: &Outcome<'_>, took: Duration) -> Self {
+        let code = match outcome {
+            Outcome::Error(error) | Outcome::Cancelled { error: Some(error), .. } => {
+                Some(error.code)
+            }
+            _ => None,
+        };
+        Self { outcome: outcome.settlement().as_str(), code, cause: outcome.cause(), took }
+    }
+
+    /// Says in the span how it ended, if that is a failure.
+    fn record(&self, span: &Span) {
+        if let Some(code) = self.code {
+            let code = code.to_string();
+            span.record("rpc.response.status_code", &*code);
+            fail(span, &code);
+        } else if self.outcome != "result" {
+            fail(span, self.cause.map_or(self.outcome, Cause::as_str));
+        }
+    }
+}
+
+fn fail(span: &Span, kind: &str) {
+    span.record("error.type", kind);
+    span.record("otel.status_code", "ERROR");
+}
+
+/// What was seen under the lock, to be told after it.
+pub(crate) enum Seen {
+    Settled(CallSpan, Ended),
+    Violation(Violation, Option<WireId>),
+    NoRoom,
+    Room,
+    Closed(CloseReason),
+    /// Only to be let go: with the last of it the span ends.
+    Ended(#[allow(dead_code, reason = "it is dropped")] RequestSpan),
+}
+
+impl Seen {
+    pub(crate) fn tell(self) {
+        match self {
+            Self::Settled(CallSpan(span), ended) => {
+                let Some(span) = span else { return };
+                ended.record(&span);
+                let Ended { outcome, code, cause, took } = ended;
+                let (cause, duration) = (cause.map(Cause::as_str), took.as_secs_f64());
+                tell!(in &*span, DEBUG, "settled", outcome, cause, code, duration);
+            }
+            Self::Violation(violation, id) => {
+                // A string may be a secret, such as the token of an operation.
+                let id = id.as_ref().map(WireId::token).filter(|id| !id.starts_with('"'));
+                let (id, rule) = (id.map(clip), violation.as_str());
+                // What a cancel or a deadline was faster than is nobody's fault.
+                if violation == Violation::LateResponse {
+                    tell!(DEBUG, "violation", violation = rule, jsonrpc.request.id = id);
+                } else {
+                    tell!(WARN, "violation", violation = rule, jsonrpc.request.id = id);
+                }
+            }
+            Self::NoRoom => tell!(DEBUG, "no room"),
+            Self::Room => tell!(DEBUG, "room"),
+            Self::Closed(reason) => tell!(DEBUG, "closed", reason = reason.as_str()),
+            Self::Ended(_) => {}
+        }
+    }
+}
+
+/// What a refusal shows, when there was room before.
+#[inline]
+pub(crate) fn refused(refusal: Option<&Refusal>, was_full: bool) -> Option<Box<Seen>> {
+    let is_full = matches!(refusal, Some(Refusal::OutboxFull)) && !was_full;
+    (is_full && is_watched()).then(|| Box::new(Seen::NoRoom))
+}
+
+/// So many notifications were not kept.
+pub(crate) fn missed(count: usize) {
+    tell!(WARN, "missed", count);
+}

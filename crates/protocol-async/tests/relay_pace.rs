@@ -1,0 +1,259 @@
+//! A side of a relay whose words the other side does not take is read slowly (F70), and a client that has
+//! ended its input is waited for (F76): by hand, with a clock of the test's own.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_io::{AsyncRead, AsyncWrite};
+use protocol_async::Timer;
+use protocol_async::relay::{Options, Wait, relay};
+use protocol_core::{Config, Dialect, RelayEvent, Side, Timestamp};
+
+/// A clock that stands until it is moved. Whoever sleeps is polled by the test anyway.
+#[derive(Clone, Default)]
+struct Clock(Arc<AtomicU64>);
+
+impl Clock {
+    fn advance(&self, millis: u64) {
+        self.0.fetch_add(millis, Ordering::Relaxed);
+    }
+}
+
+impl Timer for Clock {
+    type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    }
+
+    fn sleep_until(&self, due: Timestamp) -> Self::Sleep {
+        let clock = self.clone();
+        Box::pin(std::future::poll_fn(move |_| {
+            if clock.now() >= due { Poll::Ready(()) } else { Poll::Pending }
+        }))
+    }
+}
+
+/// One direction of a line, of which the test holds the other end.
+#[derive(Clone, Default)]
+struct Pipe(Arc<Mutex<Bytes>>);
+
+#[derive(Default)]
+struct Bytes {
+    bytes: Vec<u8>,
+    /// Nothing more comes once these are read.
+    is_ended: bool,
+    /// Nothing can be written now.
+    is_stuck: bool,
+}
+
+impl Pipe {
+    fn put(&self, line: &str) {
+        let mut pipe = self.0.lock().unwrap();
+        pipe.bytes.extend_from_slice(line.as_bytes());
+        pipe.bytes.push(b'\n');
+    }
+
+    fn end(&self) {
+        self.0.lock().unwrap().is_ended = true;
+    }
+
+    fn stick(&self, is_stuck: bool) {
+        self.0.lock().unwrap().is_stuck = is_stuck;
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().bytes.len()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let bytes = std::mem::take(&mut self.0.lock().unwrap().bytes);
+        String::from_utf8(bytes).unwrap().lines().map(Into::into).collect()
+    }
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut pipe = self.0.lock().unwrap();
+        let read = room.len().min(pipe.bytes.len());
+        if read == 0 && !pipe.is_ended {
+            return Poll::Pending;
+        }
+        room[..read].copy_from_slice(&pipe.bytes[..read]);
+        pipe.bytes.drain(..read);
+        Poll::Ready(Ok(read))
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut pipe = self.0.lock().unwrap();
+        if pipe.is_stuck {
+            return Poll::Pending;
+        }
+        pipe.bytes.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A relay whose two peers are the test.
+struct Bench {
+    clock: Clock,
+    from_client: Pipe,
+    to_client: Pipe,
+    from_server: Pipe,
+    to_server: Pipe,
+    told: Arc<Mutex<Vec<String>>>,
+    driver: Pin<Box<dyn Future<Output = io::Result<()>>>>,
+}
+
+/// What may be unsent on one side.
+const UNSENT: usize = 4 << 20;
+/// From where on the other side is slow.
+const SLOW: usize = UNSENT / 16;
+/// One read.
+const READ: usize = 64 << 10;
+
+impl Bench {
+    fn new(answer_after_end: Duration) -> Self {
+        let (mut up, mut down) = (Config::server(Dialect::ACP_V1), Config::client(Dialect::ACP_V1));
+        (up.limits.unsent_bytes, down.limits.unsent_bytes) = (UNSENT, UNSENT);
+        let told = Arc::<Mutex<Vec<String>>>::default();
+        let mut options = Options::new(up, down);
+        options.answer_after_end = answer_after_end;
+        let (events, waits) = (told.clone(), told.clone());
+        options.observer = Some(Box::new(move |side: Side, event: RelayEvent| {
+            events.lock().unwrap().push(format!("{side}: {event}"));
+        }));
+        options.waits = Some(Box::new(move |wait: Wait| {
+            waits.lock().unwrap().push(format!("{wait:?}"));
+        }));
+        let [from_client, to_client, from_server, to_server] =
+            std::array::from_fn(|_| Pipe::default());
+        let clock = Clock::default();
+        let driver = Box::pin(relay(
+            (from_client.clone(), to_client.clone()),
+            (from_server.clone(), to_server.clone()),
+            clock.clone(),
+            options,
+        ));
+        Self { clock, from_client, to_client, from_server, to_server, told, driver }
+    }
+
+    /// Lets it do whatever it can at this time.
+    fn run(&mut self) -> bool {
+        // It may have more turns to do than it takes in one poll.
+        (0..1_000)
+            .any(|_| self.driver.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready())
+    }
+
+    fn told(&self) -> Vec<String> {
+        std::mem::take(&mut *self.told.lock().unwrap())
+    }
+}
+
+const CANCEL: &str = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#;
+
+#[test]
+fn f70_a_server_whose_client_does_not_read_is_read_slowly_and_nothing_is_lost() {
+    let mut bench = Bench::new(Duration::ZERO);
+    bench.from_client.put(r#"{"jsonrpc":"2.0","id":1,"method":"work"}"#);
+    bench.to_client.stick(true);
+    let padding = "x".repeat(1_000);
+    let said: Vec<String> = (0..6_000)
+        .map(|n| format!(r#"{{"jsonrpc":"2.0","method":"n","params":[{n},"{padding}"]}}"#))
+        .collect();
+    said.iter().for_each(|line| bench.from_server.put(line));
+    let all = bench.from_server.len();
+    assert!(all > UNSENT, "more than the relay keeps");
+
+    bench.run();
+    let read = all - bench.from_server.len();
+    // What leaves the outbox to be written waits there no more.
+    assert!((SLOW..SLOW + 4 * READ).contains(&read), "{read} bytes are read at once");
+    bench.run();
+    assert_eq!(all - bench.from_server.len(), read, "and no more at this time");
+    for reads in 1..=3 {
+        bench.clock.advance(100);
+        bench.run();
+        assert_eq!(all - bench.from_server.len(), read + reads * READ, "one read each 100 ms");
+    }
+
+    assert_eq!(bench.to_server.lines().len(), 1);
+    bench.from_client.put(CANCEL);
+    bench.run();
+    assert_eq!(bench.to_server.lines(), [CANCEL], "a cancel passes all the same");
+
+    bench.to_client.stick(false);
+    bench.run();
+    assert_eq!(bench.to_client.lines(), said, "at full pace again");
+    assert_eq!(bench.told(), [""; 0]);
+}
+
+#[test]
+fn f70_what_does_not_fit_is_told_as_before() {
+    let mut bench = Bench::new(Duration::ZERO);
+    bench.to_client.stick(true);
+    let padding = "x".repeat(10_000);
+    let line = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{padding}"]}}"#);
+    (0..1_000).for_each(|_| bench.from_server.put(&line));
+    for _ in 0..200 {
+        bench.clock.advance(100);
+        bench.run();
+    }
+    let told = bench.told();
+    assert!(told.len() > 500, "{}", told.len());
+    assert!(told[0].starts_with("down: notification n was not passed on: "), "{}", told[0]);
+}
+
+#[test]
+fn f76_the_end_of_input_is_kept_back_until_all_is_answered_or_the_time_is_over() {
+    for is_answered in [true, false] {
+        let mut bench = Bench::new(Duration::from_secs(5));
+        bench.from_client.put(r#"{"jsonrpc":"2.0","id":1,"method":"work"}"#);
+        bench.from_client.end();
+        bench.run();
+        assert_eq!(bench.told(), ["Answers { requests: 1, within: 5s }"]);
+        assert_eq!(bench.to_server.lines().len(), 1);
+        bench.clock.advance(4_999);
+        assert!(!bench.run());
+        assert_eq!(bench.to_server.lines(), [""; 0], "nothing is cancelled");
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":7}"#;
+        if is_answered {
+            bench.from_server.put(answer);
+            bench.run();
+            assert_eq!(bench.to_client.lines(), [answer]);
+            assert_eq!(bench.told(), ["up: closed: peer_gone", "down: closed: shutdown"]);
+        } else {
+            bench.clock.advance(1);
+            bench.run();
+            assert_eq!(bench.to_server.lines(), [CANCEL]);
+            let told = bench.told();
+            assert!(told.contains(&"Cancelled { requests: 1, within: 30s }".into()), "{told:?}");
+        }
+        bench.from_server.end();
+        assert!(bench.run(), "it ends when the server does");
+    }
+}

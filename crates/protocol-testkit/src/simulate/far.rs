@@ -1,0 +1,395 @@
+//! The other end of a handler's connection: a scripted peer, on a connection of its own.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use futures_io::{AsyncRead, AsyncWrite};
+use protocol_core::{
+    CallId, CallOptions, CancelRule, Cause, Event, Framing, Outcome, Reply, RequestHandle,
+    StreamConnection, Timestamp,
+};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::network::{Reader, Writer};
+use super::script::{PeerAnswer, Said, Script};
+use crate::hostile::{Hostile, framed};
+
+/// One thing that a scripted peer can do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    /// Says what its script says next.
+    Say,
+    /// Answers, or leaves unanswered, one of the handler's calls.
+    Answer(usize, Answering),
+    /// Cancels one of its requests.
+    Cancel(usize),
+    Hostile(Hostile, u8),
+    /// Goes away at once.
+    HangUp,
+    /// Says that nothing more comes.
+    Finish,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answering {
+    /// As the script says at this place.
+    Scripted(usize),
+    /// As the dialect answers what was cancelled.
+    Cancelled,
+}
+
+/// Ids that hostile messages name: those of the first requests and calls, and what looks like them.
+const HOSTILE_IDS: u8 = 5;
+
+/// A request of the peer's.
+struct Asked {
+    call: CallId,
+    method: String,
+    params: Value,
+    is_cancelled: bool,
+    is_settled: bool,
+}
+
+/// A call of the handler's.
+struct Called {
+    request: RequestHandle,
+    method: String,
+    is_cancelled: bool,
+    is_decided: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Open,
+    /// Nothing more is said.
+    Finished,
+    Gone,
+}
+
+pub(super) struct Far {
+    script: Script,
+    stream: StreamConnection<usize>,
+    unread: Vec<u8>,
+    outgoing: Vec<u8>,
+    /// The network's, once it waits.
+    waker: Option<Waker>,
+    said: usize,
+    asked: Vec<Asked>,
+    calls: Vec<Called>,
+    cancels: usize,
+    hostile: usize,
+    life: Life,
+    /// What the handler answered and should not have.
+    wrong: Option<String>,
+}
+
+impl Far {
+    /// A peer that frames its messages so.
+    pub(super) fn new(script: Script, framing: Framing) -> Self {
+        Self {
+            stream: StreamConnection::new(script.far_config(framing)),
+            unread: Vec::new(),
+            outgoing: Vec::new(),
+            waker: None,
+            said: 0,
+            asked: Vec::new(),
+            calls: Vec::new(),
+            cancels: script.cancels,
+            hostile: script.hostile,
+            life: Life::Open,
+            wrong: None,
+            script,
+        }
+    }
+
+    /// Whether nothing more is said.
+    pub(super) fn is_over(&self) -> bool {
+        self.life != Life::Open
+    }
+
+    pub(super) fn take_wrong(&mut self) -> Option<String> {
+        self.wrong.take()
+    }
+
+    /// What it is going to do, in some order.
+    pub(super) fn due(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        if self.life != Life::Open {
+            return moves;
+        }
+        if self.said < self.script.says.len() && !self.is_opening() {
+            moves.push(Move::Say);
+        }
+        for (number, call) in self.calls.iter().enumerate().filter(|(_, call)| !call.is_decided) {
+            if call.is_cancelled {
+                moves.push(Move::Answer(number, Answering::Cancelled));
+            }
+            let places = 0..self.script.answers_for(&call.method).len();
+            moves.extend(places.map(|place| Move::Answer(number, Answering::Scripted(place))));
+        }
+        moves
+    }
+
+    /// What it may do, or leave.
+    pub(super) fn possible(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        if self.life != Life::Open || self.said == 0 || self.is_opening() {
+            return moves;
+        }
+        let dialect = &self.script.config.dialect;
+        if self.cancels > 0 && dialect.cancel != CancelRule::Local {
+            let open = |asked: &Asked| !asked.is_cancelled && !asked.is_settled;
+            let asked = self.asked.iter().enumerate().skip(usize::from(self.script.is_opened));
+            moves.extend(asked.filter(|(_, asked)| open(asked)).map(|(at, _)| Move::Cancel(at)));
+        }
+        if self.hostile > 0 {
+            let ids = |message| (0..HOSTILE_IDS).map(move |id| Move::Hostile(message, id));
+            moves.extend(Hostile::ALL.into_iter().flat_map(ids));
+        }
+        if self.script.hangs_up {
+            moves.push(Move::HangUp);
+        }
+        moves
+    }
+
+    fn is_opening(&self) -> bool {
+        self.script.is_opened && self.asked.first().is_some_and(|first| !first.is_settled)
+    }
+
+    /// Does it. What it says is on its way when the network goes on.
+    pub(super) fn make(&mut self, what: Move, now: Timestamp) {
+        let before = self.outgoing.len();
+        match what {
+            Move::Say => self.say(now),
+            Move::Answer(number, answering) => self.answer(number, answering),
+            Move::Cancel(number) => {
+                let asked = &mut self.asked[number];
+                asked.is_cancelled = true;
+                self.cancels -= 1;
+                // Whatever comes of it: some requests can't be cancelled.
+                let _ = self.stream.connection_mut().cancel(asked.call, Cause::Caller, now);
+            }
+            Move::Hostile(message, id) => {
+                self.hostile -= 1;
+                let dialect = &self.stream.connection().config().dialect;
+                let message = message.message(Hostile::id(id), dialect);
+                self.outgoing.extend(framed(&message, dialect.framing));
+            }
+            Move::HangUp => self.life = Life::Gone,
+            Move::Finish => self.life = Life::Finished,
+        }
+        self.flush();
+        if let Move::Answer(number, answering) = what {
+            if let Some(PeerAnswer::Twice(_)) = self.scripted(number, answering) {
+                self.outgoing.extend_from_within(before..);
+            }
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn say(&mut self, now: Timestamp) {
+        let Said { method, params, is_request } = &self.script.says[self.said];
+        let (connection, raw) = (self.stream.connection_mut(), raw(params));
+        let refused = |why: &dyn fmt::Debug| -> ! {
+            panic!("{method} is refused, {why:?}: params are objects or lists")
+        };
+        if *is_request {
+            let (number, options) = (self.asked.len(), CallOptions::default());
+            let call = connection.call(method, Some(&raw), number, options, now);
+            self.asked.push(Asked {
+                call: call.unwrap_or_else(|error| refused(&error.reason)),
+                method: method.clone(),
+                params: params.clone(),
+                is_cancelled: false,
+                is_settled: false,
+            });
+        } else if let Err(reason) = connection.notify(method, Some(&raw)) {
+            refused(&reason);
+        }
+        self.said += 1;
+    }
+
+    fn answer(&mut self, number: usize, answering: Answering) {
+        self.calls[number].is_decided = true;
+        let (answer, request) =
+            (self.scripted(number, answering).cloned(), self.calls[number].request);
+        let connection = self.stream.connection_mut();
+        // An answer that is withheld is none.
+        let _ = match answer {
+            None => connection.respond(request, Reply::Cancelled),
+            Some(PeerAnswer::Result(result) | PeerAnswer::Twice(result)) => {
+                connection.respond(request, Reply::Result(&raw(&result)))
+            }
+            Some(PeerAnswer::Error(code)) => {
+                connection.respond(request, Reply::Error { code, message: "no", data: None })
+            }
+            Some(PeerAnswer::Never) => return,
+        };
+    }
+
+    /// What the script says about a call; `None` if it is answered as cancelled.
+    fn scripted(&self, number: usize, answering: Answering) -> Option<&PeerAnswer> {
+        match answering {
+            Answering::Scripted(place) => {
+                Some(&self.script.answers_for(&self.calls[number].method)[place])
+            }
+            Answering::Cancelled => None,
+        }
+    }
+
+    fn flush(&mut self) {
+        while self.stream.poll_transmit(&mut self.outgoing).is_some() {}
+    }
+
+    /// Reads what has arrived.
+    fn receive(&mut self, bytes: &[u8], now: Timestamp) {
+        self.unread.extend_from_slice(bytes);
+        let mut unread = std::mem::take(&mut self.unread);
+        let mut read = 0;
+        loop {
+            let taken = self.stream.receive(&unread[read..], now);
+            let (used, event) = (taken.used, taken.event.map(Event::into_owned));
+            let is_told = event.is_some();
+            read += used;
+            event.into_iter().for_each(|event| self.take(event));
+            if used == 0 && !is_told {
+                break;
+            }
+        }
+        unread.drain(..read);
+        self.unread = unread;
+        self.flush();
+    }
+
+    fn take(&mut self, event: Event<'static, usize>) {
+        match event {
+            Event::Request { request, method, .. } => self.calls.push(Called {
+                request,
+                method: method.into_owned(),
+                is_cancelled: false,
+                is_decided: false,
+            }),
+            Event::Cancelled { request, .. } => {
+                let mut calls = self.calls.iter_mut();
+                if let Some(call) = calls.find(|call| call.request == request) {
+                    call.is_cancelled = true;
+                }
+            }
+            Event::Settled { data, outcome, .. } => self.settle(data, &outcome),
+            _ => {}
+        }
+    }
+
+    /// One of its requests is answered, or never will be; compares that with the reference.
+    fn settle(&mut self, number: usize, outcome: &Outcome<'_>) {
+        let asked = &mut self.asked[number];
+        asked.is_settled = true;
+        let Some(reference) = &self.script.reference else { return };
+        let got = match outcome {
+            Outcome::Result(result) => Ok(serde_json::from_str(result.get()).unwrap_or_default()),
+            Outcome::Error(error) => Err(error.code),
+            Outcome::Cancelled { error: Some(error), .. } => Err(error.code),
+            _ => return,
+        };
+        let Asked { method, params, is_cancelled, .. } = asked;
+        let expected = reference(method, params);
+        // A hostile message may have cancelled it, or answered a call that was made for it.
+        let may_fail = *is_cancelled || self.script.hostile > 0;
+        if got != expected && !(may_fail && got.is_err()) {
+            let words = |answer: Result<Value, i64>| match answer {
+                Ok(result) => result.to_string(),
+                Err(code) => format!("error {code}"),
+            };
+            let (number, got, expected) = (number + 1, words(got), words(expected));
+            self.wrong.get_or_insert(format!(
+                "request {number} ({method}) is answered {got}; the reference says {expected}"
+            ));
+        }
+    }
+
+    /// A move in words.
+    pub(super) fn words(&self, what: Move) -> String {
+        match what {
+            Move::Say => {
+                let said = &self.script.says[self.said];
+                match said.is_request {
+                    true => format!("peer sends request {} {}", self.asked.len() + 1, said.method),
+                    false => format!("peer sends notification {}", said.method),
+                }
+            }
+            Move::Cancel(number) => format!("peer cancels request {}", number + 1),
+            Move::Answer(number, answering) => {
+                let call = format!("call {} {}", number + 1, self.calls[number].method);
+                match self.scripted(number, answering) {
+                    None => format!("peer answers {call} as cancelled"),
+                    Some(PeerAnswer::Result(_)) => format!("peer answers {call}"),
+                    Some(PeerAnswer::Error(code)) => {
+                        format!("peer answers {call} with error {code}")
+                    }
+                    Some(PeerAnswer::Twice(_)) => format!("peer answers {call} twice"),
+                    Some(PeerAnswer::Never) => format!("peer never answers {call}"),
+                }
+            }
+            Move::Hostile(message, id) => {
+                format!("peer sends {message:?} with id {}", Hostile::id(id))
+            }
+            Move::HangUp => "peer goes away".into(),
+            Move::Finish => "peer hangs up".into(),
+        }
+    }
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).expect("a value is JSON")
+}
+
+/// Carries the peer's bytes both ways, until it is gone or everything is read.
+pub(super) async fn carry(far: Rc<RefCell<Far>>, reader: Reader, writer: Writer) {
+    let mut ends = (Some(reader), Some(writer));
+    poll_fn(|cx| poll_carry(&mut far.borrow_mut(), &mut ends, cx)).await;
+}
+
+fn poll_carry(
+    far: &mut Far,
+    (reader, writer): &mut (Option<Reader>, Option<Writer>),
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    if far.life == Life::Gone {
+        (*reader, *writer) = (None, None);
+        return Poll::Ready(());
+    }
+    let now = super::Simulation.now();
+    far.waker = Some(cx.waker().clone());
+    let mut room = [0; 4_096];
+    while let Some(end) = reader {
+        match Pin::new(end).poll_read(cx, &mut room) {
+            Poll::Ready(Ok(read @ 1..)) => far.receive(&room[..read], now),
+            Poll::Ready(_) => *reader = None,
+            Poll::Pending => break,
+        }
+    }
+    while !far.outgoing.is_empty() {
+        let Some(end) = writer else { break };
+        match Pin::new(end).poll_write(cx, &far.outgoing) {
+            Poll::Ready(Ok(written)) => drop(far.outgoing.drain(..written)),
+            Poll::Ready(Err(_)) => *writer = None,
+            Poll::Pending => return Poll::Pending,
+        }
+    }
+    if far.life == Life::Finished {
+        *writer = None;
+    }
+    if reader.is_some() {
+        return Poll::Pending;
+    }
+    // The handler's side has ended, and nobody reads what is said.
+    far.life = Life::Gone;
+    Poll::Ready(())
+}

@@ -1,0 +1,263 @@
+//! What must hold of a handler, whatever it does: judged by its messages, and by what is in flight.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use protocol_async::{Direction, Peer, Phase, Way};
+use protocol_core::{AnswerRule, CancelRule, Cancellers, CapabilityRule, Role, Timestamp};
+
+use serde_json::Value;
+
+use super::fault::{Fault, Problem};
+use super::script::Script;
+use crate::watch::Watch;
+
+/// What is in flight on a handler's side: requests and calls by their numbers, and whether each was
+/// cancelled.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) requests: BTreeMap<u64, bool>,
+    pub(super) calls: BTreeMap<u64, bool>,
+}
+
+impl Rows {
+    /// What the connection's own tables say.
+    pub(super) fn of(peer: &Peer) -> Self {
+        let mut rows = Self::default();
+        for row in peer.in_flight(usize::MAX) {
+            let rows = match row.direction {
+                Direction::Call => &mut rows.calls,
+                Direction::Request => &mut rows.requests,
+            };
+            rows.insert(row.number, matches!(row.phase, Phase::Cancelling | Phase::Cancelled));
+        }
+        rows
+    }
+}
+
+/// What is in flight by the messages alone: for handlers on a connection that is not ours.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    rows: Rows,
+    requests: BTreeMap<String, u64>,
+    calls: BTreeMap<String, u64>,
+}
+
+pub(super) struct Judge {
+    watch: Watch,
+    /// `None` where the connection has tables that say more.
+    wire: Option<Wire>,
+    is_silent: bool,
+    /// Whether the handler's side may cancel its calls, for all that the dialect says beforehand.
+    may_cancel: bool,
+    within: Duration,
+    calls_by_itself: bool,
+    is_hostile: bool,
+    /// Requests that are to end, and since when.
+    ending: BTreeMap<u64, Timestamp>,
+    /// Requests that were ever cancelled.
+    cancelled: BTreeSet<u64>,
+    /// What was in flight the last time.
+    last: Rows,
+    /// By call, the requests that were in flight when it was made, and not cancelled.
+    made_for: BTreeMap<u64, BTreeSet<u64>>,
+}
+
+impl Judge {
+    /// A judge of a handler on a connection of ours, or of whatever else reads and writes.
+    pub(super) fn new(script: &Script, is_ours: bool) -> Self {
+        let mut dialect = script.config.dialect.clone();
+        let is_silent = dialect.answer != AnswerRule::Answered;
+        let may_cancel = (script.config.role == Role::Client
+            || dialect.cancellers == Cancellers::Both)
+            && dialect.cancel != CancelRule::Local
+            && dialect.capability == CapabilityRule::NotNeeded;
+        if is_ours {
+            // Our connection withholds what is to be withheld, and knows better than its messages
+            // whether an answer was given before the cancel was read.
+            dialect.answer = AnswerRule::Answered;
+        }
+        Self {
+            watch: Watch::new(&dialect),
+            wire: (!is_ours).then(Wire::default),
+            is_silent,
+            may_cancel,
+            within: script.cancel_within,
+            calls_by_itself: script.calls_by_itself,
+            is_hostile: script.hostile > 0,
+            ending: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
+            last: Rows::default(),
+            made_for: BTreeMap::new(),
+        }
+    }
+
+    /// The handler's side read or wrote a message.
+    pub(super) fn message(&mut self, way: Way, message: &[u8]) -> Result<(), Problem> {
+        if let Some(wire) = &mut self.wire {
+            for (asks, cancels, answers) in self.watch.meanings(message) {
+                wire.take(way, asks, cancels, answers, self.is_silent);
+            }
+        }
+        match way {
+            Way::Received => self.watch.reads(message),
+            // What a hostile peer sends may be no request, and be answered with an error all the same,
+            // perhaps with the id of one.
+            Way::Sent if self.is_hostile && is_error(message) => {}
+            Way::Sent => self
+                .watch
+                .writes(message)
+                .map_err(|broken| Problem::new(Fault::Wire, broken.to_string()))?,
+        }
+        Ok(())
+    }
+
+    /// What is in flight by the messages, unless the connection says it.
+    pub(super) fn take_wire(&mut self) -> Option<Rows> {
+        let Wire { rows, .. } = self.wire.as_ref()?;
+        Some(Rows { requests: rows.requests.clone(), calls: rows.calls.clone() })
+    }
+
+    /// Something happened, and now this is in flight.
+    pub(super) fn look(&mut self, rows: Rows, now: Timestamp) {
+        self.ending.retain(|number, _| rows.requests.contains_key(number));
+        let waits_for_peer = self.waits_for_peer(&rows);
+        for (&number, _) in rows.requests.iter().filter(|(_, is_cancelled)| **is_cancelled) {
+            self.cancelled.insert(number);
+            let since = self.ending.entry(number).or_insert(now);
+            if waits_for_peer {
+                *since = now;
+            }
+        }
+        for &number in rows.calls.keys().filter(|number| !self.last.calls.contains_key(number)) {
+            let requests = rows.requests.iter().chain(&self.last.requests);
+            // What is called once a request was cancelled is called in spite of that.
+            let wanted = requests.filter(|(_, is_cancelled)| !**is_cancelled);
+            self.made_for.insert(number, wanted.map(|(&number, _)| number).collect());
+        }
+        self.made_for.retain(|number, _| rows.calls.contains_key(number));
+        self.last = rows;
+    }
+
+    /// No task can go on. Until the next timer, nothing happens unless the peer does it; and the peer
+    /// may take any time.
+    pub(super) fn rest(&self, now: Timestamp, timer: Option<Timestamp>) -> Result<(), Problem> {
+        self.orphan()?;
+        if self.waits_for_peer(&self.last) {
+            return Ok(());
+        }
+        for (number, &since) in &self.ending {
+            let due = since + self.within;
+            if now > due || timer.is_none_or(|timer| timer > due) {
+                let what = format!(
+                    "request {number} was cancelled, and is still served {} ms later{}",
+                    self.within.as_millis(),
+                    self.call_in_flight(),
+                );
+                return Err(Problem::new(Fault::IgnoredCancel, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is the peer that keeps requests waiting: by not answering what was cancelled, or
+    /// can't be.
+    fn waits_for_peer(&self, rows: &Rows) -> bool {
+        rows.calls.values().any(|&is_cancelled| is_cancelled || !self.may_cancel)
+    }
+
+    /// A call is in flight that only cancelled requests wanted.
+    fn orphan(&self) -> Result<(), Problem> {
+        let is_wanted = self.calls_by_itself || !self.may_cancel;
+        if is_wanted || self.last.requests.values().any(|is_cancelled| !is_cancelled) {
+            return Ok(());
+        }
+        let mut calls = self.last.calls.iter().filter(|(_, is_cancelled)| !**is_cancelled);
+        let orphan = calls.find_map(|(number, _)| {
+            let requests = &self.made_for[number];
+            let is_orphan = !requests.is_empty() && requests.is_subset(&self.cancelled);
+            is_orphan.then_some((number, requests))
+        });
+        let Some((number, requests)) = orphan else { return Ok(()) };
+        let requests: Vec<_> = requests.iter().map(u64::to_string).collect();
+        let what = format!(
+            "call {number} was made while request {} was served, which was cancelled; the call was not",
+            requests.join(" and "),
+        );
+        Err(Problem::new(Fault::OrphanedCall, what))
+    }
+
+    fn call_in_flight(&self) -> String {
+        let call = self.last.calls.keys().next();
+        call.map_or_else(String::new, |call| {
+            format!("; call {call}, which nobody cancelled, is in flight")
+        })
+    }
+
+    /// Nothing happens any more by itself, and the peer has done all it does.
+    pub(super) fn settled(&self) -> Result<(), Problem> {
+        if !self.last.calls.is_empty() {
+            // The peer never answers it, and who waits for that waits rightly.
+            return Ok(());
+        }
+        let waiting = self.last.requests.iter().find(|(_, is_cancelled)| !**is_cancelled);
+        waiting.map_or(Ok(()), |(number, _)| {
+            Err(Problem::new(Fault::Unanswered, format!("request {number} is never answered")))
+        })
+    }
+
+    /// Everything is over.
+    pub(super) fn over(&self) -> Result<(), Problem> {
+        let Rows { requests, calls } = &self.last;
+        if self.wire.is_some() || requests.is_empty() && calls.is_empty() {
+            return Ok(());
+        }
+        let what = format!(
+            "{} requests and {} calls are left in the tables of a connection that is over",
+            requests.len(),
+            calls.len(),
+        );
+        Err(Problem::new(Fault::Leak, what))
+    }
+}
+
+/// Whether it holds an answer that is an error, in either envelope.
+fn is_error(message: &[u8]) -> bool {
+    let message: Value = serde_json::from_slice(message).unwrap_or_default();
+    let members = message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice);
+    let is_error = |it: &Value| it.get("error").is_some() || it["payload"]["success"] == false;
+    members.iter().any(is_error)
+}
+
+impl Wire {
+    fn take(
+        &mut self,
+        way: Way,
+        asks: Option<String>,
+        cancels: Option<String>,
+        answers: Option<String>,
+        is_silent: bool,
+    ) {
+        // Requests come in, and are answered; calls go out.
+        let Self { rows: Rows { requests, calls }, requests: asked, calls: called } = self;
+        let (new, old, new_names, old_names) = match way {
+            Way::Received => (requests, calls, asked, called),
+            Way::Sent => (calls, requests, called, asked),
+        };
+        if let Some(id) = asks {
+            let number = new_names.values().max().copied().unwrap_or(0) + 1;
+            new_names.insert(id, number);
+            new.insert(number, false);
+        }
+        if let Some(number) = cancels.and_then(|id| new_names.get(&id)) {
+            if is_silent {
+                new.remove(number);
+            } else if let Some(is_cancelled) = new.get_mut(number) {
+                *is_cancelled = true;
+            }
+        }
+        if let Some(number) = answers.and_then(|id| old_names.get(&id)) {
+            old.remove(number);
+        }
+    }
+}

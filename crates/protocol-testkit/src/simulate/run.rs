@@ -1,0 +1,352 @@
+//! One run of a world, from its beginning until nothing happens any more.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::{Arc, Once};
+use std::task::Context;
+
+use super::choices::Choices;
+use super::executor::{NETWORK, Simulation, Task, World, index, replace, with};
+use super::far::Move;
+use super::fault::{Fault, Problem};
+use super::serve::Served;
+use super::trace::Trace;
+
+/// Polls in a row without anything else happening: whoever needs more spins.
+const POLLS: usize = 10_000;
+/// Timers in a row without the peer doing anything: what fires for ever is not waited for.
+const TICKS: usize = 1_000;
+
+/// How a run is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Beyond so many steps only what is usual happens.
+    pub(super) open: usize,
+    /// Beyond so many steps the run is of no interest any more.
+    pub(super) most: usize,
+    /// Whether each step is put in words.
+    pub(super) is_told: bool,
+}
+
+/// What became of a run.
+pub(super) struct Ran {
+    pub(super) problem: Option<Problem>,
+    pub(super) steps: usize,
+    pub(super) fingerprint: u64,
+    pub(super) trace: Trace,
+    pub(super) history: Vec<String>,
+    pub(super) choices: Choices,
+}
+
+/// One thing that can happen next.
+#[derive(Clone, Copy)]
+enum Event {
+    /// A task goes on.
+    Go(usize),
+    /// The peer of a connection does something.
+    Move(usize, Move),
+    /// It is the time of the next timer.
+    Time,
+}
+
+struct Run {
+    tasks: Vec<Option<Task>>,
+    limits: Limits,
+    steps: usize,
+    polls: usize,
+    ticks: usize,
+    /// The connection whose peer did something in the last step.
+    moved: Option<usize>,
+    history: Vec<String>,
+}
+
+/// Runs a world.
+pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) -> Ran {
+    keep_panics();
+    PANIC.take();
+    replace(Some(World::new(choices)));
+    let (tasks, history) = (Vec::new(), Vec::new());
+    let mut run = Run { tasks, limits, steps: 0, polls: 0, ticks: 0, moved: None, history };
+    let ended = contain(|| {
+        begin(Simulation);
+        if run.go()? { run.finish() } else { Ok(()) }
+    });
+    let problem = ended.and_then(|ended| ended);
+    // Whatever is dropped may still wake somebody, and ask for the time.
+    let left = contain(|| {
+        drop(std::mem::take(&mut run.tasks));
+        drop(with(|world| {
+            (std::mem::take(&mut world.invariants), std::mem::take(&mut world.checks))
+        }));
+        leaks(&with(|world| std::mem::take(&mut world.served)))
+    });
+    let world = replace(None).expect("it was put there");
+    let World { trace, choices, fingerprint, is_excused, problem: met, .. } = world;
+    let problem = problem.and(left.and_then(|left| left)).err();
+    let problem = met.or(problem).filter(|_| !is_excused);
+    let Run { steps, history, .. } = run;
+    Ran { problem, steps, fingerprint: fingerprint.finish(), trace, history, choices }
+}
+
+/// Nothing of a connection that is over may be left in memory.
+fn leaks(served: &[Rc<Served>]) -> Result<(), Problem> {
+    served.iter().try_for_each(|served| {
+        drop(served.near.take());
+        match Arc::strong_count(&served.token) {
+            1 => Ok(()),
+            _ => Err(Problem::new(Fault::Leak, "a connection that is over is left in memory")),
+        }
+    })
+}
+
+impl Run {
+    /// Until nothing can happen, or what happens is of no interest any more. Says whether it is to be
+    /// judged in the end.
+    fn go(&mut self) -> Result<bool, Problem> {
+        loop {
+            self.take_spawned();
+            self.go_on_promptly()?;
+            if self.is_over()? {
+                return Ok(false);
+            }
+            let events = self.events()?;
+            if events.is_empty() {
+                return Ok(true);
+            }
+            if self.steps >= self.limits.most {
+                return Ok(false);
+            }
+            if self.steps >= self.limits.open {
+                with(|world| world.choices.close());
+            }
+            let chosen = Simulation.choose(events.len() as u64);
+            let event = events[index(chosen)];
+            self.steps += 1;
+            if self.limits.is_told {
+                self.tell(event);
+            }
+            self.take(event)?;
+        }
+    }
+
+    /// Whether the run is not judged any further; looks at what must always hold.
+    fn is_over(&self) -> Result<bool, Problem> {
+        if let Some(what) = PANIC.take() {
+            return Err(Problem::new(Fault::Panicked, what));
+        }
+        let served = with(|world| match (world.problem.take(), world.is_excused) {
+            (Some(problem), _) => Err(problem),
+            (None, is_excused) => Ok((!is_excused).then(|| world.served.clone())),
+        })?;
+        let Some(served) = served else { return Ok(true) };
+        for served in served {
+            if let Some(what) = served.far.borrow_mut().take_wrong() {
+                return Err(Problem::new(Fault::Difference, what));
+            }
+            served.look(Simulation);
+        }
+        let mut invariants = with(|world| std::mem::take(&mut world.invariants));
+        let judged = invariants.iter_mut().try_for_each(|holds| holds());
+        with(|world| world.invariants.append(&mut invariants));
+        judged.map(|()| false).map_err(|what| Problem::new(Fault::Invariant, what))
+    }
+
+    /// Everything that can happen next, the usual first.
+    fn events(&self) -> Result<Vec<Event>, Problem> {
+        let (ready, timer, now, is_search, served) = with(|world| {
+            let timer = world.timers.keys().next().map(|&(due, _)| due);
+            let ready: Vec<usize> = world.ready.iter().copied().collect();
+            (ready, timer, world.now, world.choices.is_search(), world.served.clone())
+        });
+        let moves = |connection: usize, moves: Vec<Move>| {
+            moves.into_iter().map(move |next| Event::Move(connection, next))
+        };
+        // What the peer says is seen by nobody before it is read: in a search it is said just before.
+        if let Some(connection) = self.moved.filter(|_| is_search) {
+            let (reader, far) = (served[connection].reader.get(), served[connection].far.borrow());
+            if ready.contains(&reader) {
+                let more = moves(connection, [far.due(), far.possible()].concat());
+                return Ok([Event::Go(reader)].into_iter().chain(more).collect());
+            }
+        }
+        let is_at_rest = ready.is_empty();
+        let mut events: Vec<Event> = ready.into_iter().map(Event::Go).collect();
+        for (connection, served) in served.iter().enumerate() {
+            events.extend(moves(connection, served.far.borrow().due()));
+        }
+        let is_due = !events.is_empty();
+        if is_at_rest {
+            for served in &served {
+                served.judge.borrow().rest(now, timer)?;
+            }
+            if timer.is_some() && self.ticks < TICKS {
+                events.push(Event::Time);
+            } else if !is_due {
+                self.settle(&served, &mut events)?;
+            }
+        }
+        for (connection, served) in served.iter().enumerate() {
+            events.extend(moves(connection, served.far.borrow().possible()));
+        }
+        Ok(events)
+    }
+
+    /// Nothing happens any more: the peers hang up.
+    fn settle(&self, served: &[Rc<Served>], events: &mut Vec<Event>) -> Result<(), Problem> {
+        for (connection, served) in served.iter().enumerate() {
+            if !served.far.borrow().is_over() {
+                served.judge.borrow().settled()?;
+                events.push(Event::Move(connection, Move::Finish));
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: Event) -> Result<(), Problem> {
+        self.moved = None;
+        match event {
+            Event::Go(task) => {
+                with(|world| world.ready.retain(|&ready| ready != task));
+                with(|world| (task, world.now).hash(&mut world.fingerprint));
+                self.polls += 1;
+                self.poll(task, false)?;
+                if self.polls > POLLS {
+                    let name = self.name(task);
+                    let what = format!("{name} was woken {POLLS} times in a row for nothing");
+                    self.forget(self.polls);
+                    return Err(Problem::new(Fault::BusyLoop, what));
+                }
+            }
+            Event::Move(connection, next) => {
+                (self.polls, self.ticks, self.moved) = (0, 0, Some(connection));
+                let far = with(|world| world.served[connection].far.clone());
+                far.borrow_mut().make(next, Simulation.now());
+            }
+            Event::Time => {
+                (self.polls, self.ticks) = (0, self.ticks + 1);
+                let due = with(|world| {
+                    let (&(due, _), _) = world.timers.first_key_value().expect("there is one");
+                    world.now = due;
+                    let later = world.timers.split_off(&(due, u64::MAX));
+                    std::mem::replace(&mut world.timers, later)
+                });
+                due.into_values().for_each(std::task::Waker::wake);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_spawned(&mut self) {
+        let spawned = with(|world| std::mem::take(&mut world.spawned));
+        self.tasks.extend(spawned.into_iter().map(Some));
+    }
+
+    /// The network goes on as far as it can, where that is in nobody's order.
+    fn go_on_promptly(&mut self) -> Result<(), Problem> {
+        while let Some(task) = with(|world| world.prompt.pop_front()) {
+            self.poll(task, true)?;
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, task: usize, is_prompt: bool) -> Result<(), Problem> {
+        let waker = with(|world| world.waker(task, is_prompt));
+        let Some(place) = self.tasks.get_mut(task) else { return Ok(()) };
+        let Some(Task { name, future }) = place else { return Ok(()) };
+        if *name == NETWORK {
+            self.polls = 0;
+        }
+        let polled = contain(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
+        if polled?.is_ready() {
+            with(|world| world.end(task));
+            // Dropping it may call whatever it holds.
+            let done = place.take();
+            contain(|| drop(done))?;
+        }
+        Ok(())
+    }
+
+    /// The last steps were all the same, and say nothing.
+    fn forget(&mut self, steps: usize) {
+        self.steps -= steps;
+        self.history.truncate(self.steps);
+    }
+
+    fn name(&self, task: usize) -> &'static str {
+        let task = self.tasks.get(task).and_then(Option::as_ref);
+        task.map_or("a task that is done", |task| task.name)
+    }
+
+    fn tell(&mut self, event: Event) {
+        let words = match event {
+            Event::Go(task) => format!("{} goes on", self.name(task)),
+            Event::Move(connection, next) => {
+                let far = with(|world| world.served[connection].far.clone());
+                far.borrow().words(next)
+            }
+            Event::Time => {
+                let due = with(|world| world.timers.keys().next().map(|&(due, _)| due));
+                format!("it is {} ms", due.unwrap_or_default().as_millis())
+            }
+        };
+        self.history.push(words);
+    }
+
+    /// Nothing can happen any more: what must hold in the end.
+    fn finish(&mut self) -> Result<(), Problem> {
+        let waiting: Vec<_> = self
+            .tasks
+            .iter()
+            .flatten()
+            .map(|task| task.name)
+            .filter(|name| *name != NETWORK)
+            .collect();
+        if !waiting.is_empty() {
+            let what = format!("at the end there is still: {}", waiting.join(", "));
+            return Err(Problem::new(Fault::WaitsForEver, what));
+        }
+        for served in with(|world| world.served.clone()) {
+            served.judge.borrow().over()?;
+        }
+        let (checks, trace) =
+            with(|world| (std::mem::take(&mut world.checks), world.trace.clone()));
+        checks.into_iter().try_for_each(|check| {
+            contain(|| check(&trace))?.map_err(|what| Problem::new(Fault::Check, what))
+        })
+    }
+}
+
+thread_local! {
+    /// What panicked last in the simulation of this thread.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Whether what runs is to be contained.
+    static KEEPS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on, panics in a simulation are kept for its report, also those that somebody catches.
+fn keep_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if KEEPS.get() {
+                PANIC.with_borrow_mut(|panic| _ = panic.get_or_insert_with(|| info.to_string()));
+            } else {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// Runs what may panic; the panic is the problem.
+fn contain<T>(work: impl FnOnce() -> T) -> Result<T, Problem> {
+    let before = KEEPS.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    KEEPS.set(before);
+    done.map_err(|_| {
+        let what = PANIC.take().unwrap_or_else(|| "something panicked".into());
+        Problem::new(Fault::Panicked, what)
+    })
+}

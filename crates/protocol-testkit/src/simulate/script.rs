@@ -1,0 +1,227 @@
+//! What a scripted peer says, and what it may do besides.
+
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use protocol_core::{Config, Framing, Role};
+use serde_json::{Value, to_value};
+
+/// The peer at the other end of a handler's connection: what it says, in this order but at any time,
+/// and what else it may do.
+///
+/// ```
+/// use protocol_core::{Config, Dialect};
+/// use protocol_testkit::simulate::{PeerAnswer, Script};
+/// use serde_json::json;
+///
+/// // Two requests, of which one may be cancelled; the handler's own calls are answered or not.
+/// let peer = Script::new(Config::server(Dialect::ACP_V1))
+///     .request("session/prompt", json!({ "text": "hello" }))
+///     .request("session/prompt", json!({ "text": "world" }))
+///     .cancels(1)
+///     .answers([PeerAnswer::Result(json!(true)), PeerAnswer::Never]);
+/// # let _ = peer;
+/// ```
+#[derive(Clone)]
+pub struct Script {
+    /// Of the handler's side.
+    pub(super) config: Config,
+    pub(super) says: Vec<Said>,
+    /// Whether the first request is answered before anything else is said.
+    pub(super) is_opened: bool,
+    pub(super) cancels: usize,
+    pub(super) hostile: usize,
+    pub(super) hangs_up: bool,
+    answers: Vec<PeerAnswer>,
+    answers_to: Vec<(String, Vec<PeerAnswer>)>,
+    pub(super) cancel_within: Duration,
+    pub(super) calls_by_itself: bool,
+    pub(super) reference: Option<Rc<Reference>>,
+}
+
+/// What a request that is not cancelled must be answered with: a result, or an error of this code.
+pub(super) type Reference = dyn Fn(&str, &Value) -> Result<Value, i64>;
+
+/// One thing to be said.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    pub(super) method: String,
+    pub(super) params: Value,
+    pub(super) is_request: bool,
+}
+
+/// What a peer may do about a call of the handler's. Whatever a script says, a call that was cancelled
+/// may also be answered as that is done in the dialect.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PeerAnswer {
+    /// This result.
+    Result(Value),
+    /// An error of this code.
+    Error(i64),
+    /// This result, twice.
+    Twice(Value),
+    /// Nothing, ever.
+    Never,
+}
+
+impl Script {
+    /// A peer that says nothing, for a handler on a connection made from this. It answers each call
+    /// with `null`, and hangs up when nothing happens any more.
+    #[must_use]
+    pub fn new(mut config: Config) -> Self {
+        // Two runs tell the same time of day.
+        config.unix_time_at_zero = Duration::from_secs(1_000_000_000);
+        Self {
+            config,
+            says: Vec::new(),
+            is_opened: false,
+            cancels: 0,
+            hostile: 0,
+            hangs_up: false,
+            answers: vec![PeerAnswer::Result(Value::Null)],
+            answers_to: Vec::new(),
+            cancel_within: Duration::from_secs(1),
+            calls_by_itself: false,
+            reference: None,
+        }
+    }
+
+    fn say(mut self, method: &str, params: impl serde::Serialize, is_request: bool) -> Self {
+        let params = to_value(params).expect("params are JSON");
+        self.says.push(Said { method: method.into(), params, is_request });
+        self
+    }
+
+    /// It sends this request before anything else, and goes on when it is answered.
+    #[must_use]
+    pub fn opening(mut self, method: &str, params: impl serde::Serialize) -> Self {
+        self.is_opened = true;
+        let said = std::mem::take(&mut self.says);
+        self = self.say(method, params, true);
+        self.says.extend(said);
+        self
+    }
+
+    /// It sends this request.
+    #[must_use]
+    pub fn request(self, method: &str, params: impl serde::Serialize) -> Self {
+        self.say(method, params, true)
+    }
+
+    /// It sends this notification.
+    #[must_use]
+    pub fn notification(self, method: &str, params: impl serde::Serialize) -> Self {
+        self.say(method, params, false)
+    }
+
+    /// It may cancel so many of its requests, each at any time before it is answered.
+    #[must_use]
+    pub fn cancels(mut self, most: usize) -> Self {
+        self.cancels = most;
+        self
+    }
+
+    /// It does one of these with each call of the handler's, at any time; the first is the usual.
+    #[must_use]
+    pub fn answers(mut self, answers: impl IntoIterator<Item = PeerAnswer>) -> Self {
+        self.answers = answers.into_iter().collect();
+        self
+    }
+
+    /// The same for the calls of one method.
+    #[must_use]
+    pub fn answers_to(
+        mut self,
+        method: &str,
+        answers: impl IntoIterator<Item = PeerAnswer>,
+    ) -> Self {
+        self.answers_to.push((method.into(), answers.into_iter().collect()));
+        self
+    }
+
+    pub(super) fn answers_for(&self, method: &str) -> &[PeerAnswer] {
+        let own = self.answers_to.iter().find(|(other, _)| other == method);
+        own.map_or(&self.answers, |(_, answers)| answers)
+    }
+
+    /// It may go away at any time, and then the line is cut.
+    #[must_use]
+    pub fn hangs_up(mut self) -> Self {
+        self.hangs_up = true;
+        self
+    }
+
+    /// It may send so many messages of a [hostile](crate::Hostile) peer: malformed ones, answers to
+    /// nothing, early, late and second ones, and ids that look alike.
+    #[must_use]
+    pub fn hostile(mut self, most: usize) -> Self {
+        self.hostile = most;
+        self
+    }
+
+    /// It may do whatever the dialect allows: cancel each request; answer each call with `null`, with
+    /// an error, twice, or never; hang up.
+    #[must_use]
+    pub fn anything(self) -> Self {
+        let requests = self.says.iter().filter(|said| said.is_request).count();
+        self.cancels(requests).hangs_up().answers([
+            PeerAnswer::Result(Value::Null),
+            PeerAnswer::Error(-1),
+            PeerAnswer::Twice(Value::Null),
+            PeerAnswer::Never,
+        ])
+    }
+
+    /// By when the handler must have ended a request that it was told to cancel, unless it waits for
+    /// the answer to a call that it cancelled too; 1 s.
+    #[must_use]
+    pub fn cancel_within(mut self, time: Duration) -> Self {
+        self.cancel_within = time;
+        self
+    }
+
+    /// The handler makes calls that are on behalf of no request: a call may outlive every request
+    /// that was in flight when it was made, though they were cancelled.
+    #[must_use]
+    pub fn calls_by_itself(mut self) -> Self {
+        self.calls_by_itself = true;
+        self
+    }
+
+    /// What each request must be answered with, unless it is cancelled: a result, or an error of this
+    /// code. A request that is cancelled may have this answer too, or any error, or none.
+    #[must_use]
+    pub fn reference(
+        mut self,
+        answers: impl Fn(&str, &Value) -> Result<Value, i64> + 'static,
+    ) -> Self {
+        self.reference = Some(Rc::new(answers));
+        self
+    }
+
+    /// What the peer's own connection is made from, on a line of bytes that the handler's side reads so.
+    pub(super) fn far_config(&self, framing: Framing) -> Config {
+        let mut config = self.config.clone();
+        config.role = match config.role {
+            Role::Client => Role::Server,
+            Role::Server => Role::Client,
+        };
+        config.dialect.framing = framing;
+        config
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { says, cancels, hostile, hangs_up, answers, .. } = self;
+        f.debug_struct("Script")
+            .field("says", says)
+            .field("cancels", cancels)
+            .field("hostile", hostile)
+            .field("hangs_up", hangs_up)
+            .field("answers", answers)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,135 @@
+//! Every order of a world's events, up to a bound.
+
+use super::choices::{Choices, Path};
+use super::executor::Simulation;
+use super::report::Failure;
+use super::run::{Limits, Ran, run};
+use crate::random::Random;
+
+/// How much is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Bound {
+    steps: usize,
+    schedules: u64,
+}
+
+impl Bound {
+    /// In the first so many steps, everything that can happen next does, each in its own run. Then
+    /// the run goes on with what is usual: tasks in the order they were woken, and the peer when none
+    /// can go on. At most 100,000 runs; see [`schedules`](Self::schedules).
+    pub const fn steps(steps: usize) -> Self {
+        Self { steps, schedules: 100_000 }
+    }
+
+    /// At most so many runs.
+    pub const fn schedules(self, most: u64) -> Self {
+        Self { schedules: most, ..self }
+    }
+}
+
+/// What a search without a failure did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Searched {
+    /// Different runs.
+    pub schedules: u64,
+    /// Of so many: exactly, if every order was tried; else an estimate, by the number of choices
+    /// along a few random runs.
+    pub of: f64,
+    /// Whether every order was tried, to the end. Only then is "no failure" a proof.
+    pub is_exhausted: bool,
+}
+
+/// The number of random runs that the number of schedules is estimated by.
+const PROBES: u64 = 100;
+
+/// As [`every_order`](super::every_order).
+///
+/// # Errors
+///
+/// The failure with the fewest steps, if the bound leaves enough runs to find it; else a longer one.
+pub fn try_every_order(bound: Bound, world: impl Fn(Simulation)) -> Result<Searched, Failure> {
+    let mut search = Search { world: &world, left: bound.schedules, failure: None };
+    // A few steps first: what fails there fails soon, and nothing longer is of interest then.
+    let mut open = bound.steps.min(8);
+    loop {
+        let level = search.level(open);
+        let runs = bound.schedules - search.left;
+        if let Some((steps, given)) = &search.failure {
+            // A shorter one may need a choice further on than any that was tried.
+            let shorter = bound.steps.min(steps.saturating_sub(1));
+            if open < shorter && search.left > 0 {
+                open = shorter;
+                continue;
+            }
+            let failure = Failure::of_schedule(given, runs, &world);
+            return Err(failure.expect("the same choices lead to the same end"));
+        }
+        match level {
+            Level::Whole(schedules) => {
+                return Ok(Searched { schedules, of: schedules as f64, is_exhausted: true });
+            }
+            Level::Cut(schedules) if open >= bound.steps || search.left == 0 => {
+                let of = estimate(&world).max(schedules as f64);
+                return Ok(Searched { schedules, of, is_exhausted: false });
+            }
+            Level::Cut(_) => open = bound.steps.min(open * 2),
+        }
+    }
+}
+
+struct Search<'a> {
+    world: &'a dyn Fn(Simulation),
+    /// So many runs may still be.
+    left: u64,
+    /// The shortest failure so far, and its choices.
+    failure: Option<(usize, Vec<u32>)>,
+}
+
+/// The runs of a level, and whether they were all that there are.
+enum Level {
+    Whole(u64),
+    Cut(u64),
+}
+
+impl Search<'_> {
+    /// Every order of the first so many steps, depth first. Once something fails, only what is shorter
+    /// is of interest.
+    fn level(&mut self, open: usize) -> Level {
+        let (mut given, mut is_cut, mut schedules) = (Vec::new(), false, 0);
+        loop {
+            if self.left == 0 {
+                return Level::Cut(schedules);
+            }
+            (self.left, schedules) = (self.left - 1, schedules + 1);
+            let shorter = self.failure.as_ref().map(|(steps, _)| steps.saturating_sub(1));
+            let limits = Limits { open, most: shorter.unwrap_or(usize::MAX), is_told: false };
+            let Ran { problem, steps, choices, .. } =
+                run(Choices::Path(Path::of(given)), limits, self.world);
+            let Choices::Path(path) = choices else { unreachable!("a run keeps its kind") };
+            if problem.is_some() {
+                self.failure = Some((steps, path.shortest()));
+            }
+            is_cut |= path.is_cut;
+            match path.next() {
+                Some(next) => given = next,
+                None if is_cut => return Level::Cut(schedules),
+                None => return Level::Whole(schedules),
+            }
+        }
+    }
+}
+
+/// The mean of the products of choices along random runs, which is what the number of all runs is
+/// expected to be (Knuth, 1975).
+fn estimate(world: &dyn Fn(Simulation)) -> f64 {
+    let of = |seed| {
+        let path = Path { random: Some(Random::new(seed)), ..Path::default() };
+        let limits = Limits { open: usize::MAX, most: 10_000, is_told: false };
+        match run(Choices::Path(path), limits, world).choices {
+            Choices::Path(path) => path.taken.iter().map(|&(_, among)| f64::from(among)).product(),
+            _ => 1.0,
+        }
+    };
+    (0..PROBES).map(of).sum::<f64>() / PROBES as f64
+}

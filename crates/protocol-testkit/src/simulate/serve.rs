@@ -1,0 +1,129 @@
+//! A handler under test, and the scripted peer at its other end.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use protocol_async::{Incoming, Options, Peer, Way, connect, connect_messages};
+use protocol_core::Framing;
+
+use super::executor::{Simulation, with};
+use super::far::{Far, carry};
+use super::judge::{Judge, Rows};
+use super::network::{Reader, Writer};
+use super::script::Script;
+use super::socket::Socket;
+use super::trace::Happening;
+
+/// One handler, its peer, and who judges it.
+pub(super) struct Served {
+    pub(super) far: Rc<RefCell<Far>>,
+    pub(super) judge: RefCell<Judge>,
+    /// The handler's side, until it is over; `None` also where it is not ours.
+    pub(super) near: RefCell<Option<Peer>>,
+    /// The task that reads what the peer says.
+    pub(super) reader: Cell<usize>,
+    /// The connection has it too, as long as anything of it lives.
+    pub(super) token: Arc<()>,
+}
+
+impl Simulation {
+    /// Serves a scripted peer by a handler: the future that `handler` makes of what arrives, as
+    /// `router.serve(&incoming).await` does. Everything that is checked without a line of yours is
+    /// checked of it; the [module](super) says what.
+    pub fn serve<F: Future + 'static>(self, script: Script, handler: impl FnOnce(Incoming) -> F) {
+        let framing = script.config.dialect.framing;
+        let is_apart =
+            framing == Framing::Whole || framing == Framing::Newline && self.weather(4) == 0;
+        // A line of bytes has no better way to keep messages apart.
+        let framing = if is_apart { Framing::Newline } else { framing };
+        let (connection, served) = served(&script, framing, true);
+        let (token, mut options) = (served.token.clone(), Options::new(script.config.clone()));
+        options.entropy = || Some(std::array::from_fn(|_| Simulation.weather(256) as u8));
+        options.trace = Some(Box::new(move |way, message| {
+            let _ = &token;
+            watch(connection, way, message);
+        }));
+        let (reader, writer) = self.far_line(&script, &served);
+        let (peer, incoming);
+        served.reader.set(with(|world| world.tasks_made));
+        if is_apart {
+            let driver;
+            let socket = Socket::new(reader, writer);
+            (peer, incoming, driver) = connect_messages(socket, self, options);
+            self.spawn("driver", async move { drop(driver.await) });
+        } else {
+            let driver;
+            (peer, incoming, driver) = connect(reader, writer, self, options);
+            self.spawn("driver", async move { drop(driver.await) });
+        }
+        *served.near.borrow_mut() = Some(peer);
+        let handler = handler(incoming);
+        self.spawn("handler", async move { drop(handler.await) });
+    }
+
+    /// As [`serve`](Self::serve), for a handler that has no connection of ours: it reads and writes
+    /// whole messages. What can't be seen in the messages can't be checked of it.
+    pub fn serve_messages<F: Future + 'static>(
+        self,
+        script: Script,
+        handler: impl FnOnce(Socket) -> F,
+    ) {
+        let (connection, served) = served(&script, Framing::Newline, false);
+        let (reader, writer) = self.far_line(&script, &served);
+        served.reader.set(with(|world| world.tasks_made));
+        let handler = handler(Socket::new(reader, writer).watched(connection));
+        self.spawn("handler", async move { drop(handler.await) });
+    }
+
+    /// The near end of a line to the scripted peer.
+    fn far_line(self, script: &Script, served: &Served) -> (Reader, Writer) {
+        let is_cut = script.hangs_up && self.weather(4) == 0;
+        let fuse = if is_cut { self.weather(4_000) as usize } else { usize::MAX };
+        let [near, (reader, writer)] = self.line(fuse);
+        self.spawn_network(carry(served.far.clone(), reader, writer));
+        near
+    }
+}
+
+fn served(script: &Script, framing: Framing, is_ours: bool) -> (usize, Rc<Served>) {
+    let served = Rc::new(Served {
+        far: Rc::new(RefCell::new(Far::new(script.clone(), framing))),
+        judge: RefCell::new(Judge::new(script, is_ours)),
+        near: RefCell::new(None),
+        reader: Cell::new(0),
+        token: Arc::default(),
+    });
+    with(|world| {
+        world.served.push(served.clone());
+        (world.served.len() - 1, served)
+    })
+}
+
+/// A handler's side read or wrote a message.
+pub(super) fn watch(connection: usize, way: Way, message: &[u8]) {
+    let served = with(|world| {
+        let message = message.to_vec();
+        world.note(match way {
+            Way::Received => Happening::Read { connection, message },
+            Way::Sent => Happening::Wrote { connection, message },
+        });
+        world.served[connection].clone()
+    });
+    let judged = served.judge.borrow_mut().message(way, message);
+    if let Err(problem) = judged {
+        with(|world| world.fail(problem));
+    }
+}
+
+impl Served {
+    /// Looks at what is in flight.
+    pub(super) fn look(&self, simulation: Simulation) {
+        let rows = self.near.borrow().as_ref().map(Rows::of);
+        let mut judge = self.judge.borrow_mut();
+        if let Some(rows) = rows.or_else(|| judge.take_wire()) {
+            judge.look(rows, simulation.now());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Why a peer was sent away.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use tungstenite::protocol::frame::coding::CloseCode;
+
+/// Why a [`Listener`](crate::Listener) ended a connection: the peer kept something for longer, or more of
+/// it, than the [`ListenerLimits`](crate::ListenerLimits) allow.
+///
+/// It is inside the error that [`Seat::serve`](crate::Seat::serve) ends with: [`Eviction::of`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Eviction {
+    /// A message was begun and not finished in time.
+    UnfinishedMessage,
+    /// The unfinished messages of all connections together were too long, and this one grew.
+    UnfinishedBytes,
+    /// Nothing came after a ping, not even its pong.
+    Unanswered,
+    /// No message came or went for too long.
+    Idle,
+    /// Too many pings and pongs came in a second.
+    ControlFrames,
+}
+
+impl Eviction {
+    /// The eviction that an error is, if it is one.
+    #[must_use]
+    pub fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref::<Self>().copied()
+    }
+
+    /// What the peer is told. The codes are those of RFC 6455 and its registry.
+    pub(crate) const fn close_code(self) -> CloseCode {
+        match self {
+            Self::UnfinishedMessage | Self::ControlFrames => CloseCode::Policy,
+            Self::UnfinishedBytes => CloseCode::Again,
+            Self::Unanswered | Self::Idle => CloseCode::Away,
+        }
+    }
+}
+
+impl fmt::Display for Eviction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnfinishedMessage => "a message was not finished in time (limits.message_time)",
+            Self::UnfinishedBytes => {
+                "too many bytes of unfinished messages wait (limits.unfinished_bytes)"
+            }
+            Self::Unanswered => "a ping was not answered in time (limits.ping_time)",
+            Self::Idle => "no message came or went for too long (limits.idle_time)",
+            Self::ControlFrames => "too many pings came in a second (limits.control_frames)",
+        })
+    }
+}
+
+impl Error for Eviction {}
+
+impl From<Eviction> for io::Error {
+    fn from(eviction: Eviction) -> Self {
+        Self::new(io::ErrorKind::TimedOut, eviction)
+    }
+}

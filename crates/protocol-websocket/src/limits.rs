@@ -1,0 +1,70 @@
+//! What a listener allows its clients.
+
+use std::time::Duration;
+
+/// How many clients a [`Listener`](crate::Listener) has, and how long they may take.
+///
+/// What one connection may hold is bounded by its own
+/// [`Limits`](protocol_core::Limits) and [`Options`](protocol_async::Options) beside these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListenerLimits {
+    /// Connections at the same time; 1,024. One more is answered 503. A connection counts from its first
+    /// byte until its last handler is done, so a client that comes and goes gathers no work here.
+    pub connections: usize,
+    /// Connections of one address at the same time; 64. One more is answered 429. All addresses of an
+    /// IPv6 network of 64 bits count as one: whoever has one of them has them all.
+    pub connections_per_address: usize,
+    /// How long a client may take to ask for a WebSocket; 10 s. Then it is answered 408.
+    pub handshake_time: Duration,
+    /// Bytes of what it asks with; 16 KiB. More is answered 431.
+    pub handshake_bytes: usize,
+    /// How long a message may take from its first byte to its last; 60 s. Up to 16 KiB that came in one
+    /// read with the message before are not noticed; the ping, which nobody can answer inside a frame,
+    /// ends those.
+    pub message_time: Duration,
+    /// Bytes of unfinished messages, of all connections together; 256 MiB. The connection whose message
+    /// would pass it is ended. The first 64 KiB of each are not counted.
+    pub unfinished_bytes: usize,
+    /// After so long without a byte a client is sent a ping; 30 s. `None`: never.
+    pub ping_every: Option<Duration>,
+    /// How long it may be silent after that; 30 s.
+    pub ping_time: Duration,
+    /// After so long without a message either way, pings and pongs aside, a connection is ended; 1 hour.
+    /// `None`: never.
+    pub idle_time: Option<Duration>,
+    /// Pings and pongs of one connection; 1,000 in a second. Each costs its sender next to nothing, and us
+    /// an answer. One that sends more is ended.
+    pub control_frames: Budget,
+}
+
+/// How often something may happen that costs its sender next to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// So often in a second.
+    PerSecond(u32),
+    /// As often as it likes.
+    Unlimited,
+}
+
+impl ListenerLimits {
+    /// The defaults, as each field documents them.
+    pub const DEFAULT: Self = Self {
+        connections: 1_024,
+        connections_per_address: 64,
+        handshake_time: Duration::from_secs(10),
+        handshake_bytes: 16 << 10,
+        message_time: Duration::from_secs(60),
+        unfinished_bytes: 256 << 20,
+        ping_every: Some(Duration::from_secs(30)),
+        ping_time: Duration::from_secs(30),
+        idle_time: Some(Duration::from_secs(60 * 60)),
+        control_frames: Budget::PerSecond(1_000),
+    };
+}
+
+impl Default for ListenerLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

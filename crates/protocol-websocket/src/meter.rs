@@ -1,0 +1,185 @@
+//! Counting what comes, before it is a message.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use futures_io::{AsyncRead, AsyncWrite};
+
+use crate::eviction::Eviction;
+
+/// Bytes of each unfinished message that are not counted: nearly all messages are no longer.
+const FREE: usize = 64 << 10;
+/// Bytes that one connection reads before others have their turn.
+const TURN: usize = 64 << 10;
+
+/// The unfinished bytes of all connections of a listener.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    bytes: AtomicUsize,
+    most: usize,
+}
+
+impl Unfinished {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicUsize::new(0), most })
+    }
+}
+
+/// What one connection has read, and how much of that is whole messages.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    all: Arc<Unfinished>,
+    read: AtomicUsize,
+    finished: AtomicUsize,
+    /// What is counted among all.
+    counted: AtomicUsize,
+    /// Whether reading stopped for the sake of others, and not for want of bytes.
+    gave_way: AtomicBool,
+}
+
+impl Meter {
+    pub(crate) fn new(all: &Arc<Unfinished>) -> Arc<Self> {
+        let [read, finished, counted] = [(); 3].map(|()| AtomicUsize::new(0));
+        let gave_way = AtomicBool::new(false);
+        Arc::new(Self { all: all.clone(), read, finished, counted, gave_way })
+    }
+
+    /// Every byte so far. It may wrap around, for it is compared with earlier ones only.
+    pub(crate) fn read(&self) -> usize {
+        self.read.load(Relaxed)
+    }
+
+    /// The bytes that are of no whole message yet.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.read().wrapping_sub(self.finished.load(Relaxed))
+    }
+
+    /// Whether there may be bytes that nobody has looked for yet.
+    pub(crate) fn gave_way(&self) -> bool {
+        self.gave_way.load(Relaxed)
+    }
+
+    /// A message is whole. What was read together with its end counts as part of it.
+    pub(crate) fn finish_message(&self) {
+        self.finished.store(self.read(), Relaxed);
+        let counted = self.counted.swap(0, Relaxed);
+        self.all.bytes.fetch_sub(counted, Relaxed);
+    }
+
+    /// A frame was read that is part of no message: a ping, say.
+    pub(crate) fn finish_control(&self, bytes: usize) {
+        self.finished.fetch_add(bytes.min(self.unfinished()), Relaxed);
+    }
+
+    /// More bytes came.
+    ///
+    /// # Errors
+    ///
+    /// They are too many, with those of all others.
+    fn add(&self, bytes: usize) -> Result<(), Eviction> {
+        self.read.fetch_add(bytes, Relaxed);
+        let counts = self.unfinished().saturating_sub(FREE);
+        let more = counts.saturating_sub(self.counted.fetch_max(counts, Relaxed));
+        let all = self.all.bytes.fetch_add(more, Relaxed) + more;
+        if more > 0 && all > self.all.most { Err(Eviction::UnfinishedBytes) } else { Ok(()) }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.finish_message();
+    }
+}
+
+/// A stream whose input is counted, and which lets others have their turn.
+#[derive(Debug)]
+pub(crate) struct Metered<S> {
+    stream: S,
+    meter: Arc<Meter>,
+    /// What was read since the last turn of others.
+    turn: usize,
+}
+
+impl<S> Metered<S> {
+    pub(crate) const fn new(stream: S, meter: Arc<Meter>) -> Self {
+        Self { stream, meter, turn: 0 }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let gives_way = self.turn >= TURN;
+        self.meter.gave_way.store(gives_way, Relaxed);
+        if gives_way {
+            self.turn = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let read = Pin::new(&mut self.stream).poll_read(cx, room);
+        match &read {
+            Poll::Ready(Ok(bytes)) => {
+                self.turn += bytes;
+                self.meter.add(*bytes)?;
+            }
+            _ => self.turn = 0,
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_close(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f47_unfinished_bytes_are_counted_together_and_given_back() {
+        let all = Unfinished::new(FREE);
+        let (one, other) = (Meter::new(&all), Meter::new(&all));
+        assert_eq!(one.add(FREE), Ok(()), "free");
+        assert_eq!(one.add(FREE), Ok(()));
+        assert_eq!(other.add(FREE), Ok(()), "free for each");
+        assert_eq!(other.add(1), Err(Eviction::UnfinishedBytes));
+        drop(other);
+        assert_eq!(one.add(1), Err(Eviction::UnfinishedBytes));
+        one.finish_message();
+        assert_eq!((one.add(2 * FREE), all.bytes.load(Relaxed)), (Ok(()), FREE));
+        drop(one);
+        assert_eq!(all.bytes.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_ping_within_a_message_finishes_nothing_but_itself() {
+        let meter = Meter::new(&Unfinished::new(FREE));
+        meter.add(100).unwrap();
+        meter.add(10).unwrap();
+        meter.finish_control(10);
+        assert_eq!(meter.unfinished(), 100);
+        meter.finish_control(200);
+        assert_eq!(meter.unfinished(), 0);
+    }
+}

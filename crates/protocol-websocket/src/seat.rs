@@ -1,0 +1,193 @@
+//! One client of a listener, from its first byte until its last handler is done.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use async_tungstenite::WebSocketStream;
+use futures_io::{AsyncRead, AsyncWrite};
+use futures_util::future::{Either, join, select};
+use protocol_async::{Canceller, Incoming, Options, Peer, Timer, connect_messages};
+use protocol_core::{Cause, Shutdown};
+use tungstenite::handshake::server::Callback;
+use tungstenite::http::StatusCode;
+use tungstenite::protocol::{Role, WebSocketConfig};
+
+use crate::handshake::{HandshakeError, answer, refusal, shake_hands};
+use crate::listener::{Shared, at_once};
+use crate::meter::{Meter, Metered};
+use crate::settings;
+use crate::socket::Socket;
+use crate::watch::Watch;
+use crate::watched::Watched;
+
+/// The place of one client among those that a [`Listener`](crate::Listener) has admitted. It is given
+/// back when it is dropped, and when [`serve`](Self::serve) is over.
+#[must_use = "dropping it gives it back"]
+pub struct Seat<T> {
+    shared: Arc<Shared>,
+    from: Option<IpAddr>,
+    timer: T,
+}
+
+/// Why serving a client ended, other than that it went or was drained.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// There was no WebSocket.
+    Handshake(HandshakeError),
+    /// What ended reading or writing, an [`Eviction`](crate::Eviction) perhaps.
+    Connection(io::Error),
+    /// The grace of [`Listener::drain`](crate::Listener::drain) was over.
+    Abandoned,
+}
+
+impl<T> Seat<T> {
+    pub(crate) const fn new(shared: Arc<Shared>, from: Option<IpAddr>, timer: T) -> Self {
+        Self { shared, from, timer }
+    }
+}
+
+impl<T: Timer + Unpin> Seat<T> {
+    /// Makes a WebSocket of a stream and serves it, until the conversation is over and all is written.
+    /// Everything that the client may take its time for is bounded by the
+    /// [`ListenerLimits`](crate::ListenerLimits).
+    ///
+    /// The gate is asked whether a client may connect, as [`Origins`](crate::Origins) and
+    /// [`BearerToken`](crate::BearerToken) are; who asks for something else than a WebSocket is answered
+    /// before that. The conversation is begun with the handles of the connection, and dropped when it is
+    /// abandoned.
+    ///
+    /// # Errors
+    ///
+    /// What ended it, other than the client's going away.
+    pub async fn serve<S, G, C, W>(
+        self,
+        stream: S,
+        gate: G,
+        options: impl Into<Options>,
+        conversation: C,
+    ) -> Result<(), ServeError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        G: Callback,
+        C: FnOnce(Peer, Incoming) -> W,
+        W: Future<Output = ()>,
+    {
+        let options = options.into();
+        let socket = match self.open(stream, gate, settings(&options.config.limits)).await {
+            Ok(socket) => socket,
+            Err(error) => return Err(ServeError::Handshake(error)),
+        };
+        let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
+        let over = Canceller::new();
+        let conversation = conversation(peer.clone(), incoming);
+        let conversation = async {
+            conversation.await;
+            over.cancel(Cause::Caller);
+        };
+        let drained = async {
+            for (stage, how) in [
+                (self.shared.draining(), Shutdown::Drain),
+                (self.shared.cancelling(), Shutdown::CancelAll),
+            ] {
+                match select(stage.cancelled(), over.marker().cancelled()).await {
+                    Either::Left(_) => peer.shutdown(how),
+                    Either::Right(_) => break,
+                }
+            }
+            // It must not keep a connection that nobody else holds.
+            drop(peer);
+            self.shared.abandoned().cancelled().await;
+        };
+        match select(pin!(join(driver, conversation)), pin!(drained)).await {
+            Either::Left(((ended, ()), _)) => ended.map_err(ServeError::Connection),
+            Either::Right(_) => Err(ServeError::Abandoned),
+        }
+    }
+
+    /// Gives the client its WebSocket in time.
+    async fn open<S, G>(
+        &self,
+        mut stream: S,
+        gate: G,
+        settings: WebSocketConfig,
+    ) -> Result<Socket<Watched<WebSocketStream<Metered<S>>, T>>, HandshakeError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        G: Callback,
+    {
+        let limits = self.shared.limits;
+        let shaken = {
+            let shaken = pin!(shake_hands(&mut stream, gate, limits.handshake_bytes));
+            let late = pin!(self.timer.sleep_until(self.timer.now() + limits.handshake_time));
+            let given_up = select(late, self.shared.draining().cancelled());
+            match select(shaken, given_up).await {
+                Either::Left((shaken, _)) => Ok(shaken?),
+                Either::Right((Either::Left(_), _)) => Err(StatusCode::REQUEST_TIMEOUT),
+                Either::Right((Either::Right(_), _)) => Err(StatusCode::SERVICE_UNAVAILABLE),
+            }
+        };
+        match shaken {
+            Ok(tail) => Ok(self.attend(stream, tail, settings).await),
+            Err(status) => {
+                at_once(answer(&mut stream, refusal(status))).await?;
+                Err(HandshakeError::Refused(status))
+            }
+        }
+    }
+
+    async fn attend<S>(
+        &self,
+        stream: S,
+        tail: Vec<u8>,
+        settings: WebSocketConfig,
+    ) -> Socket<Watched<WebSocketStream<Metered<S>>, T>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let meter = Meter::new(&self.shared.unfinished);
+        let stream = Metered::new(stream, meter.clone());
+        let socket =
+            WebSocketStream::from_partially_read(stream, tail, Role::Server, Some(settings)).await;
+        let watch = Watch::new(self.shared.limits, self.timer.now());
+        let watched = Watched::new(socket, meter, watch, self.timer.clone());
+        Socket::new(watched).going_away(self.shared.draining())
+    }
+}
+
+impl<T> Drop for Seat<T> {
+    fn drop(&mut self) {
+        self.shared.leave_seat(self.from);
+    }
+}
+
+impl<T> fmt::Debug for Seat<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handshake(error) => write!(f, "{error}"),
+            Self::Connection(error) => write!(f, "{error}"),
+            Self::Abandoned => f.write_str("it was not done in time"),
+        }
+    }
+}
+
+impl Error for ServeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Handshake(error) => Some(error),
+            Self::Connection(error) => Some(error),
+            Self::Abandoned => None,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a connection's silence means: pure, so that it can be seen to be right.
+
+use std::time::Duration;
+
+use protocol_core::Timestamp;
+
+use crate::eviction::Eviction;
+use crate::limits::{Budget, ListenerLimits};
+
+/// The times of one connection. Each row is due so long after something:
+///
+/// | after | a time of | then |
+/// |---|---|---|
+/// | the last byte that was heard | `ping_every` | a ping is sent, once |
+/// | that ping, with nothing heard since | `ping_time` | [`Eviction::Unanswered`] |
+/// | the first byte of an unfinished message | `message_time` | [`Eviction::UnfinishedMessage`] |
+/// | the last message, either way | `idle_time` | [`Eviction::Idle`] |
+#[derive(Debug)]
+pub(crate) struct Watch {
+    limits: ListenerLimits,
+    heard: Timestamp,
+    pinged: Option<Timestamp>,
+    unfinished: Option<Timestamp>,
+    message: Timestamp,
+    /// When the second began in which control frames are counted, and how many there were.
+    control: (Timestamp, u32),
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Ping,
+    Evict(Eviction),
+}
+
+impl Watch {
+    pub(crate) const fn new(limits: ListenerLimits, now: Timestamp) -> Self {
+        let control = (now, 0);
+        Self { limits, heard: now, pinged: None, unfinished: None, message: now, control }
+    }
+
+    /// Some bytes came.
+    pub(crate) fn heard(&mut self, now: Timestamp) {
+        self.heard = now;
+        self.pinged = None;
+    }
+
+    /// A message came or went whole.
+    pub(crate) fn message(&mut self, now: Timestamp) {
+        self.message = now;
+    }
+
+    /// A ping or a pong came.
+    ///
+    /// # Errors
+    ///
+    /// It was one too many.
+    pub(crate) fn control(&mut self, now: Timestamp) -> Result<(), Eviction> {
+        let (begun, count) = &mut self.control;
+        if now.since(*begun) >= Duration::from_secs(1) {
+            (*begun, *count) = (now, 0);
+        }
+        *count = count.saturating_add(1);
+        match self.limits.control_frames {
+            Budget::PerSecond(most) if *count > most => Err(Eviction::ControlFrames),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a message has begun to come that is not finished.
+    pub(crate) fn unfinished(&mut self, is_unfinished: bool, now: Timestamp) {
+        self.unfinished = is_unfinished.then(|| self.unfinished.unwrap_or(now));
+    }
+
+    /// A ping was sent, or would have been if the peer read anything.
+    pub(crate) fn pinged(&mut self, now: Timestamp) {
+        self.pinged = Some(now);
+    }
+
+    /// What is due first, and when.
+    pub(crate) fn due(&self) -> Option<(Timestamp, Due)> {
+        let ListenerLimits { message_time, ping_every, ping_time, idle_time, .. } = self.limits;
+        let row =
+            |after: Option<Timestamp>, time: Option<Duration>, then| Some((after? + time?, then));
+        let silent = match self.pinged {
+            None => row(Some(self.heard), ping_every, Due::Ping),
+            pinged => row(pinged, Some(ping_time), Due::Evict(Eviction::Unanswered)),
+        };
+        let evict = |eviction| Due::Evict(eviction);
+        [
+            silent,
+            row(self.unfinished, Some(message_time), evict(Eviction::UnfinishedMessage)),
+            row(Some(self.message), idle_time, evict(Eviction::Idle)),
+        ]
+        .into_iter()
+        .flatten()
+        .min_by_key(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u32) -> Timestamp {
+        Timestamp::ZERO + SECOND * seconds
+    }
+
+    fn watch() -> Watch {
+        let limits = ListenerLimits {
+            message_time: SECOND * 8,
+            ping_every: Some(SECOND * 5),
+            ping_time: SECOND * 2,
+            idle_time: Some(SECOND * 60),
+            ..ListenerLimits::DEFAULT
+        };
+        Watch::new(limits, at(0))
+    }
+
+    #[test]
+    fn f47_who_is_silent_is_asked_once_and_then_sent_away() {
+        let mut watch = watch();
+        assert_eq!(watch.due(), Some((at(5), Due::Ping)));
+        watch.heard(at(3));
+        assert_eq!(watch.due(), Some((at(8), Due::Ping)));
+        watch.pinged(at(8));
+        assert_eq!(watch.due(), Some((at(10), Due::Evict(Eviction::Unanswered))));
+        watch.heard(at(9));
+        assert_eq!(watch.due(), Some((at(14), Due::Ping)), "any byte is an answer");
+    }
+
+    #[test]
+    fn f47_a_message_has_its_time_however_it_dribbles() {
+        let mut watch = watch();
+        for now in 1..8 {
+            watch.heard(at(now));
+            watch.unfinished(true, at(now));
+        }
+        assert_eq!(watch.due(), Some((at(9), Due::Evict(Eviction::UnfinishedMessage))));
+        watch.unfinished(false, at(8));
+        watch.unfinished(true, at(9));
+        watch.heard(at(16));
+        assert_eq!(watch.due(), Some((at(17), Due::Evict(Eviction::UnfinishedMessage))));
+    }
+
+    #[test]
+    fn f47_pongs_alone_do_not_keep_a_connection() {
+        let mut watch = watch();
+        watch.message(at(2));
+        (3..61).for_each(|now| watch.heard(at(now)));
+        assert_eq!(watch.due(), Some((at(62), Due::Evict(Eviction::Idle))));
+    }
+
+    #[test]
+    fn f45_pings_have_a_budget_each_second() {
+        let control_frames = Budget::PerSecond(3);
+        let limits = ListenerLimits { control_frames, ..ListenerLimits::DEFAULT };
+        let mut watch = Watch::new(limits, at(0));
+        let mut control = |now, times| (0..times).try_for_each(|_| watch.control(at(now)));
+        assert_eq!((control(0, 3), control(1, 3)), (Ok(()), Ok(())));
+        assert_eq!(control(1, 1), Err(Eviction::ControlFrames));
+
+        let control_frames = Budget::Unlimited;
+        let mut watch = Watch::new(ListenerLimits { control_frames, ..limits }, at(0));
+        assert_eq!((0..10_000).try_for_each(|_| watch.control(at(0))), Ok(()));
+    }
+
+    #[test]
+    fn what_is_switched_off_is_never_due() {
+        let limits =
+            ListenerLimits { ping_every: None, idle_time: None, ..ListenerLimits::DEFAULT };
+        assert_eq!(Watch::new(limits, at(0)).due(), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! A WebSocket whose peer has limited time.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use futures_util::Sink;
+use protocol_async::Timer;
+use protocol_core::Timestamp;
+use tungstenite::{Bytes, Error, Message};
+
+use crate::eviction::Eviction;
+use crate::meter::Meter;
+use crate::watch::{Due, Watch};
+
+/// Bytes of a client's frame beside its payload, if that is short.
+const SHORT_HEADER: usize = 6;
+
+/// Pings a silent peer, and ends with an [`Eviction`] when its time is up.
+pub(crate) struct Watched<S, T: Timer> {
+    inner: S,
+    meter: Arc<Meter>,
+    watch: Watch,
+    timer: T,
+    /// What the timer was asked for last.
+    sleep: Option<(Timestamp, Pin<Box<T::Sleep>>)>,
+    /// What had been read when it was looked at last.
+    read: usize,
+}
+
+impl<S, T: Timer> Watched<S, T> {
+    pub(crate) const fn new(inner: S, meter: Arc<Meter>, watch: Watch, timer: T) -> Self {
+        Self { inner, meter, watch, timer, sleep: None, read: 0 }
+    }
+}
+
+impl<S, T> Watched<S, T>
+where
+    S: Sink<Message, Error = Error> + Unpin,
+    T: Timer,
+{
+    /// Takes note of what came.
+    fn look(&mut self, now: Timestamp) {
+        let read = self.meter.read();
+        if self.read != read {
+            self.read = read;
+            self.watch.heard(now);
+        }
+    }
+
+    /// Takes note of a whole message, or of what came between two.
+    fn took(&mut self, message: &Message, now: Timestamp) -> Result<(), Eviction> {
+        match message {
+            Message::Ping(payload) | Message::Pong(payload) => {
+                self.meter.finish_control(payload.len() + SHORT_HEADER);
+                self.watch.control(now)
+            }
+            _ => {
+                self.meter.finish_message();
+                self.watch.unfinished(false, now);
+                self.watch.message(now);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for the next thing that is due, and does it; ready when the peer is to be sent away.
+    fn poll_watch(&mut self, mut now: Timestamp, cx: &mut Context<'_>) -> Poll<Error> {
+        self.watch.unfinished(self.meter.unfinished() > 0, now);
+        while let Some((at, due)) = self.watch.due() {
+            if at > now {
+                if self.poll_sleep(at, cx).is_pending() {
+                    return Poll::Pending;
+                }
+                now = self.timer.now().max(at);
+                continue;
+            }
+            match due {
+                Due::Evict(eviction) => return Poll::Ready(Error::Io(eviction.into())),
+                Due::Ping => {
+                    self.watch.pinged(now);
+                    if let Err(error) = self.ping(cx) {
+                        return Poll::Ready(error);
+                    }
+                }
+            }
+        }
+        self.sleep = None;
+        Poll::Pending
+    }
+
+    fn poll_sleep(&mut self, at: Timestamp, cx: &mut Context<'_>) -> Poll<()> {
+        if self.sleep.as_ref().is_none_or(|(set, _)| *set != at) {
+            self.sleep = Some((at, Box::pin(self.timer.sleep_until(at))));
+        }
+        let (_, sleep) = self.sleep.as_mut().expect("it is set above");
+        let slept = sleep.as_mut().poll(cx);
+        if slept.is_ready() {
+            self.sleep = None;
+        }
+        slept
+    }
+
+    /// A peer that reads nothing gets none, and its time runs all the same.
+    fn ping(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
+        let mut inner = Pin::new(&mut self.inner);
+        if let Poll::Ready(ready) = inner.as_mut().poll_ready(cx) {
+            ready?;
+            inner.as_mut().start_send(Message::Ping(Bytes::new()))?;
+            if let Poll::Ready(flushed) = inner.poll_flush(cx) {
+                flushed?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S, T> Stream for Watched<S, T>
+where
+    S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
+    T: Timer + Unpin,
+{
+    type Item = Result<Message, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.inner).poll_next(cx);
+        let now = this.timer.now();
+        this.look(now);
+        match polled {
+            Poll::Ready(item) => {
+                if let Some(Ok(message)) = &item {
+                    if let Err(eviction) = this.took(message, now) {
+                        return Poll::Ready(Some(Err(Error::Io(eviction.into()))));
+                    }
+                }
+                Poll::Ready(item)
+            }
+            // What is there already was said in time.
+            Poll::Pending if this.meter.gave_way() => Poll::Pending,
+            Poll::Pending => this.poll_watch(now, cx).map(|error| Some(Err(error))),
+        }
+    }
+}
+
+impl<S, T> Sink<Message> for Watched<S, T>
+where
+    S: Sink<Message, Error = Error> + Unpin,
+    T: Timer + Unpin,
+{
+    type Error = Error;
+
+    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Pin::new(&mut self.inner).poll_ready(cx)
+    }
+
+    fn start_send(mut self: Pin<&mut Self>, message: Message) -> Result<(), Error> {
+        let now = self.timer.now();
+        self.watch.message(now);
+        Pin::new(&mut self.inner).start_send(message)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Pin::new(&mut self.inner).poll_close(cx)
+    }
+}

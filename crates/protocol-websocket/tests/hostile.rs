@@ -1,0 +1,155 @@
+//! What a peer may make a WebSocket keep, and for how long: pongs and answers that it does not read, and
+//! the socket itself (F45, F47, F49).
+#![allow(unsafe_code, reason = "the counting allocator")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use protocol_async::{Arrival, Responder};
+use protocol_core::{Config, Dialect};
+use smol::block_on;
+use smol::stream::StreamExt;
+use support::{Raw, Runtime, Side, facing, request};
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::{Error, Message};
+
+const MIB: usize = 1 << 20;
+
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK.fetch_max(live, Relaxed);
+        // SAFETY: the caller keeps the promises that this asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the promises that this asks for.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// One test at a time: the counts are of the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn everywhere(config: &Config, check: impl Fn(Side, Raw)) {
+    let _alone = ALONE.lock();
+    for runtime in Runtime::ALL {
+        println!("{runtime:?}");
+        let (side, raw) = facing(runtime, config.clone());
+        check(side, raw);
+    }
+}
+
+fn acp() -> Config {
+    Config::client(Dialect::ACP_V1)
+}
+
+fn next_request(side: &mut Side) -> Responder {
+    match block_on(side.incoming.next()) {
+        Some(Arrival::Request(_, responder)) => responder,
+        other => panic!("{other:?} is no request"),
+    }
+}
+
+/// One frame of a client's, with these first two bytes.
+fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let len = u8::try_from(payload.len()).unwrap();
+    [&[opcode, 0x80 | len, 0, 0, 0, 0], payload].concat()
+}
+
+#[test]
+fn f45_pongs_that_nobody_reads_are_bounded_and_reading_goes_on() {
+    everywhere(&acp(), |mut side, mut raw| {
+        // 50 MB of pongs, far more than sockets hold.
+        let pings = frame(0x89, &[b'x'; 125]).repeat(1_000);
+        let before = LIVE.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        for _ in 0..400 {
+            raw.get_mut().write_all(&pings).unwrap();
+        }
+        raw.send(Message::text(request(1).to_string())).unwrap();
+        let _responder = next_request(&mut side);
+        let kept = PEAK.load(Relaxed) - before;
+        assert!(kept < MIB, "{kept} bytes were kept");
+    });
+}
+
+#[test]
+fn f47_a_peer_that_is_gone_keeps_no_socket_while_its_handler_still_works() {
+    everywhere(&acp(), |mut side, mut raw| {
+        raw.send(Message::text(request(1).to_string())).unwrap();
+        let responder = next_request(&mut side);
+        raw.get_ref().shutdown(Shutdown::Write).unwrap();
+        block_on(responder.cancellation().cancelled());
+        // Reading would fail rather than wait for ever.
+        assert_eq!(raw.get_mut().read(&mut [0; 64]).unwrap(), 0, "it is closed");
+        drop(responder);
+        side.end().unwrap();
+    });
+}
+
+#[test]
+fn f47_a_peer_that_said_goodbye_keeps_no_socket_while_its_handler_still_works() {
+    everywhere(&acp(), |mut side, mut raw| {
+        raw.send(Message::text(request(1).to_string())).unwrap();
+        let responder = next_request(&mut side);
+        raw.close(None).unwrap();
+        block_on(responder.cancellation().cancelled());
+        assert!(raw.read().unwrap().is_close());
+        // tungstenite says so once the server has closed the connection.
+        let ended = raw.read();
+        assert!(matches!(ended, Err(Error::ConnectionClosed)), "{ended:?}");
+        drop(responder);
+        side.end().unwrap();
+    });
+}
+
+#[test]
+fn f49_a_goodbye_says_why() {
+    let mut config = acp();
+    config.limits.message_bytes = 1_000;
+    let too_long = [&[0x82, 0x80 | 126][..], &u16::to_be_bytes(2_001), &[0; 4]].concat();
+    for (bytes, code) in [
+        (too_long, CloseCode::Size),
+        (frame(0x81, b"\xFF\xFE"), CloseCode::Invalid),
+        (frame(0x83, b"reserved"), CloseCode::Protocol),
+        (vec![0x81, 1, b'1'], CloseCode::Protocol),
+    ] {
+        everywhere(&config, |side, mut raw| {
+            raw.get_mut().write_all(&bytes).unwrap();
+            assert_eq!(goodbye(&mut raw), Some(code), "{bytes:?}");
+            side.end().unwrap_err();
+        });
+    }
+    everywhere(&config, |side, mut raw| {
+        let ended = side.let_go();
+        assert_eq!(goodbye(&mut raw), Some(CloseCode::Normal));
+        while raw.read().is_ok() {}
+        ended.join().unwrap().unwrap();
+    });
+}
+
+fn goodbye(raw: &mut Raw) -> Option<CloseCode> {
+    match raw.read().unwrap() {
+        Message::Close(frame) => frame.map(|frame| frame.code),
+        other => panic!("{other:?} is no goodbye"),
+    }
+}

@@ -1,0 +1,369 @@
+//! What the clients of a listener may ask of it together, and how they end (F47, F49).
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod served;
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod support;
+
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use protocol_smol::SmolTimer;
+use protocol_websocket::{
+    Budget, Eviction, HandshakeError, Listener, ListenerLimits, Refused, ServeError,
+};
+use serde_json::{Value, json};
+use served::{Ended, Server, all};
+use support::{PATIENCE, Raw, Runtime, eventually};
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::{Error, Message};
+
+/// Soon enough for a test, and long enough to be told from at once.
+const SOON: Duration = Duration::from_millis(200);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn everywhere(limits: ListenerLimits, check: impl Fn(Server)) {
+    for runtime in Runtime::ALL {
+        println!("{runtime:?}");
+        check(Server::start(runtime, limits));
+    }
+}
+
+fn limits(set: impl FnOnce(&mut ListenerLimits)) -> ListenerLimits {
+    let mut limits = ListenerLimits::DEFAULT;
+    set(&mut limits);
+    limits
+}
+
+fn ask(raw: &mut Raw, id: u64, method: &str) {
+    let request = json!({ "jsonrpc": "2.0", "id": id, "method": method });
+    raw.send(Message::text(request.to_string())).unwrap();
+}
+
+fn is_answered(raw: &mut Raw) {
+    ask(raw, 7, "echo");
+    assert_eq!(read(raw), json!({ "jsonrpc": "2.0", "id": 7, "result": null }));
+}
+
+/// The next message, which must be text. Pings and pongs may come before it.
+fn read(raw: &mut Raw) -> Value {
+    loop {
+        match raw.read().unwrap() {
+            Message::Text(text) => return serde_json::from_str(&text).unwrap(),
+            other => assert!(other.is_ping() || other.is_pong(), "{other:?}"),
+        }
+    }
+}
+
+/// Reads on until the server says goodbye.
+fn goodbye(raw: &mut Raw) -> Option<CloseCode> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if let Message::Close(frame) = raw.read().unwrap() {
+            return frame.map(|frame| frame.code);
+        }
+    }
+    panic!("there is no goodbye");
+}
+
+#[track_caller]
+fn evicted(ended: Ended, by: Eviction) {
+    match ended {
+        Err(ServeError::Connection(error)) => assert_eq!(Eviction::of(&error), Some(by)),
+        other => panic!("{other:?} is no {by:?}"),
+    }
+}
+
+#[test]
+fn f47_connections_are_capped_and_a_place_is_given_back() {
+    everywhere(limits(|limits| limits.connections = 2), |server| {
+        let (mut one, _other) = (server.open(), server.open());
+        let refused = server.try_open();
+        assert!(matches!(&refused, Err(Error::Http(answer)) if answer.status() == 503));
+        is_answered(&mut one);
+        drop(one);
+        server.next_end().unwrap();
+        is_answered(&mut server.open());
+    });
+}
+
+#[test]
+fn f47_connections_of_one_address_are_capped() {
+    let limits = limits(|limits| limits.connections_per_address = 2);
+    let listener = Listener::new(limits, SmolTimer::start());
+    let admit = |from: &str| listener.admit(Some(from.parse::<IpAddr>().unwrap()));
+    let (one, _two) = (admit("192.0.2.1").unwrap(), admit("::ffff:192.0.2.1").unwrap());
+    assert_eq!(admit("192.0.2.1").unwrap_err(), Refused::AddressFull);
+    let _other = admit("192.0.2.2").unwrap();
+    let _networks = (admit("2001:db8::1").unwrap(), admit("2001:db8::2").unwrap());
+    assert_eq!(admit("2001:db8::3").unwrap_err(), Refused::AddressFull);
+    let _nowhere = [(); 3].map(|()| listener.admit(None).unwrap());
+    drop(one);
+    let _again = admit("192.0.2.1").unwrap();
+    assert_eq!(admit("192.0.2.1").unwrap_err().status(), 429);
+}
+
+#[test]
+fn f47_a_client_that_asks_for_nothing_is_answered_and_goes() {
+    everywhere(limits(|limits| limits.handshake_time = SOON), |server| {
+        for begun in ["", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
+            let answer = server.answer(begun.as_bytes());
+            assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+            let ended = server.next_end();
+            assert!(matches!(
+                ended,
+                Err(ServeError::Handshake(HandshakeError::Refused(status))) if status == 408
+            ));
+        }
+        assert_eq!(server.connections(), 0);
+    });
+}
+
+#[test]
+fn f49_who_asks_for_no_websocket_is_told() {
+    everywhere(ListenerLimits::DEFAULT, |server| {
+        let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+        let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+        let version = "Sec-WebSocket-Version: 13\r\n";
+        for (request, status) in [
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n".into(), 426),
+            (format!("GET / HTTP/1.1\r\n{upgrade}{key}Sec-WebSocket-Version: 8\r\n\r\n"), 426),
+            (format!("GET / HTTP/1.1\r\n{upgrade}{version}\r\n"), 400),
+            (format!("GET / HTTP/1.1\r\n{upgrade}{version}Sec-WebSocket-Key: short\r\n\r\n"), 400),
+            (format!("POST / HTTP/1.1\r\n{upgrade}{version}{key}\r\nbody"), 405),
+            (format!("GET / HTTP/1.0\r\n{upgrade}{version}{key}\r\n"), 505),
+            ("\x16\x03\x01 this is TLS\n\r\n".into(), 400),
+            (format!("GET / HTTP/1.1\r\n{}", "X: y\r\n".repeat(4_000)), 431),
+            (
+                format!(
+                    "GET / HTTP/1.1\r\nOrigin: http://evil.com/.localhost\r\n{upgrade}{version}{key}\r\n"
+                ),
+                403,
+            ),
+        ] {
+            let mut stream = server.stream();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let answer = all(&mut stream);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:.60}: {answer}");
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            let length = format!("content-length: {}", body.len());
+            assert!(head.contains(&length) && head.contains("connection: close"), "{answer}");
+        }
+        let asked = format!("GET / HTTP/1.1\r\n{upgrade}{version}{key}\r\n");
+        let mut stream = server.stream();
+        // A goodbye in the same write: what follows at once is read.
+        stream.write_all(&[asked.as_bytes(), &[0x88, 0x80, 0, 0, 0, 0]].concat()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 101 ") && answer.ends_with(&[0x88, 0]), "{answer:?}");
+    });
+}
+
+#[test]
+fn f47_an_unfinished_message_has_its_time() {
+    let limits = limits(|limits| {
+        limits.message_time = SOON;
+        limits.ping_every = Some(SOON / 8);
+    });
+    everywhere(limits, |server| {
+        // A frame that is never finished.
+        let mut raw = server.open();
+        raw.get_mut().write_all(&[0x82, 0x80 | 126, 0xFF, 0xFF, 0, 0, 0, 0, b'x']).unwrap();
+        assert_eq!(goodbye(&mut raw), Some(CloseCode::Policy));
+        evicted(server.next_end(), Eviction::UnfinishedMessage);
+
+        // A message whose frames come one by one, and whose client answers every ping.
+        let mut raw = server.open();
+        raw.get_mut().write_all(&[0x01, 0x81, 0, 0, 0, 0, b'"']).unwrap();
+        // A pong that comes too late fails before the goodbye is read.
+        while raw.get_mut().write_all(&[0x00, 0x81, 0, 0, 0, 0, b'x']).is_ok() {
+            match raw.read() {
+                Ok(Message::Ping(_)) => {}
+                Ok(Message::Close(frame)) => assert_eq!(frame.unwrap().code, CloseCode::Policy),
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => break,
+            }
+        }
+        evicted(server.next_end(), Eviction::UnfinishedMessage);
+    });
+}
+
+#[test]
+fn f47_unfinished_messages_are_bounded_together() {
+    const FREE: usize = 64 << 10;
+    everywhere(limits(|limits| limits.unfinished_bytes = FREE), |server| {
+        let begin = |bytes: usize| {
+            let mut raw = server.open();
+            let header = [&[0x82, 0x80 | 127][..], &u64::to_be_bytes(4 << 20), &[0; 4]].concat();
+            raw.get_mut().write_all(&header).unwrap();
+            raw.get_mut().write_all(&vec![b' '; bytes]).unwrap();
+            raw
+        };
+        let _others: Vec<_> = (0..4).map(|_| begin(FREE / 2)).collect();
+        let mut first = begin(2 * FREE - 1_000);
+        let mut second = begin(FREE + 2_000);
+        // Whichever was read first stays.
+        evicted(server.next_end(), Eviction::UnfinishedBytes);
+        eventually(|| server.connections() == 5);
+        let codes = [&mut first, &mut second].map(|raw| {
+            raw.get_mut().set_read_timeout(Some(SOON)).unwrap();
+            match raw.read() {
+                Ok(Message::Close(frame)) => frame.map(|frame| frame.code),
+                _ => None,
+            }
+        });
+        assert_eq!(codes.into_iter().flatten().collect::<Vec<_>>(), [CloseCode::Again]);
+        is_answered(&mut server.open());
+    });
+}
+
+#[test]
+fn f47_a_silent_client_is_pinged_and_goes_if_it_stays_silent() {
+    let limits = limits(|limits| {
+        limits.ping_every = Some(SOON);
+        limits.ping_time = SOON;
+    });
+    everywhere(limits, |server| {
+        let (silent, mut live) = (server.open(), server.open());
+        // Reading is what answers.
+        for _ in 0..4 {
+            assert!(live.read().unwrap().is_ping());
+        }
+        evicted(server.next_end(), Eviction::Unanswered);
+        assert_eq!(server.connections(), 1);
+        drop(silent);
+    });
+}
+
+#[test]
+fn f47_a_client_that_reads_nothing_and_says_nothing_goes_too() {
+    let limits = limits(|limits| {
+        limits.ping_every = Some(SOON);
+        limits.ping_time = SOON;
+    });
+    everywhere(limits, |server| {
+        let mut raw = server.open();
+        // More than sockets hold.
+        (0..4).for_each(|id| ask(&mut raw, id, "long"));
+        evicted(server.next_end(), Eviction::Unanswered);
+    });
+}
+
+#[test]
+fn f47_an_idle_client_goes_however_it_answers_pings() {
+    let limits = limits(|limits| {
+        limits.ping_every = Some(SOON / 4);
+        limits.idle_time = Some(SOON);
+    });
+    everywhere(limits, |server| {
+        let mut raw = server.open();
+        assert!(raw.read().unwrap().is_ping());
+        assert_eq!(goodbye(&mut raw), Some(CloseCode::Away));
+        evicted(server.next_end(), Eviction::Idle);
+    });
+}
+
+#[test]
+fn f45_a_client_that_sends_nothing_but_pings_goes() {
+    everywhere(limits(|limits| limits.control_frames = Budget::PerSecond(10)), |server| {
+        let mut raw = server.open();
+        (0..10).for_each(|_| raw.send(Message::Ping("".into())).unwrap());
+        is_answered(&mut raw);
+        // So many in one second, however slow the machine.
+        let ping = [0x89, 0x80, 0, 0, 0, 0].repeat(100);
+        let begun = Instant::now();
+        while raw.get_mut().write_all(&ping).is_ok() {
+            assert!(begun.elapsed() < PATIENCE, "they are all taken");
+        }
+        evicted(server.next_end(), Eviction::ControlFrames);
+    });
+}
+
+#[test]
+fn f47_a_client_keeps_its_place_until_its_work_is_done() {
+    everywhere(limits(|limits| limits.connections = 1), |server| {
+        let mut raw = server.open();
+        ask(&mut raw, 1, "stubborn");
+        is_answered(&mut raw);
+        raw.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(raw.get_mut().read(&mut [0; 64]).unwrap(), 0, "its socket is closed");
+        assert_eq!(server.connections(), 1);
+        assert!(server.try_open().is_err());
+    });
+}
+
+#[test]
+fn g05_a_drain_lets_what_is_in_flight_finish_or_cancels_it() {
+    everywhere(ListenerLimits::DEFAULT, |server| {
+        let (mut working, mut idle) = (server.open(), server.open());
+        ask(&mut working, 1, "work");
+        is_answered(&mut working);
+        server.drain(Duration::ZERO, HOUR);
+        assert_eq!(read(&mut working)["error"]["code"], -32800);
+        for raw in [&mut working, &mut idle] {
+            assert_eq!(goodbye(raw), Some(CloseCode::Away));
+            while raw.read().is_ok() {}
+        }
+        assert!(server.end().iter().all(Result::is_ok));
+    });
+    everywhere(ListenerLimits::DEFAULT, |server| {
+        let mut working = server.open();
+        ask(&mut working, 1, "work");
+        is_answered(&mut working);
+        server.drain(HOUR, HOUR);
+        // It is not cancelled, so the client does that.
+        let cancel = support::cancel(1);
+        loop {
+            ask(&mut working, 2, "echo");
+            let answer: Value = read(&mut working);
+            if answer.get("error").is_some() {
+                break;
+            }
+        }
+        working.send(Message::text(cancel.to_string())).unwrap();
+        let answer = read(&mut working);
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32800)));
+        assert_eq!(goodbye(&mut working), Some(CloseCode::Away));
+        while working.read().is_ok() {}
+        assert!(server.end().iter().all(Result::is_ok));
+    });
+}
+
+#[test]
+fn g05_a_drain_cancels_what_was_not_finished_in_time_and_answers_it() {
+    everywhere(ListenerLimits::DEFAULT, |server| {
+        let mut working = server.open();
+        ask(&mut working, 1, "work");
+        is_answered(&mut working);
+        server.drain(SOON, HOUR);
+        assert_eq!(read(&mut working)["error"]["code"], -32800);
+        assert_eq!(goodbye(&mut working), Some(CloseCode::Away));
+        while working.read().is_ok() {}
+        assert!(server.end().iter().all(Result::is_ok));
+    });
+}
+
+#[test]
+fn g05_a_drain_ends_when_its_grace_is_over() {
+    everywhere(ListenerLimits::DEFAULT, |server| {
+        let (mut stubborn, half_open) = (server.open(), server.stream());
+        ask(&mut stubborn, 1, "stubborn");
+        is_answered(&mut stubborn);
+        eventually(|| server.connections() == 2);
+        server.drain(SOON, SOON);
+        let ended = server.end();
+        assert!(ended.iter().any(|ended| matches!(ended, Err(ServeError::Abandoned))), "{ended:?}");
+        assert_eq!(ended.len(), 2, "{ended:?}");
+        drop(half_open);
+    });
+}
+
+#[test]
+fn a_drain_without_clients_is_over_at_once() {
+    let limits = ListenerLimits::DEFAULT;
+    let listener = Listener::new(limits, SmolTimer::start());
+    smol::block_on(listener.drain(PATIENCE, PATIENCE));
+    assert_eq!(listener.admit(None).unwrap_err(), Refused::Draining);
+}

@@ -1,0 +1,181 @@
+//! A server behind a listener, on each runtime, and clients of it that do what the test says.
+
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::{Pin, pin};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use protocol_async::{Context, Incoming, Options, Router, Timer};
+use protocol_core::{Config, Dialect};
+use protocol_smol::SmolTimer;
+use protocol_tokio::TokioTimer;
+use protocol_websocket::{Listener, ListenerLimits, Origins, ServeError};
+use tokio_util::compat::TokioAsyncReadCompatExt;
+
+use crate::support::{PATIENCE, Raw, Runtime, eventually};
+
+/// How each client was served.
+pub(crate) type Ended = Result<(), ServeError>;
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A server that is drained when the test says so.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    connections: Box<dyn Fn() -> usize>,
+    drain: smol::channel::Sender<(Duration, Duration)>,
+    pub(crate) ended: Receiver<Ended>,
+    thread: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) fn start(runtime: Runtime, limits: ListenerLimits) -> Self {
+        let bound = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = bound.local_addr().unwrap();
+        bound.set_nonblocking(true).unwrap();
+        let (drain, drained) = smol::channel::bounded(1);
+        let (tell, ended) = channel();
+        let (connections, thread): (Box<dyn Fn() -> usize>, _) = match runtime {
+            Runtime::Tokio => {
+                let listener = Listener::new(limits, TokioTimer::start());
+                let counted = listener.clone();
+                let thread = thread::spawn(move || {
+                    let build = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+                    build.unwrap().block_on(async {
+                        let bound = &tokio::net::TcpListener::from_std(bound).unwrap();
+                        let accept = async || {
+                            let (stream, from) = bound.accept().await?;
+                            Ok((stream.compat(), from))
+                        };
+                        let spawn = |task: Task| drop(tokio::spawn(task));
+                        serve(listener, accept, spawn, &tell, drained).await;
+                    });
+                });
+                (Box::new(move || counted.connections()), thread)
+            }
+            Runtime::Smol => {
+                let listener = Listener::new(limits, SmolTimer::start());
+                let counted = listener.clone();
+                let thread = thread::spawn(move || {
+                    smol::block_on(async {
+                        let bound = &smol::Async::new(bound).unwrap();
+                        let accept = async || bound.accept().await;
+                        let spawn = |task: Task| smol::spawn(task).detach();
+                        serve(listener, accept, spawn, &tell, drained).await;
+                    });
+                });
+                (Box::new(move || counted.connections()), thread)
+            }
+        };
+        Self { address, connections, drain, ended, thread }
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        (self.connections)()
+    }
+
+    /// A client that has its WebSocket.
+    pub(crate) fn open(&self) -> Raw {
+        self.try_open().unwrap()
+    }
+
+    pub(crate) fn try_open(&self) -> Result<Raw, tungstenite::Error> {
+        match tungstenite::client(format!("ws://{}/", self.address), self.stream()) {
+            Ok((raw, _)) => Ok(raw),
+            Err(tungstenite::HandshakeError::Failure(error)) => Err(error),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// A connection that has said nothing. Its reading fails rather than waits for ever.
+    pub(crate) fn stream(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// All that is answered to some bytes.
+    pub(crate) fn answer(&self, request: &[u8]) -> String {
+        let mut stream = self.stream();
+        stream.write_all(request).unwrap();
+        all(&mut stream)
+    }
+
+    pub(crate) fn drain(&self, finish: Duration, cancel: Duration) {
+        self.drain.send_blocking((finish, cancel)).unwrap();
+    }
+
+    /// Waits for the end of the drain, and gives how the clients were served.
+    pub(crate) fn end(self) -> Vec<Ended> {
+        eventually(|| self.thread.is_finished());
+        self.thread.join().unwrap();
+        self.ended.iter().collect()
+    }
+
+    pub(crate) fn next_end(&self) -> Ended {
+        self.ended.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+/// Everything up to the end.
+pub(crate) fn all(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+async fn serve<S, T>(
+    listener: Listener<T>,
+    mut accept: impl AsyncFnMut() -> io::Result<(S, SocketAddr)>,
+    spawn: impl Fn(Task),
+    tell: &std::sync::mpsc::Sender<Ended>,
+    drained: smol::channel::Receiver<(Duration, Duration)>,
+) where
+    S: futures_util::AsyncRead + futures_util::AsyncWrite + Send + Unpin + 'static,
+    T: Timer<Sleep: Send> + Unpin,
+{
+    let (finish, cancel) = loop {
+        let accepted = pin!(accept());
+        let (stream, from) = match select(accepted, pin!(drained.recv())).await {
+            Either::Left((accepted, _)) => accepted.unwrap(),
+            Either::Right((times, _)) => break times.unwrap(),
+        };
+        match listener.admit(Some(from.ip())) {
+            Ok(seat) => {
+                let tell = tell.clone();
+                spawn(Box::pin(async move {
+                    let config = Config::server(Dialect::ACP_V1);
+                    let talk = async |_peer, incoming| talk(&incoming).await;
+                    let gate = Origins::local();
+                    let served = seat.serve(stream, &gate, Options::new(config), talk);
+                    // Nobody may ask any more.
+                    let _ = tell.send(served.await);
+                }));
+            }
+            Err(refused) => {
+                let listener = listener.clone();
+                spawn(Box::pin(async move { drop(listener.turn_away(stream, refused).await) }));
+            }
+        }
+    };
+    listener.drain(finish, cancel).await;
+}
+
+async fn talk(incoming: &Incoming) {
+    let router = Router::new()
+        .request("echo", async |params: serde_json::Value, _cx| Ok(params))
+        .request("work", async |(): (), cx: Context| {
+            cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?;
+            Ok(())
+        })
+        .request("long", async |(): (), _cx| Ok("x".repeat(4 << 20)))
+        .request("stubborn", async |(): (), _cx| {
+            std::future::pending::<()>().await;
+            Ok(())
+        });
+    router.serve(incoming).await;
+}

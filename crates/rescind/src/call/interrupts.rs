@@ -1,0 +1,113 @@
+//! What Ctrl-C does, which depends on how far the call is.
+
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use protocol_blocking::threaded::{CancellationHandle, Peer};
+use protocol_core::Shutdown;
+
+use super::report::Report;
+use crate::record::Session;
+use crate::{exit, note, terminal};
+
+/// When, and how often, the call was cancelled, and what the next Ctrl-C does.
+#[derive(Clone, Default)]
+pub(super) struct Interrupts(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Of the call.
+    cancels: Vec<Instant>,
+    /// Whether the opening was given up.
+    gave_up_opening: bool,
+    next: Next,
+}
+
+/// What the next Ctrl-C does.
+#[derive(Clone, Default)]
+enum Next {
+    /// Ends the program, and with it what it has started.
+    #[default]
+    End,
+    /// Gives the opening up.
+    Close(Peer),
+    /// Cancels the call.
+    Cancel(Peer, CancellationHandle),
+}
+
+impl Interrupts {
+    /// From now on Ctrl-C is ours.
+    pub(super) fn catch(report: &Report, recording: &Session) -> Self {
+        let interrupts = Self::default();
+        let (caught, report, recording) = (interrupts.clone(), report.clone(), recording.clone());
+        if let Err(error) = ctrlc::set_handler(move || caught.interrupt(&report, &recording)) {
+            note(format_args!("Ctrl-C can't be caught: {error}"));
+        }
+        interrupts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn interrupt(&self, report: &Report, recording: &Session) {
+        let mut state = self.lock();
+        let next = state.next.clone();
+        if let Next::Cancel(..) = next {
+            state.cancels.push(Instant::now());
+        }
+        let is_first = state.cancels.len() == 1;
+        match next {
+            Next::Cancel(_, call) if is_first => {
+                drop(state);
+                call.cancel();
+                report.cancelling();
+            }
+            Next::Close(peer) | Next::Cancel(peer, _) => {
+                state.gave_up_opening = state.cancels.is_empty();
+                state.next = Next::End;
+                drop(state);
+                peer.shutdown(Shutdown::Abandon);
+            }
+            Next::End => {
+                drop(state);
+                terminal::stop_spinning();
+                note("interrupted");
+                recording.finish();
+                terminal::finish();
+                process::exit(exit::CANCELLED.into());
+            }
+        }
+    }
+
+    /// This connection is being opened.
+    pub(super) fn opens(&self, peer: &Peer) {
+        self.lock().next = Next::Close(peer.clone());
+    }
+
+    /// This call is about to leave.
+    pub(super) fn calls(&self, peer: &Peer, call: CancellationHandle) {
+        self.lock().next = Next::Cancel(peer.clone(), call);
+    }
+
+    /// The call is cancelled at this time.
+    pub(super) fn cancelled(&self, now: Instant) {
+        self.lock().cancels.push(now);
+    }
+
+    /// When the call was first cancelled.
+    pub(super) fn first_cancel(&self) -> Option<Instant> {
+        self.lock().cancels.first().copied()
+    }
+
+    /// Whether Ctrl-C came before the call.
+    pub(super) fn gave_up_opening(&self) -> bool {
+        self.lock().gave_up_opening
+    }
+
+    /// Whether the call was given up.
+    pub(super) fn gave_up(&self) -> bool {
+        self.lock().cancels.len() > 1
+    }
+}

@@ -1,0 +1,229 @@
+//! The lines that wait to be written to standard error, and the thread that writes them.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::mem;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::spinner::Spinner;
+
+/// Bytes of lines that wait; what does not fit is counted and dropped.
+const WAITING: usize = 1 << 20;
+/// How often it is said that the same line came again.
+const REPEATED_EVERY: Duration = Duration::from_secs(1);
+/// How long nothing may be read before those that are left are given up at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Lines on their way to standard error.
+///
+/// Nobody who prints waits: a line that is equal to the last is counted, one that does not fit is
+/// dropped and counted, and the numbers are printed in their places.
+#[derive(Default)]
+pub(crate) struct Log {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: VecDeque<String>,
+    bytes: usize,
+    /// The line that came last, and how often it came again since that was last said.
+    last: String,
+    repeated: u64,
+    /// Lines that did not fit since there was room.
+    dropped: u64,
+    /// Whether the thread writes lines that are not here any more.
+    is_writing: bool,
+    /// How many lines were written.
+    written: u64,
+    has_writer: bool,
+    /// What the spinner is to say from now on, or that there is to be none.
+    spinner: Option<Option<String>>,
+}
+
+impl Log {
+    /// The one whose lines are written.
+    pub(crate) fn of_this_process() -> &'static Self {
+        static LOG: OnceLock<Log> = OnceLock::new();
+        let log = LOG.get_or_init(Self::default);
+        let mut waiting = log.lock();
+        if !waiting.has_writer {
+            // Without a thread lines wait until there is no room.
+            let started = thread::Builder::new().name("log".into()).spawn(move || log.write());
+            waiting.has_writer = started.is_ok();
+        }
+        log
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, line: String) {
+        self.lock().push(line);
+        self.changed.notify_all();
+    }
+
+    /// Shows a spinner that says this, or none. Like lines, it is drawn by whoever may wait for a terminal
+    /// that stands still.
+    pub(super) fn spin(&self, message: Option<String>) {
+        self.lock().spinner = Some(message);
+        self.changed.notify_all();
+    }
+
+    /// Writes whatever comes, for ever.
+    fn write(&self) {
+        let mut spinner = Spinner::default();
+        let mut waiting = self.lock();
+        loop {
+            if let Some(message) = waiting.spinner.take() {
+                waiting.is_writing = true;
+                drop(waiting);
+                spinner.show(message);
+                waiting = self.lock();
+                waiting.is_writing = false;
+                self.changed.notify_all();
+                continue;
+            }
+            let lines = waiting.take();
+            if lines.is_empty() {
+                let is_repeated = waiting.repeated > 0;
+                let told = self.changed.wait_timeout(waiting, REPEATED_EVERY);
+                let (mut guard, timed_out) = told.unwrap_or_else(PoisonError::into_inner);
+                if is_repeated && timed_out.timed_out() {
+                    guard.tell_repeated();
+                }
+                waiting = guard;
+                continue;
+            }
+            waiting.is_writing = true;
+            for line in &lines {
+                drop(waiting);
+                spinner.around(|| write(line));
+                waiting = self.lock();
+                waiting.written += 1;
+                self.changed.notify_all();
+            }
+            waiting.is_writing = false;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until all lines are written, as long as somebody reads.
+    pub(super) fn finish(&self) {
+        let mut waiting = self.lock();
+        waiting.tell_repeated();
+        waiting.tell_dropped();
+        self.changed.notify_all();
+        let mut until = Instant::now() + PATIENCE;
+        while waiting.has_writer && !waiting.is_idle() {
+            let written = waiting.written;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let told = self.changed.wait_timeout(waiting, left);
+            waiting = told.unwrap_or_else(PoisonError::into_inner).0;
+            if waiting.written > written {
+                until = Instant::now() + PATIENCE;
+            }
+        }
+    }
+}
+
+/// Nobody may be reading it any more; that is no reason to stop.
+fn write(line: &str) {
+    let _ = anstream::stderr().lock().write_all(line.as_bytes());
+}
+
+impl Waiting {
+    fn push(&mut self, line: String) {
+        if line == self.last {
+            self.repeated += 1;
+            return;
+        }
+        self.tell_repeated();
+        self.last.clone_from(&line);
+        self.keep(line);
+    }
+
+    fn keep(&mut self, line: String) {
+        if self.bytes + line.len() > WAITING || self.dropped > 0 {
+            self.dropped += 1;
+            return;
+        }
+        self.bytes += line.len();
+        self.lines.push_back(line);
+    }
+
+    /// Everything that waits; from then on there is room, so what was dropped is told first.
+    fn take(&mut self) -> VecDeque<String> {
+        if self.lines.is_empty() {
+            self.tell_dropped();
+        }
+        self.bytes = 0;
+        mem::take(&mut self.lines)
+    }
+
+    /// Whether everything is written and drawn.
+    fn is_idle(&self) -> bool {
+        !self.is_writing && self.lines.is_empty() && self.spinner.is_none()
+    }
+
+    fn tell_repeated(&mut self) {
+        match mem::take(&mut self.repeated) {
+            0 => {}
+            1 => self.keep(self.last.clone()),
+            times => self.keep(format!("  (the same line {times} times more)\n")),
+        }
+    }
+
+    fn tell_dropped(&mut self) {
+        match mem::take(&mut self.dropped) {
+            0 => {}
+            dropped => self.lines.push_back(format!(
+                "({dropped} lines are missing here: standard error was not read fast enough)\n"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(waiting: &mut Waiting) -> Vec<String> {
+        waiting.take().into_iter().map(|line| line.trim().into()).collect()
+    }
+
+    #[test]
+    fn f67_repeated_lines_are_counted() {
+        let mut waiting = Waiting::default();
+        for line in ["a\n", "b\n", "b\n", "c\n", "c\n", "c\n", "a\n"] {
+            waiting.push(line.into());
+        }
+        assert_eq!(lines(&mut waiting), ["a", "b", "b", "c", "(the same line 2 times more)", "a"]);
+    }
+
+    #[test]
+    fn f67_what_waits_is_bounded_and_what_does_not_fit_is_counted_in_its_place() {
+        let mut waiting = Waiting::default();
+        let long = "x".repeat(1 << 10);
+        for number in 0..2_000 {
+            waiting.push(format!("{number}{long}\n"));
+            assert!(waiting.bytes <= WAITING);
+        }
+        waiting.push("small\n".into());
+        let kept = lines(&mut waiting);
+        let missing = 2_001 - kept.len();
+        assert!(missing > 900, "{missing}");
+        let told =
+            format!("({missing} lines are missing here: standard error was not read fast enough)");
+        assert_eq!(lines(&mut waiting), [&*told]);
+        waiting.push("later\n".into());
+        assert_eq!(lines(&mut waiting), ["later"]);
+    }
+}

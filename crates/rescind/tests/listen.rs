@@ -1,0 +1,313 @@
+//! `rescind serve --listen` on an open network: how it ends, and who may connect (F47, F49).
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use support::{PATIENCE, Running, Said, rescind};
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::{Message, WebSocket};
+
+const HOUR: &str = r#"{"ms":3600000}"#;
+const LOCAL: &str = "ws://127.0.0.1:0";
+const ANYWHERE: &str = "ws://0.0.0.0:0";
+
+struct Listening {
+    running: Running,
+    port: u16,
+}
+
+impl Listening {
+    fn start(more: &[&str]) -> Self {
+        let mut running = Running::start([&["serve", "--listen"], more].concat(), &[]);
+        let line = running.says(&["listening on ws://"]);
+        let port = line.trim().rsplit(':').next().unwrap().parse().unwrap();
+        Self { running, port }
+    }
+
+    fn url(&self) -> String {
+        format!("ws://127.0.0.1:{}", self.port)
+    }
+
+    fn stream(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    fn open(&self) -> WebSocket<TcpStream> {
+        tungstenite::client(self.url(), self.stream()).unwrap().0
+    }
+
+    /// The status line that a request gets.
+    fn status(&self, headers: &str) -> String {
+        let mut stream = self.stream();
+        write!(stream, "GET / HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line.trim_end().into()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = Pid::from_raw(i32::try_from(self.running.id()).unwrap()).unwrap();
+        kill_process(id, signal).unwrap();
+    }
+
+    fn end(mut self) -> Said {
+        self.running.end()
+    }
+}
+
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+fn send(socket: &mut WebSocket<TcpStream>, id: u64, method: &str, params: &str) {
+    let params: Value = serde_json::from_str(params).unwrap();
+    let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+    socket.send(Message::text(request.to_string())).unwrap();
+}
+
+fn receive(socket: &mut WebSocket<TcpStream>) -> Value {
+    serde_json::from_str(socket.read().unwrap().to_text().unwrap()).unwrap()
+}
+
+/// Every answer up to the goodbye, and the code of that.
+fn rest(socket: &mut WebSocket<TcpStream>) -> (Vec<Value>, Option<CloseCode>) {
+    let mut answers = Vec::new();
+    loop {
+        match socket.read().unwrap() {
+            Message::Text(text) => answers.push(serde_json::from_str(&text).unwrap()),
+            Message::Close(frame) => {
+                while socket.read().is_ok() {}
+                return (answers, frame.map(|frame| frame.code));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Everything that was sent before has been taken.
+fn settle(socket: &mut WebSocket<TcpStream>) {
+    send(socket, 0, "echo", "[]");
+    while receive(socket)["id"] != 0 {}
+}
+
+#[test]
+fn f47_sigterm_lets_what_is_in_flight_finish_and_says_goodbye() {
+    let server = Listening::start(&[LOCAL, "--grace", "30s"]);
+    let mut socket = server.open();
+    (1..=1_000).for_each(|id| send(&mut socket, id, "sleep", r#"{"ms":1000}"#));
+    settle(&mut socket);
+    server.signal(Signal::TERM);
+    let (answers, code) = rest(&mut socket);
+    let finished = answers.iter().filter(|answer| answer["result"]["slept_ms"] == 1_000).count();
+    assert_eq!((finished, code), (1_000, Some(CloseCode::Away)));
+    assert_eq!(server.end().code, Some(0));
+}
+
+#[test]
+fn f47_sigterm_cancels_and_answers_what_is_not_finished_in_time() {
+    let server = Listening::start(&[LOCAL, "--grace", "100ms"]);
+    let mut socket = server.open();
+    (1..=1_000).for_each(|id| send(&mut socket, id, "sleep", HOUR));
+    settle(&mut socket);
+    server.signal(Signal::TERM);
+    let (answers, code) = rest(&mut socket);
+    let cancelled = answers.iter().filter(|answer| answer["error"]["code"] == -32800).count();
+    assert_eq!((cancelled, code), (1_000, Some(CloseCode::Away)));
+    assert_eq!(server.end().code, Some(0));
+}
+
+#[test]
+fn f47_a_draining_server_takes_nobody_and_a_second_signal_ends_it() {
+    let server = Listening::start(&[LOCAL, "--grace", "1h"]);
+    let mut socket = server.open();
+    send(&mut socket, 1, "stubborn", HOUR);
+    settle(&mut socket);
+    server.signal(Signal::TERM);
+    // It refuses what is new as soon as it has seen the signal.
+    loop {
+        send(&mut socket, 2, "echo", "[]");
+        if receive(&mut socket).get("error").is_some() {
+            break;
+        }
+    }
+    assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err());
+    server.signal(Signal::TERM);
+    let said = server.end();
+    assert!(said.took < PATIENCE, "{said:?}");
+}
+
+/// A file with this in it.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("rescind-{}-{name}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn f47_other_machines_have_to_know_a_secret_or_everybody_may_call() {
+    let said = rescind(["serve", "--listen", ANYWHERE]);
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{said:?}");
+    assert!(said.stderr.contains("--token-file") && said.stderr.contains("--allow-anyone"));
+
+    let mut server = Running::start(["serve", "--listen", ANYWHERE, "--allow-anyone"], &[]);
+    server.says(&["warning", "--allow-anyone"]);
+    server.says(&["listening on ws://0.0.0.0:"]);
+
+    let (secret, other) = (file("secret", "correct-horse\n"), file("other", "battery-staple"));
+    let server = Listening::start(&[ANYWHERE, "--token-file", secret.to_str().unwrap()]);
+    let bearer = |secret: &str| format!("{UPGRADE}Authorization: Bearer {secret}\r\n");
+    assert_eq!(server.status(UPGRADE), "HTTP/1.1 401 Unauthorized");
+    assert_eq!(server.status(&bearer("battery-staple")), "HTTP/1.1 401 Unauthorized");
+    assert_eq!(server.status(&bearer("correct-horse")), "HTTP/1.1 101 Switching Protocols");
+
+    let url = server.url();
+    let call =
+        |more: &[&str]| rescind([&["call", "--connect", &url, "echo", "[1]"], more].concat());
+    assert_eq!(call(&["--token-file", secret.to_str().unwrap()]).stdout, "[1]\n");
+    for more in [&[][..], &["--token-file", other.to_str().unwrap()]] {
+        let said = call(more);
+        assert_eq!(said.code, Some(6), "{said:?}");
+        assert!(said.stderr.contains("401"), "{said:?}");
+    }
+    let empty = file("empty", "\n");
+    let said = call(&["--token-file", empty.to_str().unwrap()]);
+    assert!(said.code == Some(2) && said.stderr.contains("one line"), "{said:?}");
+    [secret, other, empty].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+}
+
+#[test]
+fn a_unix_socket_is_served_to_its_owner_and_goes_with_the_server() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("rescind-{}.sock", std::process::id()));
+    let url = format!("unix:{}", path.display());
+    let mut server = Running::start(["serve", "--listen", &url], &[]);
+    server.says(&["listening on unix:"]);
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let said = rescind(["call", "--connect", &url, "echo", "[1]"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "[1]\n"), "{said:?}");
+    let said = rescind(["call", "--connect", &url, "--cancel-after", "50ms", "sleep", HOUR]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let taken = rescind(["serve", "--listen", &url]);
+    assert!(taken.code == Some(2) && taken.stderr.contains("can't listen on unix:"), "{taken:?}");
+    assert!(path.exists(), "who could not listen removes nothing");
+    kill_process(Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap(), Signal::TERM)
+        .unwrap();
+    assert_eq!(server.end().code, Some(0));
+    assert!(!path.exists());
+}
+
+#[test]
+fn f47_a_client_has_so_many_connections_and_no_more() {
+    let server = Listening::start(&[LOCAL]);
+    let mut there: Vec<_> = (0..64).map(|_| server.open()).collect();
+    assert_eq!(server.status(UPGRADE), "HTTP/1.1 429 Too Many Requests");
+    // Those who are there are served.
+    for socket in &mut there {
+        settle(socket);
+    }
+    there.clear();
+    // A place is free once the server has seen that somebody left.
+    while server.status(UPGRADE) != "HTTP/1.1 101 Switching Protocols" {}
+}
+
+#[test]
+fn f47_a_gone_clients_work_is_cancelled_and_its_socket_freed() {
+    let server = Listening::start(&[LOCAL]);
+    let mut socket = server.open();
+    send(&mut socket, 1, "stubborn", HOUR);
+    settle(&mut socket);
+    socket.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(socket.get_mut().read(&mut [0; 64]).unwrap(), 0, "it is closed");
+}
+
+#[test]
+fn f49_who_asks_for_something_else_is_told() {
+    let server = Listening::start(&[LOCAL]);
+    assert_eq!(server.status(""), "HTTP/1.1 426 Upgrade Required");
+    let page = format!("{UPGRADE}Origin: http://evil.com/.localhost\r\n");
+    assert_eq!(server.status(&page), "HTTP/1.1 403 Forbidden");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn f45_a_client_that_reads_no_pongs_costs_a_server_little() {
+    let server = Listening::start(&[LOCAL]);
+    let mut flood = server.open();
+    settle(&mut flood);
+    let before = resident(&server);
+    // 100,000 pings, each of which would have left a pong of 127 bytes behind.
+    let ping = [&[0x89, 0x80 | 125, 0, 0, 0, 0][..], &[b'x'; 125]].concat().repeat(1_000);
+    // It is sent away before it has sent them all.
+    let sent = (0..100).take_while(|_| flood.get_mut().write_all(&ping).is_ok()).count();
+    assert!(sent < 100, "all were taken");
+    let mut honest = server.open();
+    settle(&mut honest);
+    let more = resident(&server).saturating_sub(before);
+    assert!(more < 4 << 20, "{more} bytes more");
+}
+
+/// The memory that a server has had at most.
+#[cfg(target_os = "linux")]
+fn resident(server: &Listening) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.running.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn f47_a_flood_of_one_client_does_not_keep_another_waiting() {
+    let server = Listening::start(&[LOCAL]);
+    let mut honest = server.open();
+    let mut flood = server.open();
+    send(&mut flood, 1_000, "echo", "[]");
+    let answer = flood.read().unwrap().len() + 2;
+    let frames: Vec<u8> = (1_000..2_000)
+        .flat_map(|id| {
+            let request =
+                json!({ "jsonrpc": "2.0", "id": id, "method": "echo", "params": [] }).to_string();
+            [&[0x81, 0x80 | u8::try_from(request.len()).unwrap(), 0, 0, 0, 0], request.as_bytes()]
+                .concat()
+        })
+        .collect();
+
+    // One thread asks without end, another counts the answers.
+    let (mut asking, mut reading) = (flood.get_ref().try_clone().unwrap(), flood.get_ref());
+    let served = AtomicUsize::new(0);
+    let waited = thread::scope(|scope| {
+        scope.spawn(move || while asking.write_all(&frames).is_ok() {});
+        scope.spawn(|| {
+            let mut room = [0; 4_096];
+            while let Ok(read @ 1..) = reading.read(&mut room) {
+                served.fetch_add(read, Relaxed);
+            }
+        });
+        while served.load(Relaxed) < 1_000 * answer {
+            thread::yield_now();
+        }
+        // How many of its requests are served in a round trip of the other's: the machine may be slow,
+        // so no clock is asked.
+        let mut waited: Vec<usize> = (0..100)
+            .map(|_| {
+                let before = served.load(Relaxed);
+                settle(&mut honest);
+                (served.load(Relaxed) - before) / answer
+            })
+            .collect();
+        flood.get_ref().shutdown(std::net::Shutdown::Both).unwrap();
+        waited.sort_unstable();
+        waited
+    });
+    println!("{waited:?}");
+    assert!(waited[50] <= 64, "behind so many requests of a flood: {waited:?}");
+}

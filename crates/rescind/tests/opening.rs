@@ -1,0 +1,175 @@
+//! What is waited for before a call is bounded and said (F63, F75), and Ctrl-C says what it does (F66).
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use support::{PATIENCE, Program, RESCIND, Running, rescind, signal, terminal};
+
+const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
+
+/// Says that it was asked something, and nothing to us ever.
+const SILENT: [&str; 4] =
+    ["--", "sh", "-c", "read line; echo there >&2; cat >/dev/null; sleep 1000"];
+
+/// What is asked first.
+fn first_question(dialect: &str) -> &'static str {
+    if dialect == "mcp" { "server/discover" } else { "initialize" }
+}
+
+#[test]
+fn f63_f75_a_timeout_covers_the_opening() {
+    thread::scope(|scope| {
+        for dialect in ["acp", "lsp", "mcp", "mcp-2025-11-25", "abp"] {
+            for runtime in CALL_RUNTIMES {
+                scope.spawn(move || {
+                    let call = ["call", "--dialect", dialect, "--runtime", runtime];
+                    let said = rescind([&call[..], &["--timeout", "1s", "m"], &SILENT].concat());
+                    assert_eq!(said.code, Some(4), "{said:?}");
+                    let line = said.stderr.lines().last().unwrap();
+                    assert!(line.starts_with("timed out after "), "{said:?}");
+                    let question = first_question(dialect);
+                    assert!(line.ends_with(&format!("waiting for the answer to {question}")));
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn f63_a_timeout_covers_the_handshake() {
+    // It accepts, and says nothing.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    let said = rescind(["call", "--connect", &url, "--timeout", "1s", "m"]);
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(4), 1), "{said:?}");
+    assert!(said.stderr.ends_with(", waiting for the connection\n"), "{said:?}");
+}
+
+#[test]
+fn f63_ctrl_c_gives_the_opening_up() {
+    for runtime in CALL_RUNTIMES {
+        let call = ["call", "--runtime", runtime, "m"];
+        let mut running = Running::start(call.into_iter().chain(SILENT), &[]);
+        running.says(&["there"]);
+        signal(running.id(), Signal::INT);
+        let said = running.end();
+        assert_eq!(said.code, Some(3), "{said:?}");
+        let end = "gave up, waiting for the answer to initialize\n";
+        assert!(said.stderr.ends_with(end), "{said:?}");
+    }
+}
+
+#[test]
+fn f63_ctrl_c_ends_the_handshake() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    let mut running = Running::start(["call", "--connect", &url, "m"], &[]);
+    let _connected = listener.accept().unwrap();
+    signal(running.id(), Signal::INT);
+    let said = running.end();
+    assert_eq!((said.code, said.stderr.as_str()), (Some(3), "interrupted\n"), "{said:?}");
+}
+
+#[test]
+fn f64_a_connection_that_is_refused_is_no_wrong_usage() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let said = rescind(["call", "--connect", &url, "m"]);
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(6), 1), "{said:?}");
+    let expected = format!("error: can't connect to {url}: Connection refused");
+    assert!(said.stderr.starts_with(&expected), "{said:?}");
+}
+
+/// Opens with `initialize` alone; what else comes before it is answered with this.
+fn older_mcp(otherwise: &str) -> String {
+    format!(
+        r#"echo started >&2
+        while read line; do case "$line" in
+        *'"initialize"'*) echo '{{"jsonrpc":"2.0","id":2,"result":{{"protocolVersion":"2025-11-25"}}}}';;
+        *'"work"'*) echo '{{"jsonrpc":"2.0","id":3,"result":"done"}}';;
+        *server/discover*) {otherwise};;
+        esac; done"#
+    )
+}
+
+#[test]
+fn f75_a_server_that_does_not_know_how_to_answer_is_opened_the_older_way_and_started_once() {
+    let answers = [
+        r#"echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'"#,
+        r#"echo '{"jsonrpc":"2.0","error":{"code":-32601,"message":"no"}}'"#,
+        r#"echo '{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}'"#,
+        "true",
+    ];
+    let mut took = Vec::new();
+    for answer in answers {
+        let server = older_mcp(answer);
+        let said = rescind(["call", "--dialect", "mcp", "work", "--", "sh", "-c", &server]);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(0), "\"done\"\n"), "{said:?}");
+        assert_eq!(said.stderr.matches("started").count(), 1, "F66: {said:?}");
+        took.push(said.took);
+    }
+    let silent = took.pop().unwrap();
+    assert!(took.iter().all(|took| *took < silent), "no answer is waited for: {took:?} {silent:?}");
+}
+
+/// Runs a call on a terminal, and interrupts it each time that all of the next words are shown.
+fn shown(arguments: &[&str], steps: &[&[&str]]) -> String {
+    let (mut ours, theirs) = terminal();
+    let mut command = Command::new(RESCIND);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs);
+    let mut program = Program::from(command.spawn().unwrap());
+    // It holds the program's end.
+    drop(command);
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        // A terminal that everybody has left ends with an error.
+        while let Ok(read @ 1..) = ours.read(&mut bytes) {
+            let _ = send.send(String::from_utf8_lossy(&bytes[..read]).into_owned());
+        }
+    });
+    let (mut all, mut from) = (String::new(), 0);
+    for words in steps {
+        while !words.iter().all(|word| all[from..].contains(word)) {
+            let more = receive.recv_timeout(PATIENCE);
+            all.push_str(&more.unwrap_or_else(|_| panic!("no {words:?} in {all:?}")));
+        }
+        from = all.len();
+        signal(program.id(), Signal::INT);
+    }
+    program.wait();
+    all.extend(receive.iter());
+    all
+}
+
+#[test]
+fn f66_the_spinner_says_what_is_waited_for_and_what_ctrl_c_does_now() {
+    // It says when it has the call, which can't be withdrawn any more then.
+    let server = r#"read line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
+        read line; echo '{"jsonrpc":"2.0","method":"it/works"}'; cat >/dev/null"#;
+    let call = ["call", "stubborn", "--", "sh", "-c", server];
+    let works = ["stubborn (Ctrl-C cancels)", "it/works"];
+    let all = shown(&call, &[&works, &["cancelling stubborn (Ctrl-C gives up)"]]);
+    assert!(all.contains("given up without an answer"), "{all:?}");
+    let opening = "opening: waiting for the answer to initialize (Ctrl-C gives up)";
+    let all = shown(&[&["call", "m"], &SILENT[..]].concat(), &[&[opening]]);
+    assert!(all.contains("gave up, waiting for the answer to initialize"), "{all:?}");
+}
+
+#[test]
+fn f63_what_does_not_come_soon_is_said_without_a_terminal_too() {
+    let mut running = Running::start(["call", "m"].into_iter().chain(SILENT), &[]);
+    running.says(&["still waiting for the answer to initialize"]);
+    signal(running.id(), Signal::INT);
+    assert!(running.end().took > Duration::from_secs(1));
+}

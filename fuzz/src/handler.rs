@@ -1,0 +1,38 @@
+//! An async handler of ours, and a peer that does what it may and what it may not.
+
+use protocol_async::{Context, Router};
+use protocol_core::{Config, Dialect};
+use protocol_testkit::simulate::{self, Script, Simulation};
+use serde_json::{Value, json};
+
+/// The bytes choose the dialect, then everything that happens: what the peer says, honest or hostile, what
+/// the network does to it, who goes on next, and when time passes. Whatever a handler may not do is a
+/// finding, and so is whatever the library may not.
+pub fn handler(data: &[u8]) {
+    simulate::fuzz(data, world);
+}
+
+fn world(simulation: Simulation) {
+    let dialect = simulation.one_of(Dialect::PRESETS);
+    let opening = dialect.session.clone();
+    let mut script = Script::new(Config::server(dialect));
+    if let Some(method) = &opening {
+        script = script.opening(method, json!({}));
+    }
+    let script = script
+        .request("work", json!({ "of": 1 }))
+        .notification("note", json!({}))
+        .request("work", json!({ "of": 2 }))
+        .anything()
+        .hostile(8);
+    simulation.serve(script, async |incoming| {
+        let router = Router::new()
+            .on_trouble(|_| {})
+            .request("initialize", async |_: Value, _| Ok(json!({})))
+            .notification("note", async |_: Value, _| Ok(()))
+            .request("work", async |_: Value, cx: Context| {
+                Ok(cx.call::<Value>("confirm", json!({})).await?)
+            });
+        router.serve(&incoming).await
+    });
+}
