@@ -313,6 +313,18 @@ pub(crate) const NEGOTIATED: &[Scenario] = &[
         answers: &[Answering::Result, Answering::Revision(3)],
         timers: false,
     },
+    Scenario {
+        name: "a stream that the server may end, before and after the revision is agreed on",
+        budget: &[
+            (call(Client, INITIALIZE), 1),
+            (call(Client, LISTEN), 1),
+            (cancel(Client, 1, Cause::Caller), 1),
+            (Operation::End { at: Server, request: 0 }, 1),
+            (Operation::End { at: Server, request: 1 }, 1),
+        ],
+        answers: REVISIONS,
+        timers: false,
+    },
 ];
 
 /// What is searched through a relay where the peers agree on a revision while they speak.
