@@ -64,11 +64,10 @@ impl Outbox {
     /// A message of at least this size is moved out with its buffer, if it can be: copying it takes
     /// longer.
     const MOVED: usize = 4 << 10;
-    /// Buffers up to this size are kept for the next messages, and so many of them.
-    pub(crate) const SPARE_BYTES: usize = 1 << 10;
+    /// A new buffer has room for a message of this size. One that has not grown is kept for the next.
+    pub(crate) const BUFFER: usize = 256;
+    /// So many buffers are kept.
     pub(crate) const SPARE: usize = 64;
-    /// A new buffer has room for a message of this size.
-    pub(crate) const NEW_BYTES: usize = 128;
     /// The bytes of a message's row.
     pub(crate) const ROW: usize = size_of::<Message>();
     /// So much room for messages is kept when there are none.
@@ -105,13 +104,11 @@ impl Outbox {
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, usize> {
-        // So few messages wait in spare buffers, which may be far larger than they.
-        let buffer = if self.len() < Self::SPARE { self.spare.pop() } else { None };
-        let mut bytes = buffer.unwrap_or_else(|| Vec::with_capacity(Self::NEW_BYTES));
+        let mut bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(Self::BUFFER));
         match draft.write(context, most, &mut bytes) {
             Ok(()) => {
-                // A buffer doubles as it grows; a long message holds no more than it needs.
-                if bytes.capacity() - bytes.len() > Self::SPARE_BYTES {
+                // A buffer doubles as it grows, and no message needs so much more than its length.
+                if bytes.capacity() - bytes.len() > Self::BUFFER {
                     bytes.shrink_to_fit();
                 }
                 Ok(self.queue(lane, kind, number, bytes))
@@ -145,8 +142,7 @@ impl Outbox {
 
     #[inline]
     fn recycle(&mut self, mut buffer: Vec<u8>) {
-        let is_fit = (Self::NEW_BYTES..=Self::SPARE_BYTES).contains(&buffer.capacity());
-        if is_fit && self.spare.len() < Self::SPARE {
+        if buffer.capacity() == Self::BUFFER && self.spare.len() < Self::SPARE {
             buffer.clear();
             self.spare.push(buffer);
         }
@@ -307,7 +303,7 @@ mod tests {
             assert!(queue.messages.capacity() <= 2 * Outbox::KEPT);
         }
         let spare: usize = outbox.spare.iter().map(Vec::capacity).sum();
-        assert!(spare <= Outbox::SPARE * Outbox::SPARE_BYTES, "{spare}");
+        assert!(spare <= Outbox::SPARE * Outbox::BUFFER, "{spare}");
     }
 
     #[test]

@@ -15,8 +15,6 @@ use crate::wire::abp::Origin;
 const TABLE: usize = 3;
 /// The same for a tree of small entries, with the pointers of its nodes.
 const TREE: usize = 4;
-/// The bytes of a name, a bracket and a number in a message that is sent above the limit.
-const MESSAGE: usize = 256;
 
 impl<O, I: Default> Connection<O, I> {
     /// The most bytes of heap that a connection with these limits holds at any moment (G8), without
@@ -33,7 +31,7 @@ impl<O, I: Default> Connection<O, I> {
             (1, Self::fixed_bytes(limits)),
             (calls, Self::call_bytes()),
             (requests, Self::request_bytes(limits)),
-            (limits.unsent_messages, TABLE * Outbox::ROW + Outbox::NEW_BYTES),
+            (limits.unsent_messages, TABLE * Outbox::ROW + Outbox::BUFFER),
             (abandoned_ids, TREE * 2 * size_of::<u64>() + 2 * Self::remembered_id(limits)),
             (early_cancels, Self::remembered_id(limits)),
             (limits.batch_members, TABLE * (size_of::<Event<'_, O>>() + 2 * size_of::<usize>())),
@@ -46,8 +44,7 @@ impl<O, I: Default> Connection<O, I> {
     const fn fixed_bytes(limits: &Limits) -> usize {
         let answers = limits.unsent_bytes.saturating_mul(4);
         let smallest = 16 * (size_of::<Event<'_, O>>() + Self::call_bytes() + TABLE * Outbox::ROW);
-        // As many again are in use, for messages that may be short.
-        let spare = 2 * Outbox::SPARE * (Outbox::SPARE_BYTES + 2 * size_of::<usize>());
+        let spare = Outbox::SPARE * (Outbox::BUFFER + 2 * size_of::<usize>());
         answers.saturating_add(limits.message_bytes).saturating_add(smallest + spare)
     }
 
@@ -60,7 +57,7 @@ impl<O, I: Default> Connection<O, I> {
         TABLE * (row + 2 * size_of::<u32>() + told + Outbox::ROW)
             + Machine::<Outgoing<O>, Incoming<I>>::CALL_RARE
             + TREE * trees
-            + MESSAGE
+            + Outbox::BUFFER
     }
 
     /// A request: the same, with its id, which may stand in the index too, its batch, and up to two
@@ -75,7 +72,7 @@ impl<O, I: Default> Connection<O, I> {
             + TREE * size_of::<(WireId, u64)>()
             + 6 * Self::id_bytes(limits)
             + 2 * TREE * size_of::<[u64; 8]>()
-            + MESSAGE
+            + Outbox::BUFFER
     }
 
     /// An id that is remembered: as a key, and in its order.

@@ -19,9 +19,9 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Longer bytes are not moved once they are written.
+    /// A value of so many bytes is not moved once it is written.
     const LONG: usize = 1 << 10;
-    /// What the envelope says behind them is seldom longer.
+    /// What the envelope says behind it is seldom longer.
     const BEHIND: usize = 64;
 
     /// JSON of the envelope.
@@ -35,10 +35,6 @@ impl Writer<'_> {
     fn keep(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.most.saturating_sub(self.out.len());
         if fits {
-            if bytes.len() > Self::LONG {
-                // With what stands behind it, so that it is moved no second time.
-                self.out.reserve(bytes.len() + Self::BEHIND);
-            }
             self.out.extend_from_slice(bytes);
         } else {
             self.skipped = self.skipped.saturating_add(bytes.len());
@@ -89,6 +85,10 @@ impl Writer<'_> {
     #[inline]
     pub(super) fn raw(&mut self, value: &RawValue) {
         let start = self.out.len();
+        if (Self::LONG..=self.most).contains(&value.get().len()) {
+            // With what stands behind it, so that it is moved no second time.
+            self.out.reserve(value.get().len() + Self::BEHIND);
+        }
         if self.keep(value.get().as_bytes()) && scan::has_control(value.get()) {
             spaced(&mut self.out[start..]);
         }
