@@ -51,6 +51,8 @@ struct Bytes {
     is_ended: bool,
     /// Nothing can be written now.
     is_stuck: bool,
+    /// Nothing can ever be written again.
+    is_broken: bool,
 }
 
 impl Pipe {
@@ -66,6 +68,10 @@ impl Pipe {
 
     fn stick(&self, is_stuck: bool) {
         self.0.lock().unwrap().is_stuck = is_stuck;
+    }
+
+    fn break_off(&self) {
+        self.0.lock().unwrap().is_broken = true;
     }
 
     fn len(&self) -> usize {
@@ -102,6 +108,9 @@ impl AsyncWrite for Pipe {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut pipe = self.0.lock().unwrap();
+        if pipe.is_broken {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
         if pipe.is_stuck {
             return Poll::Pending;
         }
@@ -256,4 +265,18 @@ fn f76_the_end_of_input_is_kept_back_until_all_is_answered_or_the_time_is_over()
         bench.from_server.end();
         assert!(bench.run(), "it ends when the server does");
     }
+}
+
+#[test]
+fn f76_a_client_that_reads_no_more_is_gone_though_its_input_is_open() {
+    let mut bench = Bench::new(Duration::from_secs(3_600));
+    bench.from_client.put(r#"{"jsonrpc":"2.0","id":1,"method":"work"}"#);
+    bench.run();
+    assert_eq!(bench.to_server.lines().len(), 1);
+    bench.to_client.break_off();
+    bench.from_server.put(r#"{"jsonrpc":"2.0","method":"n"}"#);
+    bench.run();
+    assert_eq!(bench.to_server.lines(), [CANCEL]);
+    let told = bench.told();
+    assert!(told.contains(&"Cancelled { requests: 1, within: 30s }".into()), "{told:?}");
 }
