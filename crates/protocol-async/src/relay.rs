@@ -262,14 +262,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         alarm: &Alarm<T>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Error>> {
-        let far = joint.relay.connection(self.side.other());
-        let is_slow = far.unsent_bytes() >= far.config().limits.unsent_bytes / SLOW_AT;
-        if !self.reader.is_ending() {
-            ready!(self.pace.poll(is_slow, || alarm.now()));
-        }
         let read = match self.half.poll(&joint.relay, || alarm.now()) {
             Some(ended) => Read::End(ready!(ended)),
-            None => ready!(self.reader.poll(cx)),
+            None => {
+                let far = joint.relay.connection(self.side.other());
+                let is_slow = far.unsent_bytes() >= far.config().limits.unsent_bytes / SLOW_AT;
+                if !self.reader.is_ending() {
+                    ready!(self.pace.poll(is_slow, || alarm.now()));
+                }
+                ready!(self.reader.poll(cx))
+            }
         };
         let (input, now) = (&mut self.reader.input, alarm.now());
         loop {
@@ -281,6 +283,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         }
         let mut error = None;
         if let Read::End(end) = read {
+            // No read follows that a pace could be for.
+            self.pace = Pace::default();
             let end = match self.half.begin(joint, input, end, now) {
                 ControlFlow::Break(()) => return Poll::Ready(None),
                 ControlFlow::Continue(end) => end,

@@ -5,9 +5,9 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
@@ -127,6 +127,16 @@ impl AsyncWrite for Pipe {
     }
 }
 
+/// Whether it was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A relay whose two peers are the test.
 struct Bench {
     clock: Clock,
@@ -176,6 +186,14 @@ impl Bench {
         // It may have more turns to do than it takes in one poll.
         (0..1_000)
             .any(|_| self.driver.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready())
+    }
+
+    /// Whether it now waits for somebody, and does not ask to be polled again at once.
+    fn is_at_rest(&mut self) -> bool {
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(woken.clone());
+        self.driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
+            && !woken.0.load(Ordering::Relaxed)
     }
 
     fn told(&self) -> Vec<String> {
@@ -279,4 +297,33 @@ fn f76_a_client_that_reads_no_more_is_gone_though_its_input_is_open() {
     assert_eq!(bench.to_server.lines(), [CANCEL]);
     let told = bench.told();
     assert!(told.contains(&"Cancelled { requests: 1, within: 30s }".into()), "{told:?}");
+}
+
+#[test]
+fn f76_a_held_end_is_told_in_time_though_the_server_takes_nothing() {
+    let mut bench = Bench::new(Duration::from_millis(5_050));
+    bench.from_client.put(r#"{"jsonrpc":"2.0","id":1,"method":"work"}"#);
+    bench.run();
+    bench.to_server.stick(true);
+    let padding = "x".repeat(1_000);
+    let line = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{padding}"]}}"#);
+    (0..1_000).for_each(|_| bench.from_client.put(&line));
+    bench.from_client.end();
+    while bench.told().is_empty() {
+        bench.clock.advance(100);
+        bench.run();
+        assert!(bench.is_at_rest());
+    }
+    // The next time at which it would be read, were there anything to read.
+    bench.clock.advance(100);
+    bench.run();
+    assert!(bench.is_at_rest(), "nothing is read, so no pace is waited for");
+    bench.clock.advance(4_949);
+    bench.run();
+    assert!(bench.is_at_rest() && bench.told().is_empty());
+    bench.clock.advance(1);
+    bench.run();
+    let told = bench.told();
+    assert!(told.contains(&"Cancelled { requests: 1, within: 30s }".into()), "{told:?}");
+    assert!(bench.is_at_rest());
 }
