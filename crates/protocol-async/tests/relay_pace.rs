@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Timer;
-use protocol_async::relay::{Options, Wait, relay};
+use protocol_async::relay::{NotRead, Options, Wait, relay};
 use protocol_core::{Config, Dialect, RelayEvent, Side, Timestamp};
 
 /// A clock that stands until it is moved. Whoever sleeps is polled by the test anyway.
@@ -49,8 +49,8 @@ struct Bytes {
     bytes: Vec<u8>,
     /// Nothing more comes once these are read.
     is_ended: bool,
-    /// Nothing can be written now.
-    is_stuck: bool,
+    /// How many more bytes can be written now; any number.
+    room: Option<usize>,
     /// Nothing can ever be written again.
     is_broken: bool,
 }
@@ -67,7 +67,12 @@ impl Pipe {
     }
 
     fn stick(&self, is_stuck: bool) {
-        self.0.lock().unwrap().is_stuck = is_stuck;
+        self.0.lock().unwrap().room = is_stuck.then_some(0);
+    }
+
+    /// Takes so many bytes, and then nothing again.
+    fn take(&self, bytes: usize) {
+        self.0.lock().unwrap().room = Some(bytes);
     }
 
     fn break_off(&self) {
@@ -111,11 +116,13 @@ impl AsyncWrite for Pipe {
         if pipe.is_broken {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        if pipe.is_stuck {
+        let taken = pipe.room.map_or(bytes.len(), |room| room.min(bytes.len()));
+        if taken == 0 {
             return Poll::Pending;
         }
-        pipe.bytes.extend_from_slice(bytes);
-        Poll::Ready(Ok(bytes.len()))
+        pipe.room = pipe.room.map(|room| room - taken);
+        pipe.bytes.extend_from_slice(&bytes[..taken]);
+        Poll::Ready(Ok(taken))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -183,9 +190,17 @@ impl Bench {
 
     /// Lets it do whatever it can at this time.
     fn run(&mut self) -> bool {
+        self.ends().is_some()
+    }
+
+    /// What it ends with if it ends at this time.
+    fn ends(&mut self) -> Option<io::Result<()>> {
         // It may have more turns to do than it takes in one poll.
-        (0..1_000)
-            .any(|_| self.driver.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready())
+        let mut cx = Context::from_waker(Waker::noop());
+        (0..1_000).find_map(|_| match self.driver.as_mut().poll(&mut cx) {
+            Poll::Ready(ended) => Some(ended),
+            Poll::Pending => None,
+        })
     }
 
     /// Whether it now waits for somebody, and does not ask to be polled again at once.
@@ -326,4 +341,36 @@ fn f76_a_held_end_is_told_in_time_though_the_server_takes_nothing() {
     let told = bench.told();
     assert!(told.contains(&"Cancelled { requests: 1, within: 30s }".into()), "{told:?}");
     assert!(bench.is_at_rest());
+}
+
+#[test]
+fn f69_what_a_peer_does_not_read_in_time_is_lost_with_an_error_and_who_reads_slowly_has_time() {
+    for side in [Side::Up, Side::Down] {
+        let mut bench = Bench::new(Duration::ZERO);
+        let padding = "x".repeat(1_000);
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{padding}"]}}"#);
+        let (from, to) = match side {
+            Side::Up => (bench.from_server.clone(), bench.to_client.clone()),
+            Side::Down => (bench.from_client.clone(), bench.to_server.clone()),
+        };
+        to.stick(true);
+        (0..10).for_each(|_| from.put(&line));
+        bench.run();
+        bench.from_client.end();
+        bench.from_server.end();
+        assert!(!bench.run());
+        for _ in 0..10 {
+            bench.clock.advance(4_999);
+            assert!(bench.ends().is_none(), "it was waited for 5 s");
+            to.take(100);
+            assert!(bench.ends().is_none(), "it reads");
+        }
+        bench.clock.advance(4_999);
+        assert!(bench.ends().is_none(), "the time begins again with every byte");
+        bench.clock.advance(1);
+        let error = bench.ends().unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let lost = error.get_ref().unwrap().downcast_ref::<NotRead>().unwrap();
+        assert_eq!(lost.side, side);
+    }
 }

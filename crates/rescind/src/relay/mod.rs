@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anstyle::Style;
 use clap::{Args, ValueEnum};
 use humantime::format_duration;
-use protocol_async::relay::{Observer, Options, Trace, Wait};
+use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
 use protocol_async::{Noise, Timer, Way};
 use protocol_child::Pushed;
 use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
@@ -46,7 +46,8 @@ use losses::Losses;
 /// cancelled, and the server may say for another while how that ended (--grace). The server is given two
 /// seconds then; whatever is left of it and of all that it started is sent SIGTERM, and two seconds
 /// later SIGKILL, also when the relay itself is killed. Exit codes: 0 the server succeeded, 1 it failed or was
-/// killed, 2 usage, 6 it could not be started, 7 standard output could not be written.
+/// killed, 2 usage, 6 it could not be started, 7 standard output could not be written,
+/// or was not read to the end.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
@@ -177,8 +178,9 @@ pub fn main(args: &RelayArgs) -> ExitCode {
 
 /// Says what ended other than it should, and gives the exit code.
 fn ended(program: &str, Relayed { relayed, exit, pushed, lost }: Relayed) -> ExitCode {
-    let lost = lost.get();
-    match relayed {
+    let mut lost = lost.get();
+    match &relayed {
+        Err(error) if is_not_read(error) => lost = lost.or(Some(error)),
         // That is what `lost` says.
         Err(error) if lost.is_none_or(|lost| lost.kind() != error.kind()) => log(error),
         _ => {}
@@ -204,6 +206,12 @@ fn ended(program: &str, Relayed { relayed, exit, pushed, lost }: Relayed) -> Exi
         None if has_failed => ExitCode::from(exit::ERROR),
         None => ExitCode::SUCCESS,
     }
+}
+
+/// Whether this is about a client that did not read the last of what there was to say to it.
+fn is_not_read(error: &io::Error) -> bool {
+    let lost = error.get_ref().and_then(|error| error.downcast_ref::<NotRead>());
+    lost.is_some_and(|lost| lost.side == Side::Up)
 }
 
 fn log(line: impl std::fmt::Display) {
