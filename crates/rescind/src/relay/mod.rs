@@ -6,7 +6,6 @@ mod losses;
 mod stdout;
 
 use std::ffi::OsString;
-use std::future::Future;
 use std::io;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -16,10 +15,9 @@ use anstyle::Style;
 use clap::{Args, ValueEnum};
 use humantime::format_duration;
 use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
-use protocol_async::{Noise, Timer, Way};
+use protocol_async::{Noise, Way};
 use protocol_child::Pushed;
-use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
-use smol::channel::{Receiver, Sender, bounded};
+use protocol_core::{CloseReason, RelayEvent, Role, Side};
 
 use crate::dialect::{Spoken, file_parser, parser};
 use crate::duration;
@@ -123,9 +121,6 @@ enum Runtime {
     Smol,
 }
 
-/// How long the server may say nothing more once nothing can be said to it.
-const GRACE: Duration = Duration::from_secs(2);
-
 /// Runs the command.
 #[must_use]
 pub fn main(args: &RelayArgs) -> ExitCode {
@@ -140,14 +135,13 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let down = args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both);
     let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
     (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
-    let (client_gone, watch) = watch(&down);
     let mut options = Options::new(up, down);
     options.guard = args.guard.guard();
     options.trace = args.trace.then(trace);
     options.answer_after_end = args.answer_after_end;
     options.waits = Some(Box::new(waits));
     let losses = Arc::<Losses>::default();
-    options.observer = Some(observer(client_gone, losses.clone()));
+    options.observer = Some(observer(losses.clone()));
     let noises = Arc::<Noises>::default();
     options.noise = Some(noise(noises.clone()));
 
@@ -158,8 +152,8 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     };
     let options = recording.relay(options);
     let spawned = match args.runtime {
-        Runtime::Tokio => child::on_tokio(command, options, watch),
-        Runtime::Smol => child::on_smol(command, options, watch),
+        Runtime::Tokio => child::on_tokio(command, options),
+        Runtime::Smol => child::on_smol(command, options),
     };
     recording.finish();
     match spawned {
@@ -218,34 +212,6 @@ fn log(line: impl std::fmt::Display) {
     note(format_args!("rescind relay: {line}"));
 }
 
-/// Waits until the client has been gone for so long that the server must be stuck.
-struct Watch {
-    client_gone: Receiver<()>,
-    patience: Duration,
-}
-
-fn watch(down: &Config) -> (Sender<()>, Watch) {
-    let (gone, client_gone) = bounded(1);
-    (gone, Watch { client_gone, patience: down.abandoned_grace + GRACE })
-}
-
-impl Watch {
-    /// Runs the relay to its end, but not past a stuck server.
-    async fn over(
-        self,
-        driver: impl Future<Output = io::Result<()>>,
-        timer: impl Timer,
-    ) -> io::Result<()> {
-        let stuck = async {
-            // Without a sender the relay has ended.
-            let _ = self.client_gone.recv().await;
-            timer.sleep_until(timer.now() + self.patience).await;
-            Ok(())
-        };
-        smol::future::or(driver, stuck).await
-    }
-}
-
 /// Says what is waited for.
 fn waits(wait: Wait) {
     match wait {
@@ -268,13 +234,9 @@ fn number(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-fn observer(client_gone: Sender<()>, losses: Arc<Losses>) -> Observer {
+fn observer(losses: Arc<Losses>) -> Observer {
     Box::new(move |side, event| {
         losses.count(&event);
-        if let (Side::Up, RelayEvent::Closed { .. }) = (side, &event) {
-            // Nobody waits for it once the relay has ended.
-            let _ = client_gone.try_send(());
-        }
         match event {
             RelayEvent::Closed { reason: CloseReason::PeerGone | CloseReason::Shutdown } => {}
             event => log(format_args!("{side}: {event}")),
