@@ -126,6 +126,11 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Poll::Ready(written)
     }
 
+    /// How many bytes of what there is are written.
+    pub(crate) const fn written(&self) -> usize {
+        self.written
+    }
+
     /// Writes no more of what is left, and does not close the stream, which might wait for that.
     pub(crate) fn give_up(&mut self) {
         self.stream = None;

@@ -81,6 +81,27 @@ pub type Trace = Box<dyn FnMut(Side, Way, &[u8]) + Send>;
 /// quick.
 pub type Observer = Box<dyn FnMut(Side, RelayEvent) + Send>;
 
+/// What the error of a [`RelayDriver`] holds, of the kind [`TimedOut`](io::ErrorKind::TimedOut), if a
+/// peer did not read for [`Options::patience`]: what was left to say to it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotRead {
+    /// The side whose peer it was.
+    pub side: Side,
+}
+
+impl fmt::Display for NotRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let peer = match self.side {
+            Side::Up => "client",
+            Side::Down => "server",
+        };
+        write!(f, "the {peer} does not read, and what was left to say to it is lost")
+    }
+}
+
+impl std::error::Error for NotRead {}
+
 impl Options {
     /// Every default.
     #[must_use]
@@ -141,7 +162,7 @@ where
 /// over. A side whose words pile up because the other does not read them is read slowly, so that its
 /// peer has to wait: nothing is lost before [`Limits::unsent_bytes`](protocol_core::Limits), and
 /// cancels still pass. It ends when both are. Its output is the first error that ended reading or writing, if one
-/// did; what a peer's going away looks like is none. Dropping it drops everything in flight without a word to either peer.
+/// did; what a peer's going away looks like is none, and a peer that does not read is one ([`NotRead`]). Dropping it drops everything in flight without a word to either peer.
 #[must_use = "nothing is read or written unless it is polled"]
 pub struct RelayDriver<R, W, S, X, T: Timer> {
     joint: Joint,
@@ -242,8 +263,8 @@ where
         ready!(self.alarm.poll(due, cx));
         let now = self.alarm.now();
         self.joint.relay.handle_timeout(now);
-        self.up.handle_timeout(now);
-        self.down.handle_timeout(now);
+        let errors = [self.up.handle_timeout(now), self.down.handle_timeout(now)];
+        errors.into_iter().for_each(|error| self.keep(error));
         Poll::Ready(())
     }
 }
@@ -262,14 +283,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         alarm: &Alarm<T>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Error>> {
-        let far = joint.relay.connection(self.side.other());
-        let is_slow = far.unsent_bytes() >= far.config().limits.unsent_bytes / SLOW_AT;
-        if !self.reader.is_ending() {
-            ready!(self.pace.poll(is_slow, || alarm.now()));
-        }
         let read = match self.half.poll(&joint.relay, || alarm.now()) {
             Some(ended) => Read::End(ready!(ended)),
-            None => ready!(self.reader.poll(cx)),
+            None => {
+                let far = joint.relay.connection(self.side.other());
+                let is_slow = far.unsent_bytes() >= far.config().limits.unsent_bytes / SLOW_AT;
+                if !self.reader.is_ending() {
+                    ready!(self.pace.poll(is_slow, || alarm.now()));
+                }
+                ready!(self.reader.poll(cx))
+            }
         };
         let (input, now) = (&mut self.reader.input, alarm.now());
         loop {
@@ -281,6 +304,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         }
         let mut error = None;
         if let Read::End(end) = read {
+            // No read follows that a pace could be for.
+            self.pace = Pace::default();
             let end = match self.half.begin(joint, input, end, now) {
                 ControlFlow::Break(()) => return Poll::Ready(None),
                 ControlFlow::Continue(end) => end,
@@ -309,7 +334,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         if self.life == Life::Over {
             return Poll::Pending;
         }
-        let Poll::Ready(written) = self.writer.poll(cx) else {
+        let before = self.writer.written();
+        let polled = self.writer.poll(cx);
+        if self.writer.written() != before {
+            // Whoever reads slowly reads.
+            self.until = None;
+        }
+        let Poll::Ready(written) = polled else {
             return self.wait_for_writer(joint, alarm);
         };
         self.until = None;
@@ -353,14 +384,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
         Poll::Ready(None)
     }
 
-    /// Gives its peer up if it was waited for long enough.
-    fn handle_timeout(&mut self, now: Timestamp) {
-        if self.until.is_some_and(|until| until <= now) {
-            self.until = None;
-            self.reader.close();
-            self.writer.give_up();
-            self.life = Life::Over;
+    /// Gives its peer up if it was waited for long enough, and says that something is lost with it.
+    fn handle_timeout(&mut self, now: Timestamp) -> Option<io::Error> {
+        if self.until.is_none_or(|until| until > now) {
+            return None;
         }
+        self.until = None;
+        self.reader.close();
+        self.writer.give_up();
+        self.life = Life::Over;
+        Some(io::Error::new(io::ErrorKind::TimedOut, NotRead { side: self.side }))
     }
 }
 

@@ -5,14 +5,14 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Timer;
-use protocol_async::relay::{Options, Wait, relay};
+use protocol_async::relay::{NotRead, Options, Wait, relay};
 use protocol_core::{Config, Dialect, RelayEvent, Side, Timestamp};
 
 /// A clock that stands until it is moved. Whoever sleeps is polled by the test anyway.
@@ -49,8 +49,10 @@ struct Bytes {
     bytes: Vec<u8>,
     /// Nothing more comes once these are read.
     is_ended: bool,
-    /// Nothing can be written now.
-    is_stuck: bool,
+    /// How many more bytes can be written now; any number.
+    room: Option<usize>,
+    /// Nothing can ever be written again.
+    is_broken: bool,
 }
 
 impl Pipe {
@@ -65,7 +67,16 @@ impl Pipe {
     }
 
     fn stick(&self, is_stuck: bool) {
-        self.0.lock().unwrap().is_stuck = is_stuck;
+        self.0.lock().unwrap().room = is_stuck.then_some(0);
+    }
+
+    /// Takes so many bytes, and then nothing again.
+    fn take(&self, bytes: usize) {
+        self.0.lock().unwrap().room = Some(bytes);
+    }
+
+    fn break_off(&self) {
+        self.0.lock().unwrap().is_broken = true;
     }
 
     fn len(&self) -> usize {
@@ -102,11 +113,16 @@ impl AsyncWrite for Pipe {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut pipe = self.0.lock().unwrap();
-        if pipe.is_stuck {
+        if pipe.is_broken {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let taken = pipe.room.map_or(bytes.len(), |room| room.min(bytes.len()));
+        if taken == 0 {
             return Poll::Pending;
         }
-        pipe.bytes.extend_from_slice(bytes);
-        Poll::Ready(Ok(bytes.len()))
+        pipe.room = pipe.room.map(|room| room - taken);
+        pipe.bytes.extend_from_slice(&bytes[..taken]);
+        Poll::Ready(Ok(taken))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -115,6 +131,16 @@ impl AsyncWrite for Pipe {
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Whether it was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -164,9 +190,25 @@ impl Bench {
 
     /// Lets it do whatever it can at this time.
     fn run(&mut self) -> bool {
+        self.ends().is_some()
+    }
+
+    /// What it ends with if it ends at this time.
+    fn ends(&mut self) -> Option<io::Result<()>> {
         // It may have more turns to do than it takes in one poll.
-        (0..1_000)
-            .any(|_| self.driver.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready())
+        let mut cx = Context::from_waker(Waker::noop());
+        (0..1_000).find_map(|_| match self.driver.as_mut().poll(&mut cx) {
+            Poll::Ready(ended) => Some(ended),
+            Poll::Pending => None,
+        })
+    }
+
+    /// Whether it now waits for somebody, and does not ask to be polled again at once.
+    fn is_at_rest(&mut self) -> bool {
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(woken.clone());
+        self.driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
+            && !woken.0.load(Ordering::Relaxed)
     }
 
     fn told(&self) -> Vec<String> {
@@ -255,5 +297,80 @@ fn f76_the_end_of_input_is_kept_back_until_all_is_answered_or_the_time_is_over()
         }
         bench.from_server.end();
         assert!(bench.run(), "it ends when the server does");
+    }
+}
+
+#[test]
+fn f76_a_client_that_reads_no_more_is_gone_though_its_input_is_open() {
+    let mut bench = Bench::new(Duration::from_secs(3_600));
+    bench.from_client.put(r#"{"jsonrpc":"2.0","id":1,"method":"work"}"#);
+    bench.run();
+    assert_eq!(bench.to_server.lines().len(), 1);
+    bench.to_client.break_off();
+    bench.from_server.put(r#"{"jsonrpc":"2.0","method":"n"}"#);
+    bench.run();
+    assert_eq!(bench.to_server.lines(), [CANCEL]);
+    let told = bench.told();
+    assert!(told.contains(&"Cancelled { requests: 1, within: 30s }".into()), "{told:?}");
+}
+
+#[test]
+fn f76_a_held_end_is_told_in_time_though_the_server_takes_nothing() {
+    let mut bench = Bench::new(Duration::from_millis(5_050));
+    bench.from_client.put(r#"{"jsonrpc":"2.0","id":1,"method":"work"}"#);
+    bench.run();
+    bench.to_server.stick(true);
+    let padding = "x".repeat(1_000);
+    let line = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{padding}"]}}"#);
+    (0..1_000).for_each(|_| bench.from_client.put(&line));
+    bench.from_client.end();
+    while bench.told().is_empty() {
+        bench.clock.advance(100);
+        bench.run();
+        assert!(bench.is_at_rest());
+    }
+    // The next time at which it would be read, were there anything to read.
+    bench.clock.advance(100);
+    bench.run();
+    assert!(bench.is_at_rest(), "nothing is read, so no pace is waited for");
+    bench.clock.advance(4_949);
+    bench.run();
+    assert!(bench.is_at_rest() && bench.told().is_empty());
+    bench.clock.advance(1);
+    bench.run();
+    let told = bench.told();
+    assert!(told.contains(&"Cancelled { requests: 1, within: 30s }".into()), "{told:?}");
+    assert!(bench.is_at_rest());
+}
+
+#[test]
+fn f69_what_a_peer_does_not_read_in_time_is_lost_with_an_error_and_who_reads_slowly_has_time() {
+    for side in [Side::Up, Side::Down] {
+        let mut bench = Bench::new(Duration::ZERO);
+        let padding = "x".repeat(1_000);
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{padding}"]}}"#);
+        let (from, to) = match side {
+            Side::Up => (bench.from_server.clone(), bench.to_client.clone()),
+            Side::Down => (bench.from_client.clone(), bench.to_server.clone()),
+        };
+        to.stick(true);
+        (0..10).for_each(|_| from.put(&line));
+        bench.run();
+        bench.from_client.end();
+        bench.from_server.end();
+        assert!(!bench.run());
+        for _ in 0..10 {
+            bench.clock.advance(4_999);
+            assert!(bench.ends().is_none(), "it was waited for 5 s");
+            to.take(100);
+            assert!(bench.ends().is_none(), "it reads");
+        }
+        bench.clock.advance(4_999);
+        assert!(bench.ends().is_none(), "the time begins again with every byte");
+        bench.clock.advance(1);
+        let error = bench.ends().unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let lost = error.get_ref().unwrap().downcast_ref::<NotRead>().unwrap();
+        assert_eq!(lost.side, side);
     }
 }

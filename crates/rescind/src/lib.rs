@@ -44,11 +44,16 @@ pub(crate) fn failure(code: u8, error: impl Display) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Reads a duration of the command line.
+/// Reads a duration of the command line: up to a century, which can be added to any time.
 fn duration(text: &str) -> Result<Duration, String> {
+    const CENTURY: Duration = Duration::from_secs(36_525 * 24 * 60 * 60);
     match text {
         "0" => Ok(Duration::ZERO),
-        _ => humantime::parse_duration(text).map_err(|error| format!("{error} (try 300ms or 2s)")),
+        _ => match humantime::parse_duration(text) {
+            Ok(duration) if duration > CENTURY => Err("longer than a century".into()),
+            Ok(duration) => Ok(duration),
+            Err(error) => Err(format!("{error} (try 300ms or 2s)")),
+        },
     }
 }
 

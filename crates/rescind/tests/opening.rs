@@ -122,6 +122,43 @@ fn f75_a_server_that_does_not_know_how_to_answer_is_opened_the_older_way_and_sta
     assert!(took.iter().all(|took| *took < silent), "no answer is waited for: {took:?} {silent:?}");
 }
 
+/// Speaks an older revision, and goes on when its input ends, until it is killed.
+const OLDER: [&str; 4] = [
+    "--",
+    "sh",
+    "-c",
+    r#"trap "" TERM; echo started >&2; read line
+    echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}'
+    cat >/dev/null; echo ending >&2; sleep 1000"#,
+];
+
+#[test]
+fn f63_ctrl_c_and_a_timeout_are_not_forgotten_between_two_servers() {
+    thread::scope(|scope| {
+        for runtime in CALL_RUNTIMES {
+            let call = ["call", "--dialect", "mcp-2025-11-25", "--runtime", runtime];
+            scope.spawn(move || {
+                let mut running = Running::start([&call[..], &["m"], &OLDER].concat(), &[]);
+                running.says(&["ending"]);
+                signal(running.id(), Signal::INT);
+                let said = running.end();
+                assert_eq!(said.code, Some(3), "{said:?}");
+                assert_eq!(said.stderr.matches("started").count(), 1, "{said:?}");
+                let end = "gave up, waiting for the answer to initialize\n";
+                assert!(said.stderr.ends_with(end), "{said:?}");
+            });
+            scope.spawn(move || {
+                // The first takes longer to end.
+                let said = rescind([&call[..], &["--timeout", "700ms", "m"], &OLDER].concat());
+                assert_eq!(said.code, Some(4), "{said:?}");
+                assert_eq!(said.stderr.matches("started").count(), 1, "{said:?}");
+                let end = ", waiting for the answer to initialize\n";
+                assert!(said.stderr.ends_with(end), "{said:?}");
+            });
+        }
+    });
+}
+
 /// Runs a call on a terminal, and interrupts it each time that all of the next words are shown.
 fn shown(arguments: &[&str], steps: &[&[&str]]) -> String {
     let (mut ours, theirs) = terminal();

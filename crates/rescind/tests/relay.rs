@@ -353,6 +353,55 @@ fn f76_a_client_that_reads_no_more_is_not_waited_for() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn f69_a_client_that_reads_slowly_is_not_cut_off() {
+    const RESULT: usize = 999_999;
+    let server = "read line; printf '{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"%0999999d\"}\\n' 0";
+    thread::scope(|scope| {
+        for runtime in RELAY_RUNTIMES {
+            scope.spawn(move || {
+                let options = ["--grace", "100ms"];
+                let mut hop = Hop::spawn_with(runtime, &options, &["sh", "-c", server]);
+                hop.write(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
+                let (begun, mut all) = (Instant::now(), Vec::new());
+                let mut piece = vec![0; 64 << 10];
+                loop {
+                    match hop.output.get_mut().read(&mut piece).unwrap() {
+                        0 => break,
+                        read => all.extend_from_slice(&piece[..read]),
+                    }
+                    thread::sleep(Duration::from_millis(400));
+                }
+                assert_eq!(all.len(), RESULT + r#"{"jsonrpc":"2.0","id":1,"result":""}"#.len() + 1);
+                assert!(begun.elapsed() > Duration::from_secs(5), "longer than any patience");
+                let (status, errors) = hop.ended(Duration::from_secs(20));
+                assert_eq!((status.code(), errors.as_str()), (Some(0), ""));
+            });
+        }
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn f69_what_a_client_does_not_read_in_time_is_lost_with_an_error() {
+    // More than a pipe holds.
+    let server = "read line; printf '{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"%0999999d\"}\\n' 0";
+    thread::scope(|scope| {
+        for runtime in RELAY_RUNTIMES {
+            scope.spawn(move || {
+                let mut hop = Hop::spawn(runtime, &["sh", "-c", server]);
+                hop.write(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
+                let (status, errors) = hop.ended(Duration::from_secs(30));
+                assert_eq!(status.code(), Some(7), "{errors}");
+                let lost = "error: standard output can't be written: \
+                    the client does not read, and what was left to say to it is lost\n";
+                assert_eq!(errors, lost);
+            });
+        }
+    });
+}
+
 /// A client that pauses while its server says far more than the relay keeps.
 #[cfg(unix)]
 #[test]

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use support::{Program, RESCIND, rescind, terminal};
+use support::{Program, RESCIND, Running, rescind, terminal};
 
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
 const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
@@ -178,6 +178,15 @@ fn f67_what_is_said_again_is_counted_and_what_is_long_is_cut() {
     assert!(said.stderr.contains("the server's output: 501 lines were no messages\n"), "{said:?}");
     assert!(said.stderr.contains("… (999800 bytes more)"), "{said:?}");
     assert!(said.stderr.len() < 4_000, "{said:?}");
+}
+
+#[test]
+fn f67_what_is_said_again_and_again_is_counted_while_it_comes() {
+    let script = "read line; while echo same; do sleep 0.1; done";
+    let call = ["call", "--dialect", "jsonrpc", "m", "--", "sh", "-c", script];
+    let mut running = Running::start(call, &[]);
+    running.says(&["(the same line "]);
+    running.says(&["(the same line "]);
 }
 
 // F69

@@ -37,6 +37,22 @@ fn options_are_named() {
 }
 
 #[test]
+fn f63_a_duration_is_a_century_at_most() {
+    for option in ["--timeout", "--cancel-after", "--grace"] {
+        for duration in ["300000000000y", "36526d", "18446744073709551615s"] {
+            let said = format!("'{duration}' for '{option} <DUR>': longer than a century");
+            names(&["call", option, duration, "m"], &said);
+        }
+    }
+    names(&["relay", "--answer-after-end", "101y", "--", "m"], "longer than a century");
+    names(&["relay", "--deadline", "101y", "--", "m"], "longer than a century");
+    for option in ["--timeout", "--cancel-after", "--grace"] {
+        let said = rescind(["call", option, "36525d", "echo", "[1]"]);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(0), "[1]\n"), "{said:?}");
+    }
+}
+
+#[test]
 fn bytes_are_named() {
     names(&["call", "m", "{\"a\":\n 1,b}"], "[PARAMS_JSON]': not JSON at byte 9: key must be");
     names(&["call", "m", "{\"a\":1} x"], "not JSON at byte 8: trailing characters");

@@ -78,8 +78,11 @@ impl HalfClose {
 
     /// Nobody reads the answers any more.
     pub(super) fn give_up(&mut self) {
-        if let Self::Held { until } = self {
-            *until = Timestamp::ZERO;
+        match self {
+            // An end that is still to come is told when it comes.
+            Self::Ahead(_) => *self = Self::Over,
+            Self::Held { until } => *until = Timestamp::ZERO,
+            Self::Over => {}
         }
     }
 }

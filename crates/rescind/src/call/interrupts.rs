@@ -81,6 +81,11 @@ impl Interrupts {
         }
     }
 
+    /// There is no connection yet, or no more.
+    pub(super) fn reaches(&self) {
+        self.lock().next = Next::End;
+    }
+
     /// This connection is being opened.
     pub(super) fn opens(&self, peer: &Peer) {
         self.lock().next = Next::Close(peer.clone());

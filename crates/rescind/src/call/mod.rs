@@ -135,6 +135,7 @@ pub fn main(args: &CallArgs) -> ExitCode {
                 Unreached::Usage(error) => usage_error(error),
                 Unreached::Failed(error) => failure(exit::UNREACHABLE, error),
                 Unreached::TimedOut => report.timed_out_opening(Instant::now()),
+                Unreached::GaveUp => report.gave_up_opening(),
             };
         }
     };
@@ -167,6 +168,8 @@ enum Unreached {
     Usage(String),
     Failed(String),
     TimedOut,
+    /// Ctrl-C came between two servers.
+    GaveUp,
 }
 
 impl Attempt<'_> {
@@ -199,6 +202,14 @@ impl Attempt<'_> {
                 }
             }
             server.end();
+            // Before it is asked whether Ctrl-C came: one that comes later ends the program.
+            self.interrupts.reaches();
+            if self.interrupts.gave_up_opening() {
+                return Err(Unreached::GaveUp);
+            }
+            if self.is_over() {
+                return Err(Unreached::TimedOut);
+            }
             self.report.opens_again(&other.dialect);
             tried.push(other);
         }

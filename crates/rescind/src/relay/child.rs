@@ -14,8 +14,7 @@ use smol::Unblock;
 use smol::io::{AsyncRead, AsyncWrite};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
-use super::Watch;
-use super::stdout::{Lost, Stdout};
+use super::stdout::{AT_ONCE, Lost, Stdout};
 
 /// How relaying ended, and how the server did.
 pub(super) struct Relayed {
@@ -31,7 +30,7 @@ pub(super) struct Relayed {
 /// # Errors
 ///
 /// Those of spawning.
-pub(super) fn on_tokio(command: Command, options: Options, watch: Watch) -> io::Result<Relayed> {
+pub(super) fn on_tokio(command: Command, options: Options) -> io::Result<Relayed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let relayed = runtime.block_on(async {
         let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
@@ -39,7 +38,7 @@ pub(super) fn on_tokio(command: Command, options: Options, watch: Watch) -> io::
         let stdin = tokio::process::ChildStdin::from_std(stdin)?.compat_write();
         let up = (tokio::io::stdin().compat(), tokio::io::stdout().compat_write());
         let timer = TokioTimer::start();
-        Ok(relay(up, (owner, stdout, stdin), timer, options, watch).await)
+        Ok(relay(up, (owner, stdout, stdin), timer, options).await)
     });
     // Its thread may be waiting for standard input for ever.
     runtime.shutdown_background();
@@ -51,15 +50,15 @@ pub(super) fn on_tokio(command: Command, options: Options, watch: Watch) -> io::
 /// # Errors
 ///
 /// Those of spawning.
-pub(super) fn on_smol(command: Command, options: Options, watch: Watch) -> io::Result<Relayed> {
+pub(super) fn on_smol(command: Command, options: Options) -> io::Result<Relayed> {
     let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
     #[cfg(unix)]
     let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);
     #[cfg(not(unix))]
     let (stdout, stdin) = (Unblock::new(stdout), Unblock::new(stdin));
-    let up = (Unblock::new(io::stdin()), Unblock::new(io::stdout()));
+    let up = (Unblock::new(io::stdin()), Unblock::with_capacity(AT_ONCE, io::stdout()));
     let timer = SmolTimer::start();
-    Ok(smol::block_on(relay(up, (owner, stdout, stdin), timer, options, watch)))
+    Ok(smol::block_on(relay(up, (owner, stdout, stdin), timer, options)))
 }
 
 /// Relays to the end, and sees the server to its.
@@ -68,7 +67,6 @@ async fn relay<R, W, S, X>(
     (owner, stdout, stdin): (Owner, S, X),
     timer: impl Timer + Unpin,
     options: Options,
-    watch: Watch,
 ) -> Relayed
 where
     R: AsyncRead + Unpin,
@@ -80,8 +78,7 @@ where
     let lost = Lost::default();
     let up = (input, Stdout { stream, lost: lost.clone() });
     let down = (Output::new(stdout, &process, timer.clone()), stdin);
-    let driver = protocol_async::relay(up, down, timer.clone(), options);
-    let relayed = watch.over(driver, timer).await;
+    let relayed = protocol_async::relay(up, down, timer, options).await;
     drop(owner);
     let exit = process.exit().await;
     Relayed { relayed, exit, pushed: process.pushed(), lost }

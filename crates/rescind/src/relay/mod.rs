@@ -6,7 +6,6 @@ mod losses;
 mod stdout;
 
 use std::ffi::OsString;
-use std::future::Future;
 use std::io;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -15,11 +14,10 @@ use std::time::{Duration, Instant};
 use anstyle::Style;
 use clap::{Args, ValueEnum};
 use humantime::format_duration;
-use protocol_async::relay::{Observer, Options, Trace, Wait};
-use protocol_async::{Noise, Timer, Way};
+use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
+use protocol_async::{Noise, Way};
 use protocol_child::Pushed;
-use protocol_core::{CloseReason, Config, RelayEvent, Role, Side};
-use smol::channel::{Receiver, Sender, bounded};
+use protocol_core::{CloseReason, RelayEvent, Role, Side};
 
 use crate::dialect::{Spoken, file_parser, parser};
 use crate::duration;
@@ -46,7 +44,8 @@ use losses::Losses;
 /// cancelled, and the server may say for another while how that ended (--grace). The server is given two
 /// seconds then; whatever is left of it and of all that it started is sent SIGTERM, and two seconds
 /// later SIGKILL, also when the relay itself is killed. Exit codes: 0 the server succeeded, 1 it failed or was
-/// killed, 2 usage, 6 it could not be started, 7 standard output could not be written.
+/// killed, 2 usage, 6 it could not be started, 7 standard output could not be written,
+/// or was not read to the end.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
@@ -122,9 +121,6 @@ enum Runtime {
     Smol,
 }
 
-/// How long the server may say nothing more once nothing can be said to it.
-const GRACE: Duration = Duration::from_secs(2);
-
 /// Runs the command.
 #[must_use]
 pub fn main(args: &RelayArgs) -> ExitCode {
@@ -139,14 +135,13 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let down = args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both);
     let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
     (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
-    let (client_gone, watch) = watch(&down);
     let mut options = Options::new(up, down);
     options.guard = args.guard.guard();
     options.trace = args.trace.then(trace);
     options.answer_after_end = args.answer_after_end;
     options.waits = Some(Box::new(waits));
     let losses = Arc::<Losses>::default();
-    options.observer = Some(observer(client_gone, losses.clone()));
+    options.observer = Some(observer(losses.clone()));
     let noises = Arc::<Noises>::default();
     options.noise = Some(noise(noises.clone()));
 
@@ -157,8 +152,8 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     };
     let options = recording.relay(options);
     let spawned = match args.runtime {
-        Runtime::Tokio => child::on_tokio(command, options, watch),
-        Runtime::Smol => child::on_smol(command, options, watch),
+        Runtime::Tokio => child::on_tokio(command, options),
+        Runtime::Smol => child::on_smol(command, options),
     };
     recording.finish();
     match spawned {
@@ -177,8 +172,9 @@ pub fn main(args: &RelayArgs) -> ExitCode {
 
 /// Says what ended other than it should, and gives the exit code.
 fn ended(program: &str, Relayed { relayed, exit, pushed, lost }: Relayed) -> ExitCode {
-    let lost = lost.get();
-    match relayed {
+    let mut lost = lost.get();
+    match &relayed {
+        Err(error) if is_not_read(error) => lost = lost.or(Some(error)),
         // That is what `lost` says.
         Err(error) if lost.is_none_or(|lost| lost.kind() != error.kind()) => log(error),
         _ => {}
@@ -206,36 +202,14 @@ fn ended(program: &str, Relayed { relayed, exit, pushed, lost }: Relayed) -> Exi
     }
 }
 
+/// Whether this is about a client that did not read the last of what there was to say to it.
+fn is_not_read(error: &io::Error) -> bool {
+    let lost = error.get_ref().and_then(|error| error.downcast_ref::<NotRead>());
+    lost.is_some_and(|lost| lost.side == Side::Up)
+}
+
 fn log(line: impl std::fmt::Display) {
     note(format_args!("rescind relay: {line}"));
-}
-
-/// Waits until the client has been gone for so long that the server must be stuck.
-struct Watch {
-    client_gone: Receiver<()>,
-    patience: Duration,
-}
-
-fn watch(down: &Config) -> (Sender<()>, Watch) {
-    let (gone, client_gone) = bounded(1);
-    (gone, Watch { client_gone, patience: down.abandoned_grace + GRACE })
-}
-
-impl Watch {
-    /// Runs the relay to its end, but not past a stuck server.
-    async fn over(
-        self,
-        driver: impl Future<Output = io::Result<()>>,
-        timer: impl Timer,
-    ) -> io::Result<()> {
-        let stuck = async {
-            // Without a sender the relay has ended.
-            let _ = self.client_gone.recv().await;
-            timer.sleep_until(timer.now() + self.patience).await;
-            Ok(())
-        };
-        smol::future::or(driver, stuck).await
-    }
 }
 
 /// Says what is waited for.
@@ -260,13 +234,9 @@ fn number(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-fn observer(client_gone: Sender<()>, losses: Arc<Losses>) -> Observer {
+fn observer(losses: Arc<Losses>) -> Observer {
     Box::new(move |side, event| {
         losses.count(&event);
-        if let (Side::Up, RelayEvent::Closed { .. }) = (side, &event) {
-            // Nobody waits for it once the relay has ended.
-            let _ = client_gone.try_send(());
-        }
         match event {
             RelayEvent::Closed { reason: CloseReason::PeerGone | CloseReason::Shutdown } => {}
             event => log(format_args!("{side}: {event}")),

@@ -10,6 +10,9 @@ use smol::io::AsyncWrite;
 /// Why standard output can't be written any more, if it can't.
 pub(super) type Lost = Arc<OnceLock<io::Error>>;
 
+/// Bytes written at once: what is written by another thread is not seen to be read before all of it is.
+pub(super) const AT_ONCE: usize = 64 << 10;
+
 /// Standard output. It remembers the first error, which the relay may take for a hang-up.
 pub(super) struct Stdout<W> {
     pub(super) stream: W,
@@ -34,6 +37,7 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Stdout<W> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        let bytes = &bytes[..bytes.len().min(AT_ONCE)];
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.note(written)
     }

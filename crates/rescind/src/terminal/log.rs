@@ -33,6 +33,8 @@ struct Waiting {
     /// The line that came last, and how often it came again since that was last said.
     last: String,
     repeated: u64,
+    /// When it first came again.
+    repeated_since: Option<Instant>,
     /// Lines that did not fit since there was room.
     dropped: u64,
     /// Whether the thread writes lines that are not here any more.
@@ -90,13 +92,13 @@ impl Log {
             }
             let lines = waiting.take();
             if lines.is_empty() {
-                let is_repeated = waiting.repeated > 0;
-                let told = self.changed.wait_timeout(waiting, REPEATED_EVERY);
-                let (mut guard, timed_out) = told.unwrap_or_else(PoisonError::into_inner);
-                if is_repeated && timed_out.timed_out() {
-                    guard.tell_repeated();
+                let left = waiting.told_in(Instant::now());
+                if left.is_zero() {
+                    waiting.tell_repeated();
+                } else {
+                    let told = self.changed.wait_timeout(waiting, left);
+                    waiting = told.unwrap_or_else(PoisonError::into_inner).0;
                 }
-                waiting = guard;
                 continue;
             }
             waiting.is_writing = true;
@@ -143,6 +145,7 @@ impl Waiting {
     fn push(&mut self, line: String) {
         if line == self.last {
             self.repeated += 1;
+            self.repeated_since.get_or_insert_with(Instant::now);
             return;
         }
         self.tell_repeated();
@@ -173,7 +176,14 @@ impl Waiting {
         !self.is_writing && self.lines.is_empty() && self.spinner.is_none()
     }
 
+    /// How long the same line may still come again before that is said.
+    fn told_in(&self, now: Instant) -> Duration {
+        let since = self.repeated_since.unwrap_or(now);
+        REPEATED_EVERY.saturating_sub(now.saturating_duration_since(since))
+    }
+
     fn tell_repeated(&mut self) {
+        self.repeated_since = None;
         match mem::take(&mut self.repeated) {
             0 => {}
             1 => self.keep(self.last.clone()),
