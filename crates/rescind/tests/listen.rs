@@ -232,6 +232,42 @@ fn f47_a_gone_clients_work_is_cancelled_and_its_socket_freed() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn f47_a_server_without_room_for_one_more_socket_serves_those_it_has() {
+    use rustix::process::{Resource, Rlimit, prlimit};
+    const TRIPS: usize = 200;
+    let mut server = Listening::start(&[LOCAL]);
+    let mut there = server.open();
+    settle(&mut there);
+    let id = server.running.id();
+    let open = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap();
+    let open = open.map(|file| file.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap());
+    let open: Vec<u64> = open.collect();
+    // All below the first that is free are taken, the client's socket among them.
+    let most = (0..).find(|free| !open.contains(free));
+    let limit = Rlimit { current: most, maximum: most };
+    prlimit(Pid::from_raw(i32::try_from(id).unwrap()), Resource::Nofile, limit).unwrap();
+    let mut waiting = server.stream();
+    server.running.says(&["Too many open files"]);
+    for _ in 0..TRIPS {
+        settle(&mut there);
+    }
+    drop(there);
+    // Its place is free now.
+    write!(waiting, "GET / HTTP/1.1\r\nHost: localhost\r\n{UPGRADE}\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(waiting).read_line(&mut line).unwrap();
+    assert_eq!(line.trim_end(), "HTTP/1.1 101 Switching Protocols");
+    server.signal(Signal::TERM);
+    let said = server.end();
+    // "(the same line 7 times more)"
+    let more = said.stderr.split_once("the same line ").map_or("0", |(_, more)| more);
+    let paused: usize = more.split(' ').next().unwrap().parse().unwrap();
+    // Each round trip would have waited for some of these pauses.
+    assert!(paused < TRIPS / 4 && said.code == Some(0), "{paused} pauses: {said:?}");
+}
+
+#[test]
 fn f49_who_asks_for_something_else_is_told() {
     let server = Listening::start(&[LOCAL]);
     assert_eq!(server.status(""), "HTTP/1.1 426 Upgrade Required");
