@@ -19,7 +19,7 @@ pub enum Eviction {
     UnfinishedBytes,
     /// Nothing came after a ping, not even its pong.
     Unanswered,
-    /// No message came or went for too long.
+    /// No message came or went for too long, and nothing was in flight.
     Idle,
     /// Too many pings and pongs came in a second.
     ControlFrames,

@@ -31,7 +31,7 @@ pub struct ListenerLimits {
     /// How long it may be silent after that; 30 s.
     pub ping_time: Duration,
     /// After so long without a message either way, pings and pongs aside, a connection is ended; 1 hour.
-    /// `None`: never.
+    /// While a request or a call is in flight it is not, for that may take a person's time. `None`: never.
     pub idle_time: Option<Duration>,
     /// Pings and pongs of one connection; 1,000 in a second. Each costs its sender next to nothing, and us
     /// an answer. One that sends more is ended.

@@ -23,7 +23,7 @@ use crate::meter::{Meter, Metered};
 use crate::settings;
 use crate::socket::Socket;
 use crate::watch::Watch;
-use crate::watched::Watched;
+use crate::watched::{Watched, Work};
 
 /// The place of one client among those that a [`Listener`](crate::Listener) has admitted. It is given
 /// back when it is dropped, and when [`serve`](Self::serve) is over.
@@ -79,11 +79,14 @@ impl<T: Timer + Unpin> Seat<T> {
         W: Future<Output = ()>,
     {
         let options = options.into();
-        let socket = match self.open(stream, gate, settings(&options.config.limits)).await {
+        let work = Work::default();
+        let opened = self.open(stream, gate, settings(&options.config.limits), &work).await;
+        let socket = match opened {
             Ok(socket) => socket,
             Err(error) => return Err(ServeError::Handshake(error)),
         };
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
+        work.of(&peer);
         let over = Canceller::new();
         let conversation = conversation(peer.clone(), incoming);
         let conversation = async {
@@ -100,7 +103,8 @@ impl<T: Timer + Unpin> Seat<T> {
                     Either::Right(_) => break,
                 }
             }
-            // It must not keep a connection that nobody else holds.
+            // They must not keep a connection that nobody else holds.
+            work.forget();
             drop(peer);
             self.shared.abandoned().cancelled().await;
         };
@@ -116,6 +120,7 @@ impl<T: Timer + Unpin> Seat<T> {
         mut stream: S,
         gate: G,
         settings: WebSocketConfig,
+        work: &Work,
     ) -> Result<Socket<Watched<WebSocketStream<Metered<S>>, T>>, HandshakeError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -133,7 +138,7 @@ impl<T: Timer + Unpin> Seat<T> {
             }
         };
         match shaken {
-            Ok(tail) => Ok(self.attend(stream, tail, settings).await),
+            Ok(tail) => Ok(self.attend(stream, tail, settings, work).await),
             Err(status) => {
                 at_once(answer(&mut stream, refusal(status))).await?;
                 Err(HandshakeError::Refused(status))
@@ -146,6 +151,7 @@ impl<T: Timer + Unpin> Seat<T> {
         stream: S,
         tail: Vec<u8>,
         settings: WebSocketConfig,
+        work: &Work,
     ) -> Socket<Watched<WebSocketStream<Metered<S>>, T>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -155,7 +161,7 @@ impl<T: Timer + Unpin> Seat<T> {
         let socket =
             WebSocketStream::from_partially_read(stream, tail, Role::Server, Some(settings)).await;
         let watch = Watch::new(self.shared.limits, self.timer.now());
-        let watched = Watched::new(socket, meter, watch, self.timer.clone());
+        let watched = Watched::new(socket, meter, watch, work.clone(), self.timer.clone());
         Socket::new(watched).going_away(self.shared.draining())
     }
 }

@@ -266,6 +266,26 @@ fn f47_an_idle_client_goes_however_it_answers_pings() {
 }
 
 #[test]
+fn f47_a_client_whose_request_is_still_worked_at_is_not_idle() {
+    let limits = limits(|limits| {
+        limits.ping_every = Some(SOON / 4);
+        limits.idle_time = Some(SOON);
+    });
+    everywhere(limits, |server| {
+        let mut raw = server.open();
+        ask(&mut raw, 1, "work");
+        // Each is a quarter of the idle time after the one before.
+        for _ in 0..12 {
+            assert!(raw.read().unwrap().is_ping());
+        }
+        raw.send(Message::text(support::cancel(1).to_string())).unwrap();
+        assert_eq!(read(&mut raw)["error"]["code"], -32800);
+        assert_eq!(goodbye(&mut raw), Some(CloseCode::Away));
+        evicted(server.next_end(), Eviction::Idle);
+    });
+}
+
+#[test]
 fn f45_a_client_that_sends_nothing_but_pings_goes() {
     everywhere(limits(|limits| limits.control_frames = Budget::PerSecond(10)), |server| {
         let mut raw = server.open();
