@@ -145,12 +145,7 @@ impl<T: Timer> Listener<T> {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         at_once(answer(&mut stream, refusal(refused.status()))).await?;
-        let Some(_place) = Lingering::begin(&self.shared) else { return Ok(()) };
-        let late = pin!(self.timer.sleep_until(self.timer.now() + LINGER));
-        match select(pin!(read_out(&mut stream)), late).await {
-            Either::Left((read, _)) => read,
-            Either::Right(_) => Ok(()),
-        }
+        self.shared.linger(&mut stream, &self.timer).await
     }
 
     /// How many there are.
@@ -241,6 +236,20 @@ impl Shared {
         self.draining.cancel(Cause::Shutdown);
         if is_empty {
             self.empty.cancel(Cause::Shutdown);
+        }
+    }
+
+    /// Reads on a little after an answer that ends it, for a second and with 64 clients at most.
+    pub(crate) async fn linger<S, T>(&self, stream: &mut S, timer: &T) -> io::Result<()>
+    where
+        S: AsyncRead + Unpin,
+        T: Timer,
+    {
+        let Some(_place) = Lingering::begin(self) else { return Ok(()) };
+        let late = pin!(timer.sleep_until(timer.now() + LINGER));
+        match select(pin!(read_out(stream)), late).await {
+            Either::Left((read, _)) => read,
+            Either::Right(_) => Ok(()),
         }
     }
 

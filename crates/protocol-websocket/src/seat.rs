@@ -67,7 +67,7 @@ impl<T: Timer + Unpin> Seat<T> {
     /// What ended it, other than the client's going away.
     pub async fn serve<S, G, C, W>(
         self,
-        stream: S,
+        mut stream: S,
         gate: G,
         options: impl Into<Options>,
         conversation: C,
@@ -79,12 +79,15 @@ impl<T: Timer + Unpin> Seat<T> {
         W: Future<Output = ()>,
     {
         let options = options.into();
-        let work = Work::default();
-        let opened = self.open(stream, gate, settings(&options.config.limits), &work).await;
-        let socket = match opened {
-            Ok(socket) => socket,
-            Err(error) => return Err(ServeError::Handshake(error)),
+        let tail = match self.open(&mut stream, gate).await {
+            Ok(tail) => tail,
+            Err(error) => {
+                self.part(stream, &error).await;
+                return Err(ServeError::Handshake(error));
+            }
         };
+        let (settings, work) = (settings(&options.config.limits), Work::default());
+        let socket = self.attend(stream, tail, settings, &work).await;
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
         work.of(&peer);
         let over = Canceller::new();
@@ -114,35 +117,40 @@ impl<T: Timer + Unpin> Seat<T> {
         }
     }
 
-    /// Gives the client its WebSocket in time.
-    async fn open<S, G>(
-        &self,
-        mut stream: S,
-        gate: G,
-        settings: WebSocketConfig,
-        work: &Work,
-    ) -> Result<Socket<Watched<WebSocketStream<Metered<S>>, T>>, HandshakeError>
+    /// Grants the client its WebSocket in time, or answers why not. Gives what was read behind its request.
+    async fn open<S, G>(&self, stream: &mut S, gate: G) -> Result<Vec<u8>, HandshakeError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
         G: Callback,
     {
         let limits = self.shared.limits;
-        let shaken = {
-            let shaken = pin!(shake_hands(&mut stream, gate, limits.handshake_bytes));
+        let refusal = {
+            let shaken = pin!(shake_hands(stream, gate, limits.handshake_bytes));
             let late = pin!(self.timer.sleep_until(self.timer.now() + limits.handshake_time));
             let given_up = select(late, self.shared.draining().cancelled());
             match select(shaken, given_up).await {
-                Either::Left((shaken, _)) => Ok(shaken?),
-                Either::Right((Either::Left(_), _)) => Err(StatusCode::REQUEST_TIMEOUT),
-                Either::Right((Either::Right(_), _)) => Err(StatusCode::SERVICE_UNAVAILABLE),
+                Either::Left((shaken, _)) => match shaken? {
+                    Ok(tail) => return Ok(tail),
+                    Err(refusal) => refusal,
+                },
+                Either::Right((Either::Left(_), _)) => refusal(StatusCode::REQUEST_TIMEOUT),
+                Either::Right((Either::Right(_), _)) => refusal(StatusCode::SERVICE_UNAVAILABLE),
             }
         };
-        match shaken {
-            Ok(tail) => Ok(self.attend(stream, tail, settings, work).await),
-            Err(status) => {
-                at_once(answer(&mut stream, refusal(status))).await?;
-                Err(HandshakeError::Refused(status))
-            }
+        let status = refusal.status();
+        // A client that can't be told has gone, and was refused all the same.
+        let _ = at_once(answer(stream, refusal)).await;
+        Err(HandshakeError::Refused(status))
+    }
+
+    /// Reads on a little after a refusal, in nobody's place: who is refused keeps nobody out (F47).
+    async fn part<S: AsyncRead + Unpin>(self, mut stream: S, error: &HandshakeError) {
+        let (shared, timer) = (self.shared.clone(), self.timer.clone());
+        drop(self);
+        if let HandshakeError::Refused(_) = error {
+            let lingering = pin!(shared.linger(&mut stream, &timer));
+            // However that ends, the client was refused.
+            drop(select(lingering, shared.draining().cancelled()).await);
         }
     }
 

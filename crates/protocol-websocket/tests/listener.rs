@@ -162,6 +162,41 @@ fn f49_who_asks_for_no_websocket_is_told() {
 }
 
 #[test]
+fn f47_who_is_refused_keeps_nobody_out() {
+    let limits = limits(|limits| {
+        limits.connections_per_address = 2;
+        limits.handshake_time = HOUR;
+    });
+    everywhere(limits, |server| {
+        let request = "GET / HTTP/1.1\r\nHost: a\r\nOrigin: http://evil.com\r\nConnection: Upgrade\r\n\
+                       Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        let refused = || {
+            let mut stream = server.stream();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        };
+        // They stay, and one goes without a look at its answer.
+        let mut there = [refused(), refused()];
+        there.iter_mut().for_each(|stream| assert!(all(stream).starts_with("HTTP/1.1 403 ")));
+        eventually(|| server.connections() == 0);
+        is_answered(&mut server.open());
+        let gone = refused();
+        gone.peek(&mut [0]).unwrap();
+        drop(gone);
+        // And the one that was answered.
+        let ends: Vec<_> = (0..4).map(|_| server.next_end()).collect();
+        let refused = |ended: &&Ended| {
+            matches!(
+                ended,
+                Err(ServeError::Handshake(HandshakeError::Refused(status))) if *status == 403
+            )
+        };
+        assert_eq!(ends.iter().filter(refused).count(), 3, "{ends:?}");
+    });
+}
+
+#[test]
 fn f47_an_unfinished_message_has_its_time() {
     let limits = limits(|limits| {
         limits.message_time = SOON;
