@@ -36,15 +36,18 @@ pub(crate) struct Meter {
     finished: AtomicUsize,
     /// What is counted among all.
     counted: AtomicUsize,
+    /// The most that can be of one message.
+    most: usize,
     /// Whether reading stopped for the sake of others, and not for want of bytes.
     gave_way: AtomicBool,
 }
 
 impl Meter {
-    pub(crate) fn new(all: &Arc<Unfinished>) -> Arc<Self> {
+    /// A connection whose WebSocket holds so many bytes of a message at most.
+    pub(crate) fn new(all: &Arc<Unfinished>, most: usize) -> Arc<Self> {
         let [read, finished, counted] = [(); 3].map(|()| AtomicUsize::new(0));
         let gave_way = AtomicBool::new(false);
-        Arc::new(Self { all: all.clone(), read, finished, counted, gave_way })
+        Arc::new(Self { all: all.clone(), read, finished, counted, most, gave_way })
     }
 
     /// Every byte so far. It may wrap around, for it is compared with earlier ones only.
@@ -78,10 +81,14 @@ impl Meter {
     ///
     /// # Errors
     ///
-    /// They are too many, with those of all others.
+    /// They are too many, with those of all others; or more than a message and what is free, so that they are
+    /// frames with nothing in them, which are no load on others.
     fn add(&self, bytes: usize) -> Result<(), Eviction> {
         self.read.fetch_add(bytes, Relaxed);
         let counts = self.unfinished().saturating_sub(FREE);
+        if counts > self.most {
+            return Err(Eviction::EmptyFrames);
+        }
         let more = counts.saturating_sub(self.counted.fetch_max(counts, Relaxed));
         let all = self.all.bytes.fetch_add(more, Relaxed) + more;
         if more > 0 && all > self.all.most { Err(Eviction::UnfinishedBytes) } else { Ok(()) }
@@ -159,7 +166,7 @@ mod tests {
     #[test]
     fn f47_unfinished_bytes_are_counted_together_and_given_back() {
         let all = Unfinished::new(FREE);
-        let (one, other) = (Meter::new(&all), Meter::new(&all));
+        let (one, other) = (Meter::new(&all, usize::MAX), Meter::new(&all, usize::MAX));
         assert_eq!(one.add(FREE), Ok(()), "free");
         assert_eq!(one.add(FREE), Ok(()));
         assert_eq!(other.add(FREE), Ok(()), "free for each");
@@ -173,8 +180,18 @@ mod tests {
     }
 
     #[test]
+    fn f47_who_sends_frames_with_nothing_in_them_is_charged_a_message_and_no_more() {
+        let all = Unfinished::new(10 * FREE);
+        let (greedy, honest) = (Meter::new(&all, FREE), Meter::new(&all, FREE));
+        assert_eq!((greedy.add(FREE), greedy.add(FREE)), (Ok(()), Ok(())));
+        assert_eq!(greedy.add(20 * FREE), Err(Eviction::EmptyFrames));
+        assert_eq!(all.bytes.load(Relaxed), FREE);
+        assert_eq!(honest.add(2 * FREE), Ok(()));
+    }
+
+    #[test]
     fn a_ping_within_a_message_finishes_nothing_but_itself() {
-        let meter = Meter::new(&Unfinished::new(FREE));
+        let meter = Meter::new(&Unfinished::new(FREE), usize::MAX);
         meter.add(100).unwrap();
         meter.add(10).unwrap();
         meter.finish_control(10);

@@ -164,7 +164,8 @@ impl<T: Timer + Unpin> Seat<T> {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let meter = Meter::new(&self.shared.unfinished);
+        let most = settings.max_message_size.unwrap_or(usize::MAX);
+        let meter = Meter::new(&self.shared.unfinished, most);
         let stream = Metered::new(stream, meter.clone());
         let socket =
             WebSocketStream::from_partially_read(stream, tail, Role::Server, Some(settings)).await;
