@@ -20,8 +20,9 @@ pub struct ListenerLimits {
     /// Bytes of what it asks with; 16 KiB. More is answered 431.
     pub handshake_bytes: usize,
     /// How long a message may take from its first byte to its last; 60 s. Up to 16 KiB that came in one
-    /// read with the message before are not noticed; the ping, which nobody can answer inside a frame,
-    /// ends those.
+    /// read with the message before are not noticed at first. A client that stopped inside a frame can't
+    /// answer the ping that follows, which ends those; one that stopped between two frames of a message can,
+    /// and its message has no time until more of it comes.
     pub message_time: Duration,
     /// Bytes of unfinished messages, of all connections together; 256 MiB. The connection whose message
     /// would pass it is ended. The first 64 KiB of each are not counted, and one connection is charged no more
