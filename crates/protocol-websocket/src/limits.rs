@@ -27,8 +27,8 @@ pub struct ListenerLimits {
     /// Bytes of unfinished messages, of all connections together; 256 MiB. The connection whose message
     /// would pass it is ended. The first 64 KiB of each are not counted, and one connection is charged no more
     /// than twice [`Limits::message_bytes`](protocol_core::Limits::message_bytes), which is all it can hold:
-    /// one whose frames are more than that is ended. Several connections, of one address too, can still use it
-    /// up together, and whose message grows then is ended: set it for as many as are expected.
+    /// one whose frames are more than that is ended. All connections of one address have a quarter, or one
+    /// such message if that is more.
     pub unfinished_bytes: usize,
     /// After so long without a byte a client is sent a ping; 30 s. `None`: never.
     pub ping_every: Option<Duration>,

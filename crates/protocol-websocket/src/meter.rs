@@ -15,6 +15,9 @@ const FREE: usize = 64 << 10;
 /// Bytes that one connection reads before others have their turn.
 const TURN: usize = 64 << 10;
 
+/// One address may have so much of what all may: a part of this many.
+const SHARES: usize = 4;
+
 /// The unfinished bytes of all connections of a listener.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
@@ -32,6 +35,8 @@ impl Unfinished {
 #[derive(Debug)]
 pub(crate) struct Meter {
     all: Arc<Unfinished>,
+    /// What is counted of its address.
+    address: Arc<AtomicUsize>,
     read: AtomicUsize,
     finished: AtomicUsize,
     /// What is counted among all.
@@ -44,10 +49,18 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// A connection whose WebSocket holds so many bytes of a message at most.
-    pub(crate) fn new(all: &Arc<Unfinished>, most: usize) -> Arc<Self> {
+    pub(crate) fn new(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>, most: usize) -> Arc<Self> {
         let [read, finished, counted] = [(); 3].map(|()| AtomicUsize::new(0));
         let gave_way = AtomicBool::new(false);
-        Arc::new(Self { all: all.clone(), read, finished, counted, most, gave_way })
+        Arc::new(Self {
+            all: all.clone(),
+            address: address.clone(),
+            read,
+            finished,
+            counted,
+            most,
+            gave_way,
+        })
     }
 
     /// Every byte so far. It may wrap around, for it is compared with earlier ones only.
@@ -69,6 +82,7 @@ impl Meter {
     pub(crate) fn finish_message(&self) {
         self.finished.store(self.read(), Relaxed);
         let counted = self.counted.swap(0, Relaxed);
+        self.address.fetch_sub(counted, Relaxed);
         self.all.bytes.fetch_sub(counted, Relaxed);
     }
 
@@ -91,7 +105,11 @@ impl Meter {
         }
         let more = counts.saturating_sub(self.counted.fetch_max(counts, Relaxed));
         let all = self.all.bytes.fetch_add(more, Relaxed) + more;
-        if more > 0 && all > self.all.most { Err(Eviction::UnfinishedBytes) } else { Ok(()) }
+        let address = self.address.fetch_add(more, Relaxed) + more;
+        // One message of the longest always fits its share.
+        let share = self.most.max(self.all.most / SHARES);
+        let is_over = all > self.all.most || address > share;
+        if more > 0 && is_over { Err(Eviction::UnfinishedBytes) } else { Ok(()) }
     }
 }
 
@@ -166,7 +184,10 @@ mod tests {
     #[test]
     fn f47_unfinished_bytes_are_counted_together_and_given_back() {
         let all = Unfinished::new(FREE);
-        let (one, other) = (Meter::new(&all, usize::MAX), Meter::new(&all, usize::MAX));
+        let (one, other) = (
+            Meter::new(&all, &Arc::default(), usize::MAX),
+            Meter::new(&all, &Arc::default(), usize::MAX),
+        );
         assert_eq!(one.add(FREE), Ok(()), "free");
         assert_eq!(one.add(FREE), Ok(()));
         assert_eq!(other.add(FREE), Ok(()), "free for each");
@@ -182,7 +203,8 @@ mod tests {
     #[test]
     fn f47_who_sends_frames_with_nothing_in_them_is_charged_a_message_and_no_more() {
         let all = Unfinished::new(10 * FREE);
-        let (greedy, honest) = (Meter::new(&all, FREE), Meter::new(&all, FREE));
+        let (greedy, honest) =
+            (Meter::new(&all, &Arc::default(), FREE), Meter::new(&all, &Arc::default(), FREE));
         assert_eq!((greedy.add(FREE), greedy.add(FREE)), (Ok(()), Ok(())));
         assert_eq!(greedy.add(20 * FREE), Err(Eviction::EmptyFrames));
         assert_eq!(all.bytes.load(Relaxed), FREE);
@@ -190,8 +212,23 @@ mod tests {
     }
 
     #[test]
+    fn f47_connections_of_one_address_have_a_quarter_of_the_unfinished_bytes() {
+        let all = Unfinished::new(8 * FREE);
+        let (here, there) = (Arc::default(), Arc::default());
+        let [one, two, three] = [(); 3].map(|()| Meter::new(&all, &here, FREE));
+        let other = Meter::new(&all, &there, FREE);
+        assert_eq!((one.add(2 * FREE), two.add(2 * FREE)), (Ok(()), Ok(())));
+        assert_eq!(three.add(2 * FREE), Err(Eviction::UnfinishedBytes));
+        assert_eq!(other.add(2 * FREE), Ok(()));
+        drop([one, three]);
+        assert_eq!((here.load(Relaxed), two.add(0)), (FREE, Ok(())));
+        two.finish_message();
+        assert_eq!(Meter::new(&all, &here, FREE).add(2 * FREE), Ok(()));
+    }
+
+    #[test]
     fn a_ping_within_a_message_finishes_nothing_but_itself() {
-        let meter = Meter::new(&Unfinished::new(FREE), usize::MAX);
+        let meter = Meter::new(&Unfinished::new(FREE), &Arc::default(), usize::MAX);
         meter.add(100).unwrap();
         meter.add(10).unwrap();
         meter.finish_control(10);

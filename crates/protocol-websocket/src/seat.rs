@@ -7,6 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use async_tungstenite::WebSocketStream;
 use futures_io::{AsyncRead, AsyncWrite};
@@ -31,6 +32,8 @@ use crate::watched::{Watched, Work};
 pub struct Seat<T> {
     shared: Arc<Shared>,
     from: Option<IpAddr>,
+    /// The unfinished bytes of its address.
+    unfinished: Arc<AtomicUsize>,
     timer: T,
 }
 
@@ -47,8 +50,13 @@ pub enum ServeError {
 }
 
 impl<T> Seat<T> {
-    pub(crate) const fn new(shared: Arc<Shared>, from: Option<IpAddr>, timer: T) -> Self {
-        Self { shared, from, timer }
+    pub(crate) const fn new(
+        shared: Arc<Shared>,
+        from: Option<IpAddr>,
+        unfinished: Arc<AtomicUsize>,
+        timer: T,
+    ) -> Self {
+        Self { shared, from, unfinished, timer }
     }
 }
 
@@ -165,7 +173,7 @@ impl<T: Timer + Unpin> Seat<T> {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let most = settings.max_message_size.unwrap_or(usize::MAX);
-        let meter = Meter::new(&self.shared.unfinished, most);
+        let meter = Meter::new(&self.shared.unfinished, &self.unfinished, most);
         let stream = Metered::new(stream, meter.clone());
         let socket =
             WebSocketStream::from_partially_read(stream, tail, Role::Server, Some(settings)).await;
