@@ -2,11 +2,12 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_io::{AsyncRead, AsyncWrite};
+use protocol_async::Canceller;
 
 use crate::eviction::Eviction;
 
@@ -119,18 +120,55 @@ impl Drop for Meter {
     }
 }
 
+/// Where the stream of a client that was sent away is left, so that it is read on a little (F47): one that is
+/// closed with unread bytes in it may take back the goodbye.
+pub(crate) struct Aside<S> {
+    /// Set before a stream is let go that is to be left here.
+    sent_away: Canceller,
+    stream: Mutex<Option<S>>,
+}
+
+impl<S> Aside<S> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { sent_away: Canceller::new(), stream: Mutex::new(None) })
+    }
+
+    pub(crate) const fn sent_away(&self) -> &Canceller {
+        &self.sent_away
+    }
+
+    pub(crate) fn take(&self) -> Option<S> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// A stream whose input is counted, and which lets others have their turn.
-#[derive(Debug)]
 pub(crate) struct Metered<S> {
-    stream: S,
+    /// `None` once it is left aside.
+    stream: Option<S>,
+    aside: Arc<Aside<S>>,
     meter: Arc<Meter>,
     /// What was read since the last turn of others.
     turn: usize,
 }
 
 impl<S> Metered<S> {
-    pub(crate) const fn new(stream: S, meter: Arc<Meter>) -> Self {
-        Self { stream, meter, turn: 0 }
+    pub(crate) const fn new(stream: S, aside: Arc<Aside<S>>, meter: Arc<Meter>) -> Self {
+        Self { stream: Some(stream), aside, meter, turn: 0 }
+    }
+}
+
+impl<S: Unpin> Metered<S> {
+    fn stream(&mut self) -> Pin<&mut S> {
+        Pin::new(self.stream.as_mut().expect("it is there until this is dropped"))
+    }
+}
+
+impl<S> Drop for Metered<S> {
+    fn drop(&mut self) {
+        if self.aside.sent_away.marker().is_cancelled() {
+            *self.aside.stream.lock().unwrap_or_else(PoisonError::into_inner) = self.stream.take();
+        }
     }
 }
 
@@ -147,7 +185,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let read = Pin::new(&mut self.stream).poll_read(cx, room);
+        let read = self.stream().poll_read(cx, room);
         match &read {
             Poll::Ready(Ok(bytes)) => {
                 self.turn += bytes;
@@ -165,15 +203,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        self.stream().poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.stream().poll_flush(cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_close(cx)
+        self.stream().poll_close(cx)
     }
 }
 

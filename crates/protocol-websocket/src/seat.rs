@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicUsize;
 
 use async_tungstenite::WebSocketStream;
 use futures_io::{AsyncRead, AsyncWrite};
+use futures_util::AsyncWriteExt;
 use futures_util::future::{Either, join, select};
 use protocol_async::{Canceller, Incoming, Options, Peer, Timer, connect_messages};
 use protocol_core::{Cause, Shutdown};
@@ -20,7 +21,7 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::handshake::{HandshakeError, answer, refusal, shake_hands};
 use crate::listener::{Shared, at_once};
-use crate::meter::{Meter, Metered};
+use crate::meter::{Aside, Meter, Metered};
 use crate::settings;
 use crate::socket::Socket;
 use crate::watch::Watch;
@@ -95,7 +96,8 @@ impl<T: Timer + Unpin> Seat<T> {
             }
         };
         let (settings, work) = (settings(&options.config.limits), Work::default());
-        let socket = self.attend(stream, tail, settings, &work).await;
+        let aside = Aside::new();
+        let socket = self.attend(stream, &aside, tail, settings, &work).await;
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
         work.of(&peer);
         let over = Canceller::new();
@@ -103,6 +105,20 @@ impl<T: Timer + Unpin> Seat<T> {
         let conversation = async {
             conversation.await;
             over.cancel(Cause::Caller);
+        };
+        let served_all = Canceller::new();
+        let lingering = async {
+            let sent_away = aside.sent_away().marker();
+            // What has happened already is seen first.
+            if let Either::Left(_) =
+                select(sent_away.cancelled(), served_all.marker().cancelled()).await
+            {
+                if let Some(mut stream) = aside.take() {
+                    // However that ends, the client was sent away.
+                    let _ = at_once(stream.close()).await;
+                    let _ = self.shared.linger(&mut stream, &self.timer).await;
+                }
+            }
         };
         let drained = async {
             for (stage, how) in [
@@ -119,8 +135,13 @@ impl<T: Timer + Unpin> Seat<T> {
             drop(peer);
             self.shared.abandoned().cancelled().await;
         };
-        match select(pin!(join(driver, conversation)), pin!(drained)).await {
-            Either::Left(((ended, ()), _)) => ended.map_err(ServeError::Connection),
+        let served = async {
+            let served = join(driver, conversation).await;
+            served_all.cancel(Cause::Caller);
+            served
+        };
+        match select(pin!(join(served, lingering)), pin!(drained)).await {
+            Either::Left((((ended, ()), ()), _)) => ended.map_err(ServeError::Connection),
             Either::Right(_) => Err(ServeError::Abandoned),
         }
     }
@@ -165,6 +186,7 @@ impl<T: Timer + Unpin> Seat<T> {
     async fn attend<S>(
         &self,
         stream: S,
+        aside: &Arc<Aside<S>>,
         tail: Vec<u8>,
         settings: WebSocketConfig,
         work: &Work,
@@ -174,12 +196,13 @@ impl<T: Timer + Unpin> Seat<T> {
     {
         let most = settings.max_message_size.unwrap_or(usize::MAX);
         let meter = Meter::new(&self.shared.unfinished, &self.unfinished, most);
-        let stream = Metered::new(stream, meter.clone());
+        let stream = Metered::new(stream, aside.clone(), meter.clone());
         let socket =
             WebSocketStream::from_partially_read(stream, tail, Role::Server, Some(settings)).await;
         let watch = Watch::new(self.shared.limits, self.timer.now());
         let watched = Watched::new(socket, meter, watch, work.clone(), self.timer.clone());
-        Socket::new(watched).going_away(self.shared.draining())
+        let socket = Socket::new(watched).going_away(self.shared.draining());
+        socket.sending_away(aside.sent_away().clone())
     }
 }
 

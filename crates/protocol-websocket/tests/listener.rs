@@ -162,6 +162,20 @@ fn f49_who_asks_for_no_websocket_is_told() {
 }
 
 #[test]
+fn f47_who_is_sent_away_gets_to_read_why_though_it_still_writes() {
+    everywhere(ListenerLimits::DEFAULT, |server| {
+        let mut raw = server.open();
+        // A frame of no kind, and much behind it.
+        let bytes = [&[0x83, 0x80, 0, 0, 0, 0][..], &[0; 48 << 10]].concat();
+        raw.get_mut().write_all(&bytes).unwrap();
+        raw.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
+        let mut said = Vec::new();
+        raw.get_mut().read_to_end(&mut said).unwrap();
+        assert_eq!(said, [0x88, 2, 0x03, 0xEA], "1002");
+    });
+}
+
+#[test]
 fn f47_who_is_refused_keeps_nobody_out() {
     let limits = limits(|limits| {
         limits.connections_per_address = 2;
