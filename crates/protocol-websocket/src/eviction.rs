@@ -17,9 +17,11 @@ pub enum Eviction {
     UnfinishedMessage,
     /// The unfinished messages of all connections together were too long, and this one grew.
     UnfinishedBytes,
+    /// A message was more bytes in frames than one can be: most of its frames were empty or nearly so.
+    EmptyFrames,
     /// Nothing came after a ping, not even its pong.
     Unanswered,
-    /// No message came or went for too long.
+    /// No message came or went for too long, and nothing was in flight.
     Idle,
     /// Too many pings and pongs came in a second.
     ControlFrames,
@@ -35,7 +37,7 @@ impl Eviction {
     /// What the peer is told. The codes are those of RFC 6455 and its registry.
     pub(crate) const fn close_code(self) -> CloseCode {
         match self {
-            Self::UnfinishedMessage | Self::ControlFrames => CloseCode::Policy,
+            Self::UnfinishedMessage | Self::EmptyFrames | Self::ControlFrames => CloseCode::Policy,
             Self::UnfinishedBytes => CloseCode::Again,
             Self::Unanswered | Self::Idle => CloseCode::Away,
         }
@@ -49,6 +51,7 @@ impl fmt::Display for Eviction {
             Self::UnfinishedBytes => {
                 "too many bytes of unfinished messages wait (limits.unfinished_bytes)"
             }
+            Self::EmptyFrames => "a message came in too many small frames (limits.message_bytes)",
             Self::Unanswered => "a ping was not answered in time (limits.ping_time)",
             Self::Idle => "no message came or went for too long (limits.idle_time)",
             Self::ControlFrames => "too many pings came in a second (limits.control_frames)",

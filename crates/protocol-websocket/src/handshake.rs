@@ -26,7 +26,7 @@ const LAST_READS: usize = 64;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HandshakeError {
-    /// The client was answered so.
+    /// The client was answered so. It may have gone before it got to read that.
     Refused(StatusCode),
     /// It went away.
     Io(io::Error),
@@ -56,31 +56,28 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// Reads the request for a WebSocket and answers it. Gives what was read behind it.
+/// Reads the request for a WebSocket and grants it, or gives what it is to be answered instead. Gives what
+/// was read behind it.
 pub(crate) async fn shake_hands<S, G>(
     stream: &mut S,
     gate: G,
     most_bytes: usize,
-) -> Result<Vec<u8>, HandshakeError>
+) -> io::Result<Result<Vec<u8>, ErrorResponse>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
     G: Callback,
 {
-    let refusal = match read_request(stream, most_bytes).await? {
+    match read_request(stream, most_bytes).await? {
         Ok((request, tail)) => match judge(&request, gate) {
             Ok(answer) => {
                 stream.write_all(&answer).await?;
                 stream.flush().await?;
-                return Ok(tail);
+                Ok(Ok(tail))
             }
-            Err(refusal) => refusal,
+            Err(refusal) => Ok(Err(refusal)),
         },
-        Err(status) => refusal(status),
-    };
-    let status = refusal.status();
-    answer(stream, refusal).await?;
-    read_out(stream).await?;
-    Err(HandshakeError::Refused(status))
+        Err(status) => Ok(Err(refusal(status))),
+    }
 }
 
 /// Reads on a little after a refusal, so that the client gets to read it: a connection that is closed

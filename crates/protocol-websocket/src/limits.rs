@@ -20,18 +20,22 @@ pub struct ListenerLimits {
     /// Bytes of what it asks with; 16 KiB. More is answered 431.
     pub handshake_bytes: usize,
     /// How long a message may take from its first byte to its last; 60 s. Up to 16 KiB that came in one
-    /// read with the message before are not noticed; the ping, which nobody can answer inside a frame,
-    /// ends those.
+    /// read with the message before are not noticed at first. A client that stopped inside a frame can't
+    /// answer the ping that follows, which ends those; one that stopped between two frames of a message can,
+    /// and its message has no time until more of it comes.
     pub message_time: Duration,
     /// Bytes of unfinished messages, of all connections together; 256 MiB. The connection whose message
-    /// would pass it is ended. The first 64 KiB of each are not counted.
+    /// would pass it is ended. The first 64 KiB of each are not counted, and one connection is charged no more
+    /// than twice [`Limits::message_bytes`](protocol_core::Limits::message_bytes), which is all it can hold:
+    /// one whose frames are more than that is ended. All connections of one address have a quarter, or one
+    /// such message if that is more.
     pub unfinished_bytes: usize,
     /// After so long without a byte a client is sent a ping; 30 s. `None`: never.
     pub ping_every: Option<Duration>,
     /// How long it may be silent after that; 30 s.
     pub ping_time: Duration,
     /// After so long without a message either way, pings and pongs aside, a connection is ended; 1 hour.
-    /// `None`: never.
+    /// While a request or a call is in flight it is not, for that may take a person's time. `None`: never.
     pub idle_time: Option<Duration>,
     /// Pings and pongs of one connection; 1,000 in a second. Each costs its sender next to nothing, and us
     /// an answer. One that sends more is ended.

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -87,10 +88,18 @@ struct Lingering<'a>(&'a Shared);
 #[derive(Default)]
 struct Seats {
     all: usize,
-    by_address: HashMap<IpAddr, usize>,
+    by_address: HashMap<IpAddr, Neighbours>,
     is_draining: bool,
     /// Those who were not admitted and are still read.
     lingering: usize,
+}
+
+/// Those of one address.
+#[derive(Default)]
+struct Neighbours {
+    there: usize,
+    /// Their unfinished bytes, which are counted among all too.
+    unfinished: Arc<AtomicUsize>,
 }
 
 /// Why a stream was not admitted.
@@ -129,8 +138,8 @@ impl<T: Timer> Listener<T> {
     /// Why it was not admitted: [`turn_away`](Self::turn_away) says so to the client.
     pub fn admit(&self, from: Option<IpAddr>) -> Result<Seat<T>, Refused> {
         let from = from.map(charged);
-        self.shared.take_seat(from)?;
-        Ok(Seat::new(self.shared.clone(), from, self.timer.clone()))
+        let unfinished = self.shared.take_seat(from)?;
+        Ok(Seat::new(self.shared.clone(), from, unfinished, self.timer.clone()))
     }
 
     /// Tells a client that it was not admitted. A new stream has room for so few bytes, so this waits for
@@ -145,12 +154,7 @@ impl<T: Timer> Listener<T> {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         at_once(answer(&mut stream, refusal(refused.status()))).await?;
-        let Some(_place) = Lingering::begin(&self.shared) else { return Ok(()) };
-        let late = pin!(self.timer.sleep_until(self.timer.now() + LINGER));
-        match select(pin!(read_out(&mut stream)), late).await {
-            Either::Left((read, _)) => read,
-            Either::Right(_) => Ok(()),
-        }
+        self.shared.linger(&mut stream, &self.timer).await
     }
 
     /// How many there are.
@@ -198,7 +202,8 @@ impl Shared {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_seat(&self, from: Option<IpAddr>) -> Result<(), Refused> {
+    /// Gives the unfinished bytes of the address. What has none is alone.
+    fn take_seat(&self, from: Option<IpAddr>) -> Result<Arc<AtomicUsize>, Refused> {
         let mut seats = self.seats();
         if seats.is_draining {
             return Err(Refused::Draining);
@@ -206,15 +211,18 @@ impl Shared {
         if seats.all >= self.limits.connections {
             return Err(Refused::Full);
         }
+        let mut unfinished = Arc::default();
         if let Some(from) = from {
-            let there = seats.by_address.get(&from).copied().unwrap_or_default();
+            let there = seats.by_address.get(&from).map_or(0, |neighbours| neighbours.there);
             if there >= self.limits.connections_per_address {
                 return Err(Refused::AddressFull);
             }
-            seats.by_address.insert(from, there + 1);
+            let neighbours = seats.by_address.entry(from).or_default();
+            neighbours.there += 1;
+            unfinished = neighbours.unfinished.clone();
         }
         seats.all += 1;
-        Ok(())
+        Ok(unfinished)
     }
 
     pub(crate) fn leave_seat(&self, from: Option<IpAddr>) {
@@ -222,7 +230,7 @@ impl Shared {
         seats.all -= 1;
         if let Some(from) = from {
             match seats.by_address.get_mut(&from) {
-                Some(there) if *there > 1 => *there -= 1,
+                Some(neighbours) if neighbours.there > 1 => neighbours.there -= 1,
                 _ => drop(seats.by_address.remove(&from)),
             }
         }
@@ -241,6 +249,20 @@ impl Shared {
         self.draining.cancel(Cause::Shutdown);
         if is_empty {
             self.empty.cancel(Cause::Shutdown);
+        }
+    }
+
+    /// Reads on a little after an answer that ends it, for a second and with 64 clients at most.
+    pub(crate) async fn linger<S, T>(&self, stream: &mut S, timer: &T) -> io::Result<()>
+    where
+        S: AsyncRead + Unpin,
+        T: Timer,
+    {
+        let Some(_place) = Lingering::begin(self) else { return Ok(()) };
+        let late = pin!(timer.sleep_until(timer.now() + LINGER));
+        match select(pin!(read_out(stream)), late).await {
+            Either::Left((read, _)) => read,
+            Either::Right(_) => Ok(()),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_io::{AsyncRead, AsyncWrite};
+use protocol_async::Canceller;
 
 use crate::eviction::Eviction;
 
@@ -14,6 +15,9 @@ use crate::eviction::Eviction;
 const FREE: usize = 64 << 10;
 /// Bytes that one connection reads before others have their turn.
 const TURN: usize = 64 << 10;
+
+/// One address may have so much of what all may: a part of this many.
+const SHARES: usize = 4;
 
 /// The unfinished bytes of all connections of a listener.
 #[derive(Debug)]
@@ -32,19 +36,32 @@ impl Unfinished {
 #[derive(Debug)]
 pub(crate) struct Meter {
     all: Arc<Unfinished>,
+    /// What is counted of its address.
+    address: Arc<AtomicUsize>,
     read: AtomicUsize,
     finished: AtomicUsize,
     /// What is counted among all.
     counted: AtomicUsize,
+    /// The most that can be of one message.
+    most: usize,
     /// Whether reading stopped for the sake of others, and not for want of bytes.
     gave_way: AtomicBool,
 }
 
 impl Meter {
-    pub(crate) fn new(all: &Arc<Unfinished>) -> Arc<Self> {
+    /// A connection whose WebSocket holds so many bytes of a message at most.
+    pub(crate) fn new(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>, most: usize) -> Arc<Self> {
         let [read, finished, counted] = [(); 3].map(|()| AtomicUsize::new(0));
         let gave_way = AtomicBool::new(false);
-        Arc::new(Self { all: all.clone(), read, finished, counted, gave_way })
+        Arc::new(Self {
+            all: all.clone(),
+            address: address.clone(),
+            read,
+            finished,
+            counted,
+            most,
+            gave_way,
+        })
     }
 
     /// Every byte so far. It may wrap around, for it is compared with earlier ones only.
@@ -66,6 +83,7 @@ impl Meter {
     pub(crate) fn finish_message(&self) {
         self.finished.store(self.read(), Relaxed);
         let counted = self.counted.swap(0, Relaxed);
+        self.address.fetch_sub(counted, Relaxed);
         self.all.bytes.fetch_sub(counted, Relaxed);
     }
 
@@ -78,13 +96,21 @@ impl Meter {
     ///
     /// # Errors
     ///
-    /// They are too many, with those of all others.
+    /// They are too many, with those of all others; or more than a message and what is free, so that they are
+    /// frames with nothing in them, which are no load on others.
     fn add(&self, bytes: usize) -> Result<(), Eviction> {
         self.read.fetch_add(bytes, Relaxed);
         let counts = self.unfinished().saturating_sub(FREE);
+        if counts > self.most {
+            return Err(Eviction::EmptyFrames);
+        }
         let more = counts.saturating_sub(self.counted.fetch_max(counts, Relaxed));
         let all = self.all.bytes.fetch_add(more, Relaxed) + more;
-        if more > 0 && all > self.all.most { Err(Eviction::UnfinishedBytes) } else { Ok(()) }
+        let address = self.address.fetch_add(more, Relaxed) + more;
+        // One message of the longest always fits its share.
+        let share = self.most.max(self.all.most / SHARES);
+        let is_over = all > self.all.most || address > share;
+        if more > 0 && is_over { Err(Eviction::UnfinishedBytes) } else { Ok(()) }
     }
 }
 
@@ -94,18 +120,55 @@ impl Drop for Meter {
     }
 }
 
+/// Where the stream of a client that was sent away is left, so that it is read on a little (F47): one that is
+/// closed with unread bytes in it may take back the goodbye.
+pub(crate) struct Aside<S> {
+    /// Set before a stream is let go that is to be left here.
+    sent_away: Canceller,
+    stream: Mutex<Option<S>>,
+}
+
+impl<S> Aside<S> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { sent_away: Canceller::new(), stream: Mutex::new(None) })
+    }
+
+    pub(crate) const fn sent_away(&self) -> &Canceller {
+        &self.sent_away
+    }
+
+    pub(crate) fn take(&self) -> Option<S> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// A stream whose input is counted, and which lets others have their turn.
-#[derive(Debug)]
 pub(crate) struct Metered<S> {
-    stream: S,
+    /// `None` once it is left aside.
+    stream: Option<S>,
+    aside: Arc<Aside<S>>,
     meter: Arc<Meter>,
     /// What was read since the last turn of others.
     turn: usize,
 }
 
 impl<S> Metered<S> {
-    pub(crate) const fn new(stream: S, meter: Arc<Meter>) -> Self {
-        Self { stream, meter, turn: 0 }
+    pub(crate) const fn new(stream: S, aside: Arc<Aside<S>>, meter: Arc<Meter>) -> Self {
+        Self { stream: Some(stream), aside, meter, turn: 0 }
+    }
+}
+
+impl<S: Unpin> Metered<S> {
+    fn stream(&mut self) -> Pin<&mut S> {
+        Pin::new(self.stream.as_mut().expect("it is there until this is dropped"))
+    }
+}
+
+impl<S> Drop for Metered<S> {
+    fn drop(&mut self) {
+        if self.aside.sent_away.marker().is_cancelled() {
+            *self.aside.stream.lock().unwrap_or_else(PoisonError::into_inner) = self.stream.take();
+        }
     }
 }
 
@@ -122,7 +185,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let read = Pin::new(&mut self.stream).poll_read(cx, room);
+        let read = self.stream().poll_read(cx, room);
         match &read {
             Poll::Ready(Ok(bytes)) => {
                 self.turn += bytes;
@@ -140,15 +203,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        self.stream().poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.stream().poll_flush(cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_close(cx)
+        self.stream().poll_close(cx)
     }
 }
 
@@ -159,7 +222,10 @@ mod tests {
     #[test]
     fn f47_unfinished_bytes_are_counted_together_and_given_back() {
         let all = Unfinished::new(FREE);
-        let (one, other) = (Meter::new(&all), Meter::new(&all));
+        let (one, other) = (
+            Meter::new(&all, &Arc::default(), usize::MAX),
+            Meter::new(&all, &Arc::default(), usize::MAX),
+        );
         assert_eq!(one.add(FREE), Ok(()), "free");
         assert_eq!(one.add(FREE), Ok(()));
         assert_eq!(other.add(FREE), Ok(()), "free for each");
@@ -173,8 +239,34 @@ mod tests {
     }
 
     #[test]
+    fn f47_who_sends_frames_with_nothing_in_them_is_charged_a_message_and_no_more() {
+        let all = Unfinished::new(10 * FREE);
+        let (greedy, honest) =
+            (Meter::new(&all, &Arc::default(), FREE), Meter::new(&all, &Arc::default(), FREE));
+        assert_eq!((greedy.add(FREE), greedy.add(FREE)), (Ok(()), Ok(())));
+        assert_eq!(greedy.add(20 * FREE), Err(Eviction::EmptyFrames));
+        assert_eq!(all.bytes.load(Relaxed), FREE);
+        assert_eq!(honest.add(2 * FREE), Ok(()));
+    }
+
+    #[test]
+    fn f47_connections_of_one_address_have_a_quarter_of_the_unfinished_bytes() {
+        let all = Unfinished::new(8 * FREE);
+        let (here, there) = (Arc::default(), Arc::default());
+        let [one, two, three] = [(); 3].map(|()| Meter::new(&all, &here, FREE));
+        let other = Meter::new(&all, &there, FREE);
+        assert_eq!((one.add(2 * FREE), two.add(2 * FREE)), (Ok(()), Ok(())));
+        assert_eq!(three.add(2 * FREE), Err(Eviction::UnfinishedBytes));
+        assert_eq!(other.add(2 * FREE), Ok(()));
+        drop([one, three]);
+        assert_eq!((here.load(Relaxed), two.add(0)), (FREE, Ok(())));
+        two.finish_message();
+        assert_eq!(Meter::new(&all, &here, FREE).add(2 * FREE), Ok(()));
+    }
+
+    #[test]
     fn a_ping_within_a_message_finishes_nothing_but_itself() {
-        let meter = Meter::new(&Unfinished::new(FREE));
+        let meter = Meter::new(&Unfinished::new(FREE), &Arc::default(), usize::MAX);
         meter.add(100).unwrap();
         meter.add(10).unwrap();
         meter.finish_control(10);

@@ -7,9 +7,11 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use async_tungstenite::WebSocketStream;
 use futures_io::{AsyncRead, AsyncWrite};
+use futures_util::AsyncWriteExt;
 use futures_util::future::{Either, join, select};
 use protocol_async::{Canceller, Incoming, Options, Peer, Timer, connect_messages};
 use protocol_core::{Cause, Shutdown};
@@ -19,11 +21,11 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::handshake::{HandshakeError, answer, refusal, shake_hands};
 use crate::listener::{Shared, at_once};
-use crate::meter::{Meter, Metered};
+use crate::meter::{Aside, Meter, Metered};
 use crate::settings;
 use crate::socket::Socket;
 use crate::watch::Watch;
-use crate::watched::Watched;
+use crate::watched::{Watched, Work};
 
 /// The place of one client among those that a [`Listener`](crate::Listener) has admitted. It is given
 /// back when it is dropped, and when [`serve`](Self::serve) is over.
@@ -31,6 +33,8 @@ use crate::watched::Watched;
 pub struct Seat<T> {
     shared: Arc<Shared>,
     from: Option<IpAddr>,
+    /// The unfinished bytes of its address.
+    unfinished: Arc<AtomicUsize>,
     timer: T,
 }
 
@@ -47,8 +51,13 @@ pub enum ServeError {
 }
 
 impl<T> Seat<T> {
-    pub(crate) const fn new(shared: Arc<Shared>, from: Option<IpAddr>, timer: T) -> Self {
-        Self { shared, from, timer }
+    pub(crate) const fn new(
+        shared: Arc<Shared>,
+        from: Option<IpAddr>,
+        unfinished: Arc<AtomicUsize>,
+        timer: T,
+    ) -> Self {
+        Self { shared, from, unfinished, timer }
     }
 }
 
@@ -67,7 +76,7 @@ impl<T: Timer + Unpin> Seat<T> {
     /// What ended it, other than the client's going away.
     pub async fn serve<S, G, C, W>(
         self,
-        stream: S,
+        mut stream: S,
         gate: G,
         options: impl Into<Options>,
         conversation: C,
@@ -79,16 +88,37 @@ impl<T: Timer + Unpin> Seat<T> {
         W: Future<Output = ()>,
     {
         let options = options.into();
-        let socket = match self.open(stream, gate, settings(&options.config.limits)).await {
-            Ok(socket) => socket,
-            Err(error) => return Err(ServeError::Handshake(error)),
+        let tail = match self.open(&mut stream, gate).await {
+            Ok(tail) => tail,
+            Err(error) => {
+                self.part(stream, &error).await;
+                return Err(ServeError::Handshake(error));
+            }
         };
+        let (settings, work) = (settings(&options.config.limits), Work::default());
+        let aside = Aside::new();
+        let socket = self.attend(stream, &aside, tail, settings, &work).await;
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
+        work.of(&peer);
         let over = Canceller::new();
         let conversation = conversation(peer.clone(), incoming);
         let conversation = async {
             conversation.await;
             over.cancel(Cause::Caller);
+        };
+        let served_all = Canceller::new();
+        let lingering = async {
+            let sent_away = aside.sent_away().marker();
+            // What has happened already is seen first.
+            if let Either::Left(_) =
+                select(sent_away.cancelled(), served_all.marker().cancelled()).await
+            {
+                if let Some(mut stream) = aside.take() {
+                    // However that ends, the client was sent away.
+                    let _ = at_once(stream.close()).await;
+                    let _ = self.shared.linger(&mut stream, &self.timer).await;
+                }
+            }
         };
         let drained = async {
             for (stage, how) in [
@@ -100,63 +130,79 @@ impl<T: Timer + Unpin> Seat<T> {
                     Either::Right(_) => break,
                 }
             }
-            // It must not keep a connection that nobody else holds.
+            // They must not keep a connection that nobody else holds.
+            work.forget();
             drop(peer);
             self.shared.abandoned().cancelled().await;
         };
-        match select(pin!(join(driver, conversation)), pin!(drained)).await {
-            Either::Left(((ended, ()), _)) => ended.map_err(ServeError::Connection),
+        let served = async {
+            let served = join(driver, conversation).await;
+            served_all.cancel(Cause::Caller);
+            served
+        };
+        match select(pin!(join(served, lingering)), pin!(drained)).await {
+            Either::Left((((ended, ()), ()), _)) => ended.map_err(ServeError::Connection),
             Either::Right(_) => Err(ServeError::Abandoned),
         }
     }
 
-    /// Gives the client its WebSocket in time.
-    async fn open<S, G>(
-        &self,
-        mut stream: S,
-        gate: G,
-        settings: WebSocketConfig,
-    ) -> Result<Socket<Watched<WebSocketStream<Metered<S>>, T>>, HandshakeError>
+    /// Grants the client its WebSocket in time, or answers why not. Gives what was read behind its request.
+    async fn open<S, G>(&self, stream: &mut S, gate: G) -> Result<Vec<u8>, HandshakeError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
         G: Callback,
     {
         let limits = self.shared.limits;
-        let shaken = {
-            let shaken = pin!(shake_hands(&mut stream, gate, limits.handshake_bytes));
+        let refusal = {
+            let shaken = pin!(shake_hands(stream, gate, limits.handshake_bytes));
             let late = pin!(self.timer.sleep_until(self.timer.now() + limits.handshake_time));
             let given_up = select(late, self.shared.draining().cancelled());
             match select(shaken, given_up).await {
-                Either::Left((shaken, _)) => Ok(shaken?),
-                Either::Right((Either::Left(_), _)) => Err(StatusCode::REQUEST_TIMEOUT),
-                Either::Right((Either::Right(_), _)) => Err(StatusCode::SERVICE_UNAVAILABLE),
+                Either::Left((shaken, _)) => match shaken? {
+                    Ok(tail) => return Ok(tail),
+                    Err(refusal) => refusal,
+                },
+                Either::Right((Either::Left(_), _)) => refusal(StatusCode::REQUEST_TIMEOUT),
+                Either::Right((Either::Right(_), _)) => refusal(StatusCode::SERVICE_UNAVAILABLE),
             }
         };
-        match shaken {
-            Ok(tail) => Ok(self.attend(stream, tail, settings).await),
-            Err(status) => {
-                at_once(answer(&mut stream, refusal(status))).await?;
-                Err(HandshakeError::Refused(status))
-            }
+        let status = refusal.status();
+        // A client that can't be told has gone, and was refused all the same.
+        let _ = at_once(answer(stream, refusal)).await;
+        Err(HandshakeError::Refused(status))
+    }
+
+    /// Reads on a little after a refusal, in nobody's place: who is refused keeps nobody out (F47).
+    async fn part<S: AsyncRead + Unpin>(self, mut stream: S, error: &HandshakeError) {
+        let (shared, timer) = (self.shared.clone(), self.timer.clone());
+        drop(self);
+        if let HandshakeError::Refused(_) = error {
+            let lingering = pin!(shared.linger(&mut stream, &timer));
+            // However that ends, the client was refused.
+            drop(select(lingering, shared.draining().cancelled()).await);
         }
     }
 
     async fn attend<S>(
         &self,
         stream: S,
+        aside: &Arc<Aside<S>>,
         tail: Vec<u8>,
         settings: WebSocketConfig,
+        work: &Work,
     ) -> Socket<Watched<WebSocketStream<Metered<S>>, T>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let meter = Meter::new(&self.shared.unfinished);
-        let stream = Metered::new(stream, meter.clone());
+        let most = settings.max_message_size.unwrap_or(usize::MAX);
+        let meter = Meter::new(&self.shared.unfinished, &self.unfinished, most);
+        let stream = Metered::new(stream, aside.clone(), meter.clone());
         let socket =
             WebSocketStream::from_partially_read(stream, tail, Role::Server, Some(settings)).await;
         let watch = Watch::new(self.shared.limits, self.timer.now());
-        let watched = Watched::new(socket, meter, watch, self.timer.clone());
-        Socket::new(watched).going_away(self.shared.draining())
+        let watched = Watched::new(socket, meter, watch, work.clone(), self.timer.clone());
+        let socket = Socket::new(watched).going_away(self.shared.draining());
+        socket.sending_away(aside.sent_away().clone())
     }
 }
 

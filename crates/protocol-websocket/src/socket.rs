@@ -7,7 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use futures_util::Sink;
-use protocol_async::Cancellation;
+use protocol_async::{Cancellation, Canceller};
+use protocol_core::Cause;
 use tungstenite::error::ProtocolError;
 use tungstenite::protocol::CloseFrame;
 use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
@@ -34,18 +35,32 @@ pub struct Socket<S> {
     has_said_goodbye: bool,
     /// Set when we end because the whole server does.
     going_away: Option<Cancellation>,
+    /// To be set when the peer was sent away, before the WebSocket is let go.
+    sent_away: Option<Canceller>,
 }
 
 impl<S> Socket<S> {
     pub(crate) const fn new(inner: S) -> Self {
         let inner = Some(inner);
         let (owes_pongs, has_said_goodbye) = (false, false);
-        Self { inner, rest: Bytes::new(), owes_pongs, has_said_goodbye, going_away: None }
+        Self {
+            inner,
+            rest: Bytes::new(),
+            owes_pongs,
+            has_said_goodbye,
+            going_away: None,
+            sent_away: None,
+        }
     }
 
     /// Says so in its goodbye, once this is set.
     pub(crate) fn going_away(self, marker: Cancellation) -> Self {
         Self { going_away: Some(marker), ..self }
+    }
+
+    /// Sets this when it sends the peer away.
+    pub(crate) fn sending_away(self, sent_away: Canceller) -> Self {
+        Self { sent_away: Some(sent_away), ..self }
     }
 
     /// What is said in the end, if nothing went wrong.
@@ -110,6 +125,9 @@ where
         }
         if let Some(mut inner) = self.inner.take() {
             let _ = Pin::new(&mut inner).poll_flush(cx);
+            if let Some(sent_away) = self.sent_away.take().filter(|_| goodbye.is_some()) {
+                sent_away.cancel(Cause::Shutdown);
+            }
         }
     }
 }

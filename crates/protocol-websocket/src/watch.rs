@@ -14,7 +14,7 @@ use crate::limits::{Budget, ListenerLimits};
 /// | the last byte that was heard | `ping_every` | a ping is sent, once |
 /// | that ping, with nothing heard since | `ping_time` | [`Eviction::Unanswered`] |
 /// | the first byte of an unfinished message | `message_time` | [`Eviction::UnfinishedMessage`] |
-/// | the last message, either way | `idle_time` | [`Eviction::Idle`] |
+/// | the last message, either way | `idle_time` | [`Eviction::Idle`], unless something is in flight: then the row begins again |
 #[derive(Debug)]
 pub(crate) struct Watch {
     limits: ListenerLimits,
@@ -30,6 +30,8 @@ pub(crate) struct Watch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Ping,
+    /// To be evicted as idle, if nothing is in flight.
+    Idle,
     Evict(Eviction),
 }
 
@@ -45,7 +47,7 @@ impl Watch {
         self.pinged = None;
     }
 
-    /// A message came or went whole.
+    /// A message came or went whole, or one is still owed.
     pub(crate) fn message(&mut self, now: Timestamp) {
         self.message = now;
     }
@@ -90,7 +92,7 @@ impl Watch {
         [
             silent,
             row(self.unfinished, Some(message_time), evict(Eviction::UnfinishedMessage)),
-            row(Some(self.message), idle_time, evict(Eviction::Idle)),
+            row(Some(self.message), idle_time, Due::Idle),
         ]
         .into_iter()
         .flatten()
@@ -150,7 +152,7 @@ mod tests {
         let mut watch = watch();
         watch.message(at(2));
         (3..61).for_each(|now| watch.heard(at(now)));
-        assert_eq!(watch.due(), Some((at(62), Due::Evict(Eviction::Idle))));
+        assert_eq!(watch.due(), Some((at(62), Due::Idle)));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! A WebSocket whose peer has limited time.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use futures_util::Sink;
-use protocol_async::Timer;
+use protocol_async::{Peer, Timer};
 use protocol_core::Timestamp;
 use tungstenite::{Bytes, Error, Message};
 
@@ -17,11 +17,35 @@ use crate::watch::{Due, Watch};
 /// Bytes of a client's frame beside its payload, if that is short.
 const SHORT_HEADER: usize = 6;
 
+/// What knows whether anything is in flight on a connection: nothing, before there is a connection and once
+/// its conversation is over. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Work(Arc<Mutex<Option<Peer>>>);
+
+impl Work {
+    pub(crate) fn of(&self, peer: &Peer) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer.clone());
+    }
+
+    /// Lets go of the connection, which lasts as long as somebody holds it.
+    pub(crate) fn forget(&self) {
+        let peer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(peer);
+    }
+
+    fn is_in_flight(&self) -> bool {
+        let peer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // All are looked at, for those whose answers wait to be written are counted and not listed.
+        peer.as_ref().is_some_and(|peer| !peer.in_flight(usize::MAX).is_empty())
+    }
+}
+
 /// Pings a silent peer, and ends with an [`Eviction`] when its time is up.
 pub(crate) struct Watched<S, T: Timer> {
     inner: S,
     meter: Arc<Meter>,
     watch: Watch,
+    work: Work,
     timer: T,
     /// What the timer was asked for last.
     sleep: Option<(Timestamp, Pin<Box<T::Sleep>>)>,
@@ -30,8 +54,14 @@ pub(crate) struct Watched<S, T: Timer> {
 }
 
 impl<S, T: Timer> Watched<S, T> {
-    pub(crate) const fn new(inner: S, meter: Arc<Meter>, watch: Watch, timer: T) -> Self {
-        Self { inner, meter, watch, timer, sleep: None, read: 0 }
+    pub(crate) const fn new(
+        inner: S,
+        meter: Arc<Meter>,
+        watch: Watch,
+        work: Work,
+        timer: T,
+    ) -> Self {
+        Self { inner, meter, watch, work, timer, sleep: None, read: 0 }
     }
 }
 
@@ -77,6 +107,9 @@ where
                 continue;
             }
             match due {
+                // What works has no less time than an idle peer: a person may have to be asked.
+                Due::Idle if self.work.is_in_flight() => self.watch.message(now),
+                Due::Idle => return Poll::Ready(Error::Io(Eviction::Idle.into())),
                 Due::Evict(eviction) => return Poll::Ready(Error::Io(eviction.into())),
                 Due::Ping => {
                     self.watch.pinged(now);

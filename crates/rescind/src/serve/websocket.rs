@@ -9,7 +9,7 @@ use protocol_core::{Config, Role};
 use protocol_record::Recorder;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tungstenite::http::StatusCode;
@@ -74,14 +74,20 @@ impl Service {
 
         let listener = Listener::new(ListenerLimits::DEFAULT, TokioTimer::start());
         let mut connections = FuturesUnordered::new();
+        let mut accept_at = Instant::now();
         let ending = loop {
+            // Only who comes waits for room: clients and signals don't.
+            let accept = async {
+                sleep_until(accept_at).await;
+                bound.accept().await
+            };
             tokio::select! {
                 ending = signals.next() => break ending,
-                accepted = bound.accept() => match accepted {
+                accepted = accept => match accepted {
                     Ok((stream, from)) => connections.push(self.serve(stream, from, &listener)),
                     Err(error) => {
                         note(format_args!("rescind serve: {error}"));
-                        sleep(PAUSE).await;
+                        accept_at = Instant::now() + PAUSE;
                     }
                 },
                 Some(()) = connections.next() => {}
