@@ -27,10 +27,11 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap().trim_end()
 }
 
-/// What a person or a program can tell apart: standard output, the exit code, and the last line of
-/// standard error, which says how the call failed.
+/// What a person or a program can tell apart: standard output, the exit code, and the line of standard
+/// error that says how the call failed. On a busy machine relays may say beside it how they were ended.
 fn outcome(output: &Output) -> (String, Option<i32>, String) {
-    let told = text(&output.stderr).lines().last().unwrap_or_default();
+    let says_how = |line: &&str| line.starts_with("error:") || line.starts_with("cancelled ");
+    let told = text(&output.stderr).lines().rfind(says_how).unwrap_or_default();
     let told = if output.status.success() { "" } else { told };
     // How long it took differs each time.
     let is_time = |word: &&str| word.parse::<f64>().is_ok() && word.contains('.');
