@@ -13,72 +13,12 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use support::{PATIENCE, Running, Said, rescind};
+use support::listening::{HOUR, LOCAL, Listening, UPGRADE, receive, send};
+use support::{PATIENCE, Running, rescind};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, WebSocket};
 
-const HOUR: &str = r#"{"ms":3600000}"#;
-const LOCAL: &str = "ws://127.0.0.1:0";
 const ANYWHERE: &str = "ws://0.0.0.0:0";
-
-struct Listening {
-    running: Running,
-    port: u16,
-}
-
-impl Listening {
-    fn start(more: &[&str]) -> Self {
-        let mut running = Running::start([&["serve", "--listen"], more].concat(), &[]);
-        let line = running.says(&["listening on ws://"]);
-        let port = line.trim().rsplit(':').next().unwrap().parse().unwrap();
-        Self { running, port }
-    }
-
-    fn url(&self) -> String {
-        format!("ws://127.0.0.1:{}", self.port)
-    }
-
-    fn stream(&self) -> TcpStream {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-    }
-
-    fn open(&self) -> WebSocket<TcpStream> {
-        tungstenite::client(self.url(), self.stream()).unwrap().0
-    }
-
-    /// The status line that a request gets.
-    fn status(&self, headers: &str) -> String {
-        let mut stream = self.stream();
-        write!(stream, "GET / HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").unwrap();
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).unwrap();
-        line.trim_end().into()
-    }
-
-    fn signal(&self, signal: Signal) {
-        let id = Pid::from_raw(i32::try_from(self.running.id()).unwrap()).unwrap();
-        kill_process(id, signal).unwrap();
-    }
-
-    fn end(mut self) -> Said {
-        self.running.end()
-    }
-}
-
-const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-
-fn send(socket: &mut WebSocket<TcpStream>, id: u64, method: &str, params: &str) {
-    let params: Value = serde_json::from_str(params).unwrap();
-    let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-    socket.send(Message::text(request.to_string())).unwrap();
-}
-
-fn receive(socket: &mut WebSocket<TcpStream>) -> Value {
-    serde_json::from_str(socket.read().unwrap().to_text().unwrap()).unwrap()
-}
 
 /// Every answer up to the goodbye, and the code of that.
 fn rest(socket: &mut WebSocket<TcpStream>) -> (Vec<Value>, Option<CloseCode>) {
@@ -141,7 +81,7 @@ fn f47_a_draining_server_takes_nobody_and_a_second_signal_ends_it() {
             break;
         }
     }
-    assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err());
+    assert!(TcpStream::connect(server.authority()).is_err());
     server.signal(Signal::TERM);
     let said = server.end();
     assert!(said.took < PATIENCE, "{said:?}");
@@ -167,11 +107,11 @@ fn f47_other_machines_have_to_know_a_secret_or_everybody_may_call() {
     let (secret, other) = (file("secret", "correct-horse\n"), file("other", "battery-staple"));
     let server = Listening::start(&[ANYWHERE, "--token-file", secret.to_str().unwrap()]);
     let bearer = |secret: &str| format!("{UPGRADE}Authorization: Bearer {secret}\r\n");
-    assert_eq!(server.status(UPGRADE), "HTTP/1.1 401 Unauthorized");
-    assert_eq!(server.status(&bearer("battery-staple")), "HTTP/1.1 401 Unauthorized");
-    assert_eq!(server.status(&bearer("correct-horse")), "HTTP/1.1 101 Switching Protocols");
+    assert_eq!(server.status("/", UPGRADE), "HTTP/1.1 401 Unauthorized");
+    assert_eq!(server.status("/", &bearer("battery-staple")), "HTTP/1.1 401 Unauthorized");
+    assert_eq!(server.status("/", &bearer("correct-horse")), "HTTP/1.1 101 Switching Protocols");
 
-    let url = server.url();
+    let url = server.url.clone();
     let call =
         |more: &[&str]| rescind([&["call", "--connect", &url, "echo", "[1]"], more].concat());
     assert_eq!(call(&["--token-file", secret.to_str().unwrap()]).stdout, "[1]\n");
@@ -212,7 +152,7 @@ fn a_unix_socket_is_served_to_its_owner_and_goes_with_the_server() {
 fn f47_a_client_has_so_many_connections_and_no_more() {
     let server = Listening::start(&[LOCAL]);
     let mut there: Vec<_> = (0..64).map(|_| server.open()).collect();
-    assert_eq!(server.status(UPGRADE), "HTTP/1.1 429 Too Many Requests");
+    assert_eq!(server.status("/", UPGRADE), "HTTP/1.1 429 Too Many Requests");
     // Those who are there are served.
     for socket in &mut there {
         settle(socket);
@@ -220,7 +160,7 @@ fn f47_a_client_has_so_many_connections_and_no_more() {
     there.clear();
     // A place is free once the server has seen that somebody left.
     let begun = Instant::now();
-    while server.status(UPGRADE) != "HTTP/1.1 101 Switching Protocols" {
+    while server.status("/", UPGRADE) != "HTTP/1.1 101 Switching Protocols" {
         assert!(begun.elapsed() < PATIENCE, "no place is free");
     }
 }
@@ -274,9 +214,9 @@ fn f47_a_server_without_room_for_one_more_socket_serves_those_it_has() {
 #[test]
 fn f49_who_asks_for_something_else_is_told() {
     let server = Listening::start(&[LOCAL]);
-    assert_eq!(server.status(""), "HTTP/1.1 426 Upgrade Required");
+    assert_eq!(server.status("/", ""), "HTTP/1.1 426 Upgrade Required");
     let page = format!("{UPGRADE}Origin: http://evil.com/.localhost\r\n");
-    assert_eq!(server.status(&page), "HTTP/1.1 403 Forbidden");
+    assert_eq!(server.status("/", &page), "HTTP/1.1 403 Forbidden");
 }
 
 #[test]

@@ -2,6 +2,9 @@
 // Each test file is a crate of its own and uses some of this.
 #![allow(dead_code)]
 
+#[cfg(unix)]
+pub(crate) mod listening;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
