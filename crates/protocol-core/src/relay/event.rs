@@ -7,15 +7,20 @@ use crate::cause::{Cause, CloseReason};
 use crate::error::Refusal;
 use crate::id::WireId;
 use crate::machine::CancelRefusal;
+use crate::named::named;
 use crate::violation::Violation;
 
-/// One of the two connections of a [`Relay`](super::Relay).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
-    /// Towards the client.
-    Up,
-    /// Towards the server.
-    Down,
+named! {
+    /// One of the two connections of a [`Relay`](super::Relay).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Side {
+        /// Towards the client.
+        Up = "up",
+        /// Towards the server.
+        Down = "down",
+    }
+    /// The name in `snake_case`.
+    as_str + Display
 }
 
 impl Side {
@@ -29,21 +34,6 @@ impl Side {
             Self::Up => Self::Down,
             Self::Down => Self::Up,
         }
-    }
-
-    /// The name in `snake_case`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        }
-    }
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 
