@@ -1,7 +1,5 @@
 //! Which rule the peer broke.
 
-use core::fmt;
-
 use crate::named::named;
 
 named! {
@@ -18,65 +16,66 @@ named! {
         Parse {
             /// Byte of the message where reading it failed, from 0.
             offset: usize,
-        } = "parse",
+        } = "parse" => "not JSON, at byte {offset}",
         /// The message is not UTF-8. Answered -32700, id null.
         InvalidUtf8 {
             /// Byte of the message where the first bad sequence begins, from 0.
             offset: usize,
-        } = "invalid_utf8",
+        } = "invalid_utf8" => "not UTF-8, at byte {offset}",
         /// The message is JSON, but no message of JSON-RPC 2.0. Answered -32600, with the id if that
         /// can be read.
         InvalidRequest {
             /// What is wrong with it.
             problem: EnvelopeProblem,
-        } = "invalid_request",
+        } = "invalid_request" => "invalid request: {problem}",
         /// A notification that is no message of JSON-RPC 2.0. Can't be answered.
         InvalidNotification {
             /// What is wrong with it.
             problem: EnvelopeProblem,
-        } = "invalid_notification",
+        } = "invalid_notification" => "invalid notification: {problem}",
         /// A request with the id of one in flight. Answered -32600; the first is untouched (B5).
-        DuplicateId = "duplicate_id",
+        DuplicateId = "duplicate_id" => "a request has the id of one in flight",
         /// A request over [`Limits::requests`](crate::Limits::requests). Answered with the dialect's
         /// overload code.
-        TooManyRequests = "too_many_requests",
+        TooManyRequests = "too_many_requests" => "too many requests in flight (limits.requests)",
         /// A request before the one that opens the session. Answered
         /// [`SERVER_NOT_INITIALIZED`](crate::code::SERVER_NOT_INITIALIZED).
-        NotInitialized = "not_initialized",
+        NotInitialized = "not_initialized" => "a request came before the session was opened",
         /// A request while we are shutting down. Answered with the dialect's overload code.
-        RequestAfterShutdown = "request_after_shutdown",
+        RequestAfterShutdown = "request_after_shutdown" => "a request came during shutdown",
         /// A message longer than [`Limits::message_bytes`](crate::Limits::message_bytes). Skipped, and
         /// answered -32600, id null.
-        MessageTooLarge = "message_too_large",
+        MessageTooLarge = "message_too_large" => "a message is too long (limits.message_bytes)",
         /// A batch where the dialect has none. Answered with one -32600, id null.
-        BatchRefused = "batch_refused",
+        BatchRefused = "batch_refused" => "the dialect has no batches",
         /// An empty batch, or one with more than [`Limits::batch_members`](crate::Limits::batch_members).
         /// Answered with one -32600, id null.
-        BatchSize = "batch_size",
+        BatchSize = "batch_size" => "a batch is empty or too long (limits.batch_members)",
         /// A response that is malformed, to a call in flight: that call settles as malformed (B1).
         MalformedResponse {
             /// What is wrong with it.
             problem: EnvelopeProblem,
-        } = "malformed_response",
+        } = "malformed_response" => "malformed response: {problem}",
         /// The first response to a call that was settled without it: its cancel or its deadline was
         /// faster.
-        LateResponse = "late_response",
+        LateResponse = "late_response" => "a response came after its call was settled",
         /// A second response to a call.
-        DuplicateResponse = "duplicate_response",
+        DuplicateResponse = "duplicate_response" => "a call was answered twice",
         /// A response to an id that we never sent, or to none (B31).
-        UnknownResponse = "unknown_response",
+        UnknownResponse = "unknown_response" => "a response to no request of ours",
         /// A cancel that names no id. Ignored; one that is a request is answered -32602.
-        MalformedCancel = "malformed_cancel",
+        MalformedCancel = "malformed_cancel" => "a cancel names no id",
         /// An answer that this connection gives by itself did not fit into the outbox: the peer sends
         /// bad messages or cancels, and does not read.
-        AnswerDropped = "answer_dropped",
+        AnswerDropped = "answer_dropped"
+            => "an answer to a bad message or a cancel did not fit (limits.unsent_bytes)",
         /// A header block that is longer than [`Limits::header_bytes`](crate::Limits::header_bytes).
         /// Ends the connection.
-        HeaderTooLong = "header_too_long",
+        HeaderTooLong = "header_too_long" => "a header block is too long (limits.header_bytes)",
         /// A header block without a usable Content-Length. Ends the connection.
-        InvalidHeader = "invalid_header",
+        InvalidHeader = "invalid_header" => "a header block has no usable Content-Length",
         /// The input ended inside a message.
-        Truncated = "truncated",
+        Truncated = "truncated" => "the input ended inside a message",
     }
     /// The name in `snake_case`, without details.
     as_str
@@ -115,40 +114,7 @@ named! {
         TooDeep = "the message is nested too deeply",
     }
     /// One phrase: what is wrong.
-    as_str
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Parse { offset } => write!(f, "not JSON, at byte {offset}"),
-            Self::InvalidUtf8 { offset } => write!(f, "not UTF-8, at byte {offset}"),
-            Self::InvalidRequest { problem } => write!(f, "invalid request: {}", problem.as_str()),
-            Self::InvalidNotification { problem } => {
-                write!(f, "invalid notification: {}", problem.as_str())
-            }
-            Self::MalformedResponse { problem } => {
-                write!(f, "malformed response: {}", problem.as_str())
-            }
-            Self::DuplicateId => f.write_str("a request has the id of one in flight"),
-            Self::TooManyRequests => f.write_str("too many requests in flight (limits.requests)"),
-            Self::NotInitialized => f.write_str("a request came before the session was opened"),
-            Self::RequestAfterShutdown => f.write_str("a request came during shutdown"),
-            Self::MessageTooLarge => f.write_str("a message is too long (limits.message_bytes)"),
-            Self::BatchRefused => f.write_str("the dialect has no batches"),
-            Self::BatchSize => f.write_str("a batch is empty or too long (limits.batch_members)"),
-            Self::LateResponse => f.write_str("a response came after its call was settled"),
-            Self::DuplicateResponse => f.write_str("a call was answered twice"),
-            Self::UnknownResponse => f.write_str("a response to no request of ours"),
-            Self::MalformedCancel => f.write_str("a cancel names no id"),
-            Self::AnswerDropped => f.write_str(
-                "an answer to a bad message or a cancel did not fit (limits.unsent_bytes)",
-            ),
-            Self::HeaderTooLong => f.write_str("a header block is too long (limits.header_bytes)"),
-            Self::InvalidHeader => f.write_str("a header block has no usable Content-Length"),
-            Self::Truncated => f.write_str("the input ended inside a message"),
-        }
-    }
+    as_str + Display
 }
 
 impl core::error::Error for Violation {}

@@ -1,7 +1,5 @@
 //! What the machine decides, in values.
 
-use core::fmt;
-
 use super::table::CallInput;
 use super::{CallId, RequestHandle};
 use crate::cause::{Cause, CloseReason};
@@ -110,32 +108,19 @@ named! {
     #[non_exhaustive]
     pub enum CancelRefusal {
         /// The capabilities are not exchanged yet.
-        BeforeExchange = "cancel_before_exchange",
+        BeforeExchange = "cancel_before_exchange"
+            => "nothing can be cancelled before the capabilities are exchanged",
         /// The peer did not declare that it can be asked to cancel.
-        Undeclared = "cancel_undeclared",
+        Undeclared = "cancel_undeclared" => "the peer did not declare that it can cancel requests",
         /// Requests of this method can't be cancelled.
-        Method = "cancel_of_method",
+        Method = "cancel_of_method" => "requests of this method can't be cancelled",
         /// Requests with such params can't be cancelled this way: a task has a cancel of its own.
-        Params = "cancel_of_params",
+        Params = "cancel_of_params" => "requests with such params can't be cancelled this way",
         /// In this dialect our side may not cancel.
-        NotOurs = "cancel_not_ours",
+        NotOurs = "cancel_not_ours" => "our side may not cancel in this dialect",
     }
     /// The name in `snake_case`.
     as_str
-}
-
-impl fmt::Display for CancelRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BeforeExchange => {
-                "nothing can be cancelled before the capabilities are exchanged"
-            }
-            Self::Undeclared => "the peer did not declare that it can cancel requests",
-            Self::Method => "requests of this method can't be cancelled",
-            Self::Params => "requests with such params can't be cancelled this way",
-            Self::NotOurs => "our side may not cancel in this dialect",
-        })
-    }
 }
 
 /// What kind of answer a response is.

@@ -129,12 +129,8 @@ impl Context<'_> {
 }
 
 impl Writer<'_> {
-    const fn envelope(&self) -> Envelope {
-        self.context.config.dialect.envelope
-    }
-
     const fn is_abp(&self) -> bool {
-        matches!(self.envelope(), Envelope::Abp)
+        matches!(self.context.config.dialect.envelope, Envelope::Abp)
     }
 
     #[inline]
@@ -167,7 +163,7 @@ impl Writer<'_> {
     /// A request or a notification.
     #[inline]
     fn asking(&mut self, id: Option<Value<'_>>, method: &str, params: Option<Body<'_>>) {
-        match self.envelope() {
+        match self.context.config.dialect.envelope {
             Envelope::JsonRpc => {}
             Envelope::Abp => {
                 return self.message([method, ""], id, |out| match params {
