@@ -42,6 +42,7 @@ fn g02_a_failed_response_passes_verbatim_between_two_sides() {
     let mut bench =
         Bench::new(Side::Up, [Config::server(Dialect::DAP), Config::client(Dialect::DAP)]);
     bench.receive(Side::Up, INITIALIZE);
+    bench.sent(Side::Down);
     bench.receive(Side::Down, INITIALIZED);
     bench.receive(Side::Up, &asked(9, "evaluate"));
     bench.sent(Side::Up);
