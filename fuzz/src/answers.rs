@@ -48,6 +48,7 @@ pub(crate) fn judge(answers: &[u8], message: &[u8], envelope: Envelope) {
         match envelope {
             Envelope::JsonRpc => judge_json_rpc(&members, message),
             Envelope::Abp => judge_abp(&members, message),
+            Envelope::Dap => judge_dap(&members, message),
         }
     }
 }
@@ -94,6 +95,23 @@ fn judge_abp(answer: &Members<'_>, message: &[u8]) {
             }
             _ => panic!("an answer has a member {name}"),
         }
+    }
+}
+
+fn judge_dap(answer: &Members<'_>, message: &[u8]) {
+    assert_eq!(answer.get("type"), Some("\"response\""));
+    judge_id(answer.get("request_seq"), message);
+    let command = answer.get("command").and_then(string).expect("a command");
+    let asked = Members::of(message).and_then(|message| string(message.get("command")?));
+    assert_eq!(Some(command), asked);
+    if answer.get("success") == Some("true") {
+        // The acknowledgement of a cancel.
+        return assert!(answer.get("body").is_none() && answer.get("message").is_none());
+    }
+    assert_eq!(answer.get("success"), Some("false"));
+    let sentence = answer.get("message").and_then(string).expect("an error has a message");
+    if !REASONS.contains(&&*sentence) {
+        judge_sentence(answer.get("message"));
     }
 }
 

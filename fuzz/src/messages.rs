@@ -88,13 +88,19 @@ fn request(id: &str, envelope: Envelope) -> String {
         Envelope::Abp => {
             format!(r#"{{"type":"capabilities/call","id":{id},"payload":{{"capability":"work"}}}}"#)
         }
+        Envelope::Dap => format!(r#"{{"seq":{id},"type":"request","command":"tool/call"}}"#),
     }
 }
 
 /// Opens the session, where there is one, by a request of the peer's.
 fn open(conn: &mut Connection<u8>, dialect: &Dialect) {
     let Some(by) = &dialect.session else { return };
-    let message = format!(r#"{{"type":"{by}","id":"0","payload":{{}}}}"#);
+    let message = match dialect.envelope {
+        Envelope::Dap => format!(r#"{{"seq":1,"type":"request","command":"{by}"}}"#),
+        Envelope::JsonRpc | Envelope::Abp => {
+            format!(r#"{{"type":"{by}","id":"0","payload":{{}}}}"#)
+        }
+    };
     // There are no calls yet.
     taken(conn, message.as_bytes());
     answer_all(conn);
@@ -134,6 +140,7 @@ fn conclude(mut conn: Connection<u8>, mut calls: usize) {
         let alive = match conn.config().dialect.envelope {
             Envelope::JsonRpc => r#"{"jsonrpc":"2.0","method":"alive"}"#,
             Envelope::Abp => r#"{"type":"alive"}"#,
+            Envelope::Dap => r#"{"seq":1,"type":"event","event":"alive"}"#,
         };
         let events = taken(&mut conn, alive.as_bytes());
         let lives = events.iter().any(|event| matches!(event, Event::Notification { .. }));

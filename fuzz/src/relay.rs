@@ -217,6 +217,10 @@ impl Peer {
                 let payload = r#"{"capability":"work"}"#;
                 format!(r#"{{"type":"{method}","id":{id},"payload":{payload}}}"#).into_bytes()
             }
+            Envelope::Dap => {
+                let command = if self.asked.is_empty() { "initialize" } else { "work" };
+                format!(r#"{{"seq":{id},"type":"request","command":"{command}"}}"#).into_bytes()
+            }
         }
     }
 
@@ -236,6 +240,10 @@ impl Peer {
             }
             Envelope::Abp => {
                 format!(r#"{{"type":"{method}","id":{id},"payload":{{"{member}":{id}}}}}"#)
+            }
+            Envelope::Dap => {
+                let request = format!(r#"{{"seq":{id},"type":"request","command":"{method}","#);
+                format!(r#"{request}"arguments":{{"{member}":{id}}}}}"#)
             }
         }
         .into_bytes()
@@ -260,6 +268,15 @@ impl Peer {
                 format!(r#"{{"type":"{asked}","id":{id},"payload":{{"callId":{id},{outcome}}}}}"#)
                     .into_bytes()
             }
+            Envelope::Dap => {
+                let outcome = [
+                    r#""success":true,"body":{"supportsCancelRequest":true}"#,
+                    r#""success":false,"message":"no""#,
+                    r#""success":false,"message":"cancelled""#,
+                ][usize::from(kind) % 3];
+                format!(r#"{{"type":"response","request_seq":{id},"command":"work",{outcome}}}"#)
+                    .into_bytes()
+            }
         }
     }
 
@@ -273,8 +290,10 @@ impl Peer {
                         && (members.get("result").is_some() || members.get("error").is_some())
                 }
                 Envelope::Abp => is_abp_answer(&members),
+                Envelope::Dap => members.get("type") == Some("\"response\""),
             };
-            if let Some(id) = members.get("id").filter(|_| !is_answer) {
+            let id = members.get("id").or(members.get("seq"));
+            if let Some(id) = id.filter(|_| !is_answer) {
                 *self.owed.entry(id.into()).or_default() += 1;
             }
         }
@@ -287,8 +306,11 @@ impl Peer {
             let method = match self.dialect.envelope {
                 Envelope::JsonRpc => members.get("method"),
                 Envelope::Abp => members.get("type").filter(|_| !is_abp_answer(&members)),
+                Envelope::Dap if members.get("request_seq").is_some() => None,
+                Envelope::Dap => members.get("command").or(members.get("event")),
             };
-            match (method.and_then(string), members.get("id")) {
+            let id = ["id", "request_seq", "seq"].iter().find_map(|name| members.get(name));
+            match (method.and_then(string), id) {
                 (None, id) => self.read_answer(id.expect("an answer has an id")),
                 (Some(_), _) if transmit.kind == TransmitKind::Cancel => self.read_cancel(&members),
                 (Some(method), id) => {
@@ -327,7 +349,8 @@ impl Peer {
             // It names what the peer itself answered.
             _ => return,
         };
-        let params = members.get("params").or(members.get("payload")).expect("a cancel has params");
+        let names = ["params", "payload", "arguments"];
+        let params = names.iter().find_map(|name| members.get(name)).expect("a cancel has params");
         let named = Members::of(params.as_bytes()).and_then(|params| params.get(member));
         let named = named.expect("a cancel names something").to_owned();
         assert!(self.asked.contains(&named), "B25: the cancel of {named}, which was never asked");

@@ -78,6 +78,7 @@ impl Protocol {
         let (system, version) = match dialect.envelope {
             Envelope::JsonRpc => ("jsonrpc", Some("2.0")),
             Envelope::Abp => ("abp", None),
+            Envelope::Dap => ("dap", None),
         };
         Self { system, version, is_mcp: mcp::is_spoken(dialect) }
     }

@@ -4,89 +4,50 @@
 use core::fmt;
 
 use crate::machine::CancelRefusal;
+use crate::named::named;
 
-/// Why a command was refused. The connection is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The connection is closed.
-    Closed,
-    /// The connection is shutting down.
-    ShuttingDown,
-    /// [`Limits::calls`](crate::Limits::calls) are in flight.
-    TooManyCalls,
-    /// The message does not fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes) or
-    /// [`Limits::unsent_messages`](crate::Limits::unsent_messages). One
-    /// [`Event::Ready`](crate::Event::Ready) follows when there is room again.
-    OutboxFull,
-    /// The message alone is larger than [`Limits::unsent_bytes`](crate::Limits::unsent_bytes): it
-    /// will never fit.
-    TooLarge,
-    /// The request that the notification is progress of was cancelled, and the dialect wants
-    /// nothing further of it.
-    Withheld,
-    /// The dialect has no cancel on the wire.
-    NoCancel,
-    /// Nothing of ours can be cancelled on the wire.
-    Uncancellable(CancelRefusal),
-    /// The dialect does not let our side end this request.
-    NotOursToEnd,
-    /// Params must be a JSON object; an array will do where they are not ABP's whole payload.
-    InvalidParams,
-    /// The parent request is answered, or of another connection.
-    UnknownParent,
-    /// The request is answered, or of another connection.
-    AlreadyAnswered,
-    /// The dialect has no operations, or no such request starts one.
-    NoOperation,
-    /// A live operation has that token: the entropy is none.
-    TokenInUse,
-}
-
-impl Refusal {
+named! {
+    /// Why a command was refused. The connection is as it was.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum Refusal {
+        /// The connection is closed.
+        Closed = "closed" => "the connection is closed",
+        /// The connection is shutting down.
+        ShuttingDown = "shutting_down" => "the connection is shutting down",
+        /// [`Limits::calls`](crate::Limits::calls) are in flight.
+        TooManyCalls = "too_many_calls" => "too many calls are in flight (limits.calls)",
+        /// The message does not fit under [`Limits::unsent_bytes`](crate::Limits::unsent_bytes) or
+        /// [`Limits::unsent_messages`](crate::Limits::unsent_messages). One
+        /// [`Event::Ready`](crate::Event::Ready) follows when there is room again.
+        OutboxFull = "outbox_full"
+            => "the outbox is full (limits.unsent_bytes, limits.unsent_messages)",
+        /// The message alone is larger than [`Limits::unsent_bytes`](crate::Limits::unsent_bytes): it
+        /// will never fit.
+        TooLarge = "too_large" => "the message is larger than the outbox (limits.unsent_bytes)",
+        /// The request that the notification is progress of was cancelled, and the dialect wants
+        /// nothing further of it.
+        Withheld = "withheld" => "the request that this is progress of was cancelled",
+        /// The dialect has no cancel on the wire.
+        NoCancel = "no_cancel" => "the dialect has no cancel on the wire",
+        /// Nothing of ours can be cancelled on the wire.
+        Uncancellable(why: CancelRefusal) = why.as_str() => "{why}",
+        /// The dialect does not let our side end this request.
+        NotOursToEnd = "not_ours_to_end" => "our side may not end such a request",
+        /// Params must be a JSON object; an array will do where they are not ABP's whole payload.
+        InvalidParams = "invalid_params"
+            => "params must be a JSON object, or an array where the envelope has room for one",
+        /// The parent request is answered, or of another connection.
+        UnknownParent = "unknown_parent" => "the parent request is answered",
+        /// The request is answered, or of another connection.
+        AlreadyAnswered = "answered" => "the request is answered",
+        /// The dialect has no operations, or no such request starts one.
+        NoOperation = "no_operation" => "such a request starts no operation",
+        /// A live operation has that token: the entropy is none.
+        TokenInUse = "token_in_use" => "a live operation has that token",
+    }
     /// The name in `snake_case`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::ShuttingDown => "shutting_down",
-            Self::TooManyCalls => "too_many_calls",
-            Self::OutboxFull => "outbox_full",
-            Self::TooLarge => "too_large",
-            Self::Withheld => "withheld",
-            Self::NoCancel => "no_cancel",
-            Self::Uncancellable(why) => why.as_str(),
-            Self::NotOursToEnd => "not_ours_to_end",
-            Self::InvalidParams => "invalid_params",
-            Self::UnknownParent => "unknown_parent",
-            Self::AlreadyAnswered => "answered",
-            Self::NoOperation => "no_operation",
-            Self::TokenInUse => "token_in_use",
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Closed => "the connection is closed",
-            Self::ShuttingDown => "the connection is shutting down",
-            Self::TooManyCalls => "too many calls are in flight (limits.calls)",
-            Self::OutboxFull => "the outbox is full (limits.unsent_bytes, limits.unsent_messages)",
-            Self::TooLarge => "the message is larger than the outbox (limits.unsent_bytes)",
-            Self::Withheld => "the request that this is progress of was cancelled",
-            Self::NoCancel => "the dialect has no cancel on the wire",
-            Self::Uncancellable(why) => return why.fmt(f),
-            Self::NotOursToEnd => "our side may not end such a request",
-            Self::InvalidParams => {
-                "params must be a JSON object, or an array where the envelope has room for one"
-            }
-            Self::UnknownParent => "the parent request is answered",
-            Self::AlreadyAnswered => "the request is answered",
-            Self::NoOperation => "such a request starts no operation",
-            Self::TokenInUse => "a live operation has that token",
-        })
-    }
+    as_str
 }
 
 impl core::error::Error for Refusal {}

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use crate::cause::{Cause, CloseReason};
 use crate::id::WireId;
 use crate::machine::{CallId, RequestHandle, Settlement};
+use crate::named::named;
 use crate::violation::Violation;
 
 /// What happened, borrowing from the message that made it happen where that is still at hand.
@@ -263,32 +264,22 @@ impl Transmit {
     }
 }
 
-/// What an outgoing message is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum TransmitKind {
-    /// One of our calls.
-    Request,
-    /// A notification of the host's.
-    Notification,
-    /// An answer, or an array of answers.
-    Response,
-    /// The cancel of one of our calls, or of a client's request that the server ends.
-    Cancel,
-    /// The answer to a cancel of the peer's, where cancels are requests.
-    Acknowledgement,
-}
-
-impl TransmitKind {
-    /// The name in `snake_case`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Request => "request",
-            Self::Notification => "notification",
-            Self::Response => "response",
-            Self::Cancel => "cancel",
-            Self::Acknowledgement => "acknowledgement",
-        }
+named! {
+    /// What an outgoing message is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum TransmitKind {
+        /// One of our calls.
+        Request = "request",
+        /// A notification of the host's.
+        Notification = "notification",
+        /// An answer, or an array of answers.
+        Response = "response",
+        /// The cancel of one of our calls, or of a client's request that the server ends.
+        Cancel = "cancel",
+        /// The answer to a cancel of the peer's, where cancels are requests.
+        Acknowledgement = "acknowledgement",
     }
+    /// The name in `snake_case`.
+    as_str
 }

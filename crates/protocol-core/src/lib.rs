@@ -89,6 +89,7 @@ mod id;
 mod index;
 mod input;
 pub mod machine;
+mod named;
 mod outbox;
 mod relay;
 mod slot;

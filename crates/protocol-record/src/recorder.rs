@@ -251,7 +251,7 @@ impl HopRecorder {
         match *verdict {
             Verdict::Settled { call, settlement, cause } => {
                 let id = match self.envelope {
-                    Envelope::JsonRpc => call.number().to_string(),
+                    Envelope::JsonRpc | Envelope::Dap => call.number().to_string(),
                     Envelope::Abp => format!("\"{}\"", call.number()),
                 };
                 self.decided(line::Verdict {

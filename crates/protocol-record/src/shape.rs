@@ -76,6 +76,7 @@ impl Shape {
         match self.envelope {
             Envelope::JsonRpc => serde_json::from_str(text).ok().and_then(|it| self.json_rpc(it)),
             Envelope::Abp => serde_json::from_str(text).ok().and_then(|it| self.abp(it)),
+            Envelope::Dap => serde_json::from_str(text).ok().and_then(|it| self.dap(it)),
         }
         .unwrap_or(UNREADABLE)
     }
@@ -141,6 +142,26 @@ impl Shape {
             _ => self.asked(id, kind, payload),
         })
     }
+
+    /// The Debug Adapter Protocol. What an error says beside its words has a code only by chance.
+    fn dap<'m>(&self, message: Dap<'m>) -> Option<Part<'m>> {
+        let Dap { kind, seq, command, arguments, body, request_seq, success, message } = message;
+        match &*kind {
+            "request" => Some(self.asked(seq, command?, arguments)),
+            "event" => Some(self.asked(None, command?, body)),
+            "response" => {
+                let part =
+                    Part { id: request_seq.map(Id::of), payload: body.and_then(len), ..UNREADABLE };
+                let is_cancelled = message.as_deref() == Some("cancelled");
+                let code = is_cancelled.then_some(code::REQUEST_CANCELLED);
+                Some(match success? {
+                    true => Part { kind: Kind::Result, ..part },
+                    false => Part { kind: Kind::Error, code, ..part },
+                })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What a message of the App-Browser Protocol that calls a capability is called.
@@ -196,6 +217,25 @@ struct Abp<'m> {
     id: Option<&'m RawValue>,
     #[serde(borrow)]
     payload: Option<&'m RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Dap<'m> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'m, str>,
+    #[serde(borrow)]
+    seq: Option<&'m RawValue>,
+    #[serde(borrow, alias = "event")]
+    command: Option<Cow<'m, str>>,
+    #[serde(borrow)]
+    arguments: Option<&'m RawValue>,
+    #[serde(borrow)]
+    body: Option<&'m RawValue>,
+    #[serde(borrow)]
+    request_seq: Option<&'m RawValue>,
+    success: Option<bool>,
+    #[serde(borrow)]
+    message: Option<Cow<'m, str>>,
 }
 
 #[derive(Default, Deserialize)]

@@ -124,8 +124,10 @@ pub fn label(message: &[u8]) -> String {
 }
 
 fn word(message: &Value) -> String {
-    if let Some(kind) = message["type"].as_str() {
-        return word_of_abp(kind, message);
+    match message["type"].as_str() {
+        Some(kind @ ("request" | "response" | "event")) => return word_of_dap(kind, message),
+        Some(kind) => return word_of_abp(kind, message),
+        None => {}
     }
     let id = message.get("id").map(|id| format!(" {id}")).unwrap_or_default();
     let method = message["method"].as_str();
@@ -142,6 +144,15 @@ fn word(message: &Value) -> String {
         (None, None, Some(error)) => format!("answer{id} error {}", error["code"]),
         _ => format!("bad{id}"),
     }
+}
+
+/// The type, the number that it is known by, and what it asks for or says.
+fn word_of_dap(kind: &str, message: &Value) -> String {
+    let id = [&message["request_seq"], &message["seq"]].into_iter().find(|id| !id.is_null());
+    let id = id.map(|id| format!(" {id}")).unwrap_or_default();
+    let what = ["event", "message", "command"].iter().find_map(|name| message[*name].as_str());
+    let names = message["arguments"].get("requestId").map(|id| format!(" of {id}"));
+    format!("{kind}{id} {}{}", what.unwrap_or_default(), names.unwrap_or_default())
 }
 
 /// The type without what all have in common, its call, and what an answer says.

@@ -300,13 +300,13 @@ impl Host {
             let text = String::from_utf8_lossy(transmit.message(&out)).into_owned();
             match transmit.kind {
                 TransmitKind::Request => {
-                    let tag = number_in(&message(&text)["id"]).and_then(|number| self.tag(number));
+                    let tag = number_of(&message(&text)).and_then(|number| self.tag(number));
                     let tag = tag.expect("only calls are requests");
                     self.left.insert(tag);
                     self.wire.push(Line { about: About::Call(tag), text: format!("call {tag}") });
                 }
                 TransmitKind::Cancel if !self.ends_requests() => self.has_left(&text)?,
-                _ => self.wire.push(Line { about: About::Else, text }),
+                _ => self.wire.push(Line { about: About::Else, text: without_number(text) }),
             }
             out.clear();
         }
@@ -327,7 +327,8 @@ impl Host {
             (CancelRule::Request { id: member, .. }, _) => Some(&**member),
             (_, method) => method.and_then(|method| cancel_member(dialect, method)),
         };
-        let params = message.get("params").or(message.get("payload")).unwrap_or(&Value::Null);
+        let params = ["params", "payload", "arguments"].into_iter().find_map(|it| message.get(it));
+        let params = params.unwrap_or(&Value::Null);
         let named = member.map_or(&Value::Null, |member| &params[member]);
         let tag = number_in(named).and_then(|number| self.tag(number));
         let tag = tag.unwrap_or_else(|| panic!("a cancel names no call: {cancel}"));
@@ -335,7 +336,7 @@ impl Host {
         Broken::unless(is_behind && self.cancels.insert(tag), Guarantee::G4, || {
             format!("the cancel of call {tag} overtook it, or is the second")
         })?;
-        self.highest = self.highest.max(number_in(&message["id"]).unwrap_or(0));
+        self.highest = self.highest.max(number_of(&message).unwrap_or(0));
         Ok(())
     }
 
@@ -361,6 +362,17 @@ fn message(text: &str) -> Value {
 }
 
 /// The number that an id of ours says, as a number or, in some dialects, as a string.
+/// The number of a request or a cancel of ours.
+fn number_of(message: &Value) -> Option<u32> {
+    number_in(message.get("id").unwrap_or(&message["seq"]))
+}
+
+/// Without the number that every message has in DAP: it counts the cancels that went before.
+fn without_number(text: String) -> String {
+    let behind = text.strip_prefix(r#"{"seq":"#).and_then(|text| text.split_once(','));
+    behind.map_or(text.clone(), |(_, text)| format!("{{{text}"))
+}
+
 fn number_in(id: &Value) -> Option<u32> {
     id.to_string().trim_matches('"').parse().ok()
 }

@@ -102,6 +102,7 @@ impl Hostile {
         match dialect.envelope {
             Envelope::JsonRpc => self.json_rpc(id, dialect),
             Envelope::Abp => self.abp(&swapped(id), dialect),
+            Envelope::Dap => self.dap(id, dialect),
         }
     }
 
@@ -189,6 +190,37 @@ impl Hostile {
         };
         text.into_bytes()
     }
+
+    /// The same in DAP. Where JSON-RPC has a version, there is a type.
+    fn dap(self, id: &str, dialect: &Dialect) -> Vec<u8> {
+        let request = |rest: &str| format!(r#"{{"seq":{id},"type":"request"{rest}}}"#);
+        let answer =
+            |rest: &str| format!(r#"{{"seq":9,"type":"response","request_seq":{id}{rest}}}"#);
+        let text = match self {
+            Self::Request => request(r#","command":"work""#),
+            Self::Result => answer(r#","success":true,"command":"work""#),
+            Self::Error => answer(r#","success":false,"message":"no""#),
+            Self::CancelError => answer(r#","success":false,"message":"cancelled""#),
+            Self::ResultAndError => answer(r#","message":"no","body":1"#),
+            Self::NoVersion => format!(r#"{{"seq":9,"request_seq":{id},"success":true}}"#),
+            Self::CodeIsText => answer(r#","success":"false","message":"no""#),
+            Self::Empty => format!(r#"{{"seq":{id}}}"#),
+            Self::OnlyParams => format!(r#"{{"seq":{id},"arguments":{{}}}}"#),
+            Self::ParamsAreNumber => request(r#","command":"work","arguments":1"#),
+            Self::RequestNoVersion => request(""),
+            Self::Cancel => cancel(id, dialect),
+            Self::CancelOfNothing => cancel("{}", dialect),
+            Self::Batch => {
+                format!("[{},{}]", request(r#","command":"work""#), cancel(id, dialect))
+            }
+            Self::BatchOfNumbers => r#"[1,{"seq":9,"type":"event","event":"note"}]"#.into(),
+            Self::NotJson => format!(r#"{{"seq":{id},"type":"request","comm"#),
+            Self::NotUtf8 => return b"{\"type\":\"\xff\"}".to_vec(),
+            Self::TooLong => request(&format!(r#","command":"{}""#, "x".repeat(660))),
+            Self::EmptyBatch | Self::Number => return self.json_rpc(id, dialect),
+        };
+        text.into_bytes()
+    }
 }
 
 /// Numbers as strings, and strings that hold numbers as numbers.
@@ -205,6 +237,10 @@ fn swapped(id: &str) -> String {
 fn cancel(id: &str, dialect: &Dialect) -> String {
     let (method, member) = match &dialect.cancel {
         CancelRule::Notification { method, id, .. } => (&**method, &**id),
+        CancelRule::Request { method, id: member, .. } if dialect.envelope == Envelope::Dap => {
+            let request = format!(r#"{{"seq":77,"type":"request","command":"{method}","#);
+            return format!(r#"{request}"arguments":{{"{member}":{id}}}}}"#);
+        }
         CancelRule::Request { method, id: member, .. } => {
             return format!(r#"{{"type":"{method}","id":"c","payload":{{"{member}":{id}}}}}"#);
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use protocol_core::{CallOptions, Cause, Dialect, Grace, Role, Shutdown};
+use protocol_core::{CallOptions, Cause, Dialect, Envelope, Grace, Role, Shutdown};
 
 use crate::chart::Mark;
 use crate::hostile::Hostile;
@@ -203,7 +203,11 @@ impl Answering {
     /// speak.
     pub(crate) fn result(self, dialect: &Dialect) -> String {
         let (Self::Revision(place), revisions @ [_, ..]) = (self, &*dialect.revisions) else {
-            return r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#.into();
+            let declared = match dialect.envelope {
+                Envelope::Dap => r#"{"supportsCancelRequest":true}"#,
+                _ => r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#,
+            };
+            return declared.into();
         };
         // Beyond the last, one that nobody speaks. An older one may stand in a list with others.
         let version =

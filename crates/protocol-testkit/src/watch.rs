@@ -205,12 +205,12 @@ impl Watch {
             let (_, member) = self.cancel().filter(|(cancel, _)| *cancel == method)?;
             let named = params.get(member).map(ToString::to_string).unwrap_or_default();
             Some(match envelope {
-                Envelope::JsonRpc => named,
+                Envelope::JsonRpc | Envelope::Dap => named,
                 Envelope::Abp => call(&named),
             })
         };
         // A broken request is answered as well, if it can be told from a broken response.
-        let is_request = envelope == Envelope::Abp || message.get("method").is_some();
+        let is_request = envelope != Envelope::JsonRpc || message.get("method").is_some();
         match reading::message(message, envelope) {
             Message::Request { id, method, params, origin } => {
                 let cancels = cancel(method, params);
@@ -248,7 +248,7 @@ impl Watch {
 fn name(id: &Value, origin: Option<Origin>) -> Id {
     match origin {
         None => id.to_string(),
-        Some(Origin { asked: Asked::Other, message }) => message,
+        Some(Origin { asked: Asked::Other | Asked::Command, message }) => message,
         Some(Origin { asked: Asked::Capability, .. }) => call(&id.to_string()),
     }
 }

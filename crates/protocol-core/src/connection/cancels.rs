@@ -6,11 +6,12 @@ use alloc::vec;
 
 use serde_json::value::RawValue;
 
-use super::Connection;
 use super::operations::token_id;
 use super::unsent::BatchKey;
+use super::{Connection, context};
 use crate::cause::Cause;
-use crate::dialect::{CancelRule, code};
+use crate::config::Config;
+use crate::dialect::{Envelope, code};
 use crate::error::Refusal;
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
@@ -20,7 +21,7 @@ use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::Origin;
 use crate::wire::decode::{self, Request};
-use crate::wire::encode::{Context, Draft, To, Value};
+use crate::wire::encode::{Draft, To, Value};
 
 const OPERATION_NOT_FOUND: (i64, &str) = (code::OPERATION_NOT_FOUND, "Operation not found");
 
@@ -68,14 +69,17 @@ impl<O, I: Default> Connection<O, I> {
         number: Option<u32>,
         why: Option<&str>,
     ) {
-        let context = Context { config: self.machine.config(), now: self.now };
+        let context = context(&self.machine, self.now);
         let Some((method, member, place)) = context.config.dialect.cancel.members() else { return };
         let named = [(member, id)];
         let explained = place.zip(why).map(|(place, why)| [named[0], (place, Value::Text(why))]);
         let explained = explained.as_ref().map(|members| Draft::cancel(number, method, members));
         let explained = explained.filter(|draft| self.unsent.has_room(&context, draft));
         let draft = explained.unwrap_or(Draft::cancel(number, method, &named));
-        let lane = if self.negotiation.answer.is_some() { Lane::Bulk } else { Lane::Ahead };
+        // Where every message has a number, they leave in its order.
+        let is_counted = context.config.dialect.envelope == Envelope::Dap;
+        let is_behind = is_counted || self.negotiation.answer.is_some();
+        let lane = if is_behind { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
         let outbox = &mut self.unsent.outbox;
@@ -111,7 +115,7 @@ impl<O, I: Default> Connection<O, I> {
         let is_request = config.dialect.cancels_are_requests();
         let number = is_request.then(|| self.machine.next_number());
         let draft = Draft::cancel(number, method, &members);
-        let context = Context { config, now: self.now };
+        let context = context(&self.machine, self.now);
         // Behind all others: its request may still be waiting (G4).
         self.unsent.send(&context, &draft, TransmitKind::Cancel, number)?;
         if is_request {
@@ -180,11 +184,11 @@ impl<O, I: Default> Connection<O, I> {
             let violation = Violation::InvalidRequest { problem: EnvelopeProblem::Id };
             return self.refuse(Some(token), origin.as_deref(), violation, batch);
         };
-        // Where the id of a request is that of its message, nobody could tell the answers apart (B5).
-        if origin.is_none() && self.machine.owes_answer(&id) {
-            return self.refuse(Some(token), None, Violation::DuplicateId, batch);
-        }
         let dialect = &self.config().dialect;
+        // Where the id of a request is that of its message, nobody could tell the answers apart (B5).
+        if dialect.envelope != Envelope::Abp && self.machine.owes_answer(&id) {
+            return self.refuse(Some(token), origin.as_deref(), Violation::DuplicateId, batch);
+        }
         let Some((_, member, place)) = dialect.cancel.members() else { return };
         let names_operation = dialect.has_operations();
         let named = decode::param(params, member);
@@ -213,16 +217,20 @@ impl<O, I: Default> Connection<O, I> {
         self.acknowledge((id, origin), named.get(), met, batch);
     }
 
-    /// Whether the host answers this cancel: it names an operation that is none of this connection's.
+    /// Whether the host answers this cancel: it names an operation that is none of this connection's, or
+    /// in DAP no request at all.
     pub(super) fn is_for_host(&self, params: Option<&RawValue>) -> bool {
-        let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
-            return false;
-        };
-        // The token of another server need not look like ours.
-        let is_unknown =
-            |token: &RawValue| self.machine.is_unknown_operation(token_id(token).as_ref());
-        self.config().deliver_unknown_operations
-            && decode::param(params, token).is_some_and(is_unknown)
+        let Config { dialect, deliver_unknown_operations, .. } = self.config();
+        let Some((_, member, _)) = dialect.cancel.members() else { return false };
+        match decode::param(params, member) {
+            None => dialect.envelope == Envelope::Dap,
+            // The token of another server need not look like ours.
+            Some(token) => {
+                *deliver_unknown_operations
+                    && dialect.has_operations()
+                    && self.machine.is_unknown_operation(token_id(token).as_ref())
+            }
+        }
     }
 
     /// Answers a cancel of the peer's.
@@ -233,7 +241,7 @@ impl<O, I: Default> Connection<O, I> {
         met: RequestStep,
         batch: Option<BatchKey>,
     ) {
-        let context = Context { config: self.machine.config(), now: self.now };
+        let context = context(&self.machine, self.now);
         let to = To { id: id.token(), origin: origin.as_deref() };
         let dialect = &context.config.dialect;
         let Some((_, member, _)) = dialect.cancel.members() else { return };
@@ -246,13 +254,15 @@ impl<O, I: Default> Connection<O, I> {
         let mut members =
             vec![(member, Value::Token(target)), ("cancelled", Value::Token(cancelled))];
         members.extend(why_not.map(|why| ("reason", Value::Text(why))));
+        let error = |(code, message)| Draft::Response {
+            to,
+            reply: Reply::Error { code, message, data: None },
+        };
         let draft = match why_not {
+            Some(why) if dialect.envelope == Envelope::Dap => error((code::REQUEST_FAILED, why)),
             _ if !dialect.has_operations() => Draft::Result { to, members: &members },
             None => Draft::Result { to, members: &[("status", Value::Text("cancelled"))] },
-            Some(_) => {
-                let (code, message) = OPERATION_NOT_FOUND;
-                Draft::Response { to, reply: Reply::Error { code, message, data: None } }
-            }
+            Some(_) => error(OPERATION_NOT_FOUND),
         };
         match self.unsent.answer(&context, &draft, TransmitKind::Acknowledgement, batch) {
             Ok(sent) => self.answered(batch, sent, None),

@@ -4,8 +4,8 @@ use alloc::vec;
 
 use serde_json::value::RawValue;
 
-use super::Connection;
 use super::rows::{Incoming, Opening, Outgoing, server_ends, uncancellable};
+use super::{Connection, context};
 use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, Role};
@@ -16,7 +16,7 @@ use crate::outbox::Ticket;
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
 use crate::wire::decode;
-use crate::wire::encode::{Body, Context, Draft, To, Value};
+use crate::wire::encode::{Body, Draft, To, Value};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
@@ -39,7 +39,7 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Result<CallId, SendError<O>> {
         let dialect = &self.machine.config().dialect;
         let asked = match dialect.envelope {
-            Envelope::JsonRpc => Asked::Other,
+            Envelope::JsonRpc | Envelope::Dap => Asked::Other,
             Envelope::Abp => Asked::by(method),
         };
         let is_payload = dialect.envelope == Envelope::Abp && asked == Asked::Other;
@@ -81,7 +81,7 @@ impl<O, I: Default> Connection<O, I> {
         let (number, kind) = (call.number(), TransmitKind::Request);
         let (params, timeout) = (params.map(Body::Raw), options.timeout);
         let draft = Draft::Request { number, method, params, timeout };
-        let context = Context { config: self.machine.config(), now: self.now.max(now) };
+        let context = context(&self.machine, self.now.max(now));
         Ok((call, self.unsent.send(&context, &draft, kind, Some(number))?))
     }
 
@@ -112,8 +112,10 @@ impl<O, I: Default> Connection<O, I> {
             return Err(Refusal::Withheld);
         }
         let draft = Draft::Notification { method, params: params.map(Body::Raw) };
-        let context = Context { config: self.machine.config(), now: self.now };
-        self.unsent.send(&context, &draft, TransmitKind::Notification, None).map(|_| ())
+        let context = context(&self.machine, self.now);
+        self.unsent.send(&context, &draft, TransmitKind::Notification, None)?;
+        self.count_sent();
+        Ok(())
     }
 
     /// Gives up interest in a call without cancelling it; it still settles, if need be after
@@ -156,7 +158,7 @@ impl<O, I: Default> Connection<O, I> {
         let to = To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) };
         let draft = Draft::Response { to, reply };
         let batch = rare.and_then(|rare| rare.batch);
-        let context = Context { config: self.machine.config(), now: self.now };
+        let context = context(&self.machine, self.now);
         let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
         let sent = sent.map_err(|len| self.unsent.promise_room(len, &context.config.limits))?;
         let ended = self.machine.respond(request)?;
@@ -206,7 +208,7 @@ impl<O, I: Default> Connection<O, I> {
                 let mut members = vec![(&**member, Value::Token(id))];
                 members.extend(place.as_deref().zip(reason.map(Value::Text)));
                 let draft = Draft::cancel(None, method, &members);
-                let context = Context { config: self.machine.config(), now: self.now };
+                let context = context(&self.machine, self.now);
                 // Behind all others: what the request was told before belongs before its end.
                 self.unsent.send(&context, &draft, TransmitKind::Cancel, None)?;
             }
@@ -242,10 +244,5 @@ impl<O, I: Default> Connection<O, I> {
 /// Params as JSON-RPC wants them: absent, an array or an object. Where they are the payload of ABP's
 /// envelope, they are no array.
 fn structured(params: Option<&RawValue>, is_payload: bool) -> Result<Option<&RawValue>, Refusal> {
-    match params.and_then(|params| params.get().as_bytes().first()) {
-        None | Some(b'n') => Ok(None),
-        Some(b'{') => Ok(params),
-        Some(b'[') if !is_payload => Ok(params),
-        Some(_) => Err(Refusal::InvalidParams),
-    }
+    decode::structured(params, !is_payload).map_err(|_| Refusal::InvalidParams)
 }

@@ -83,7 +83,7 @@ impl<O, I: Default> Connection<O, I> {
 
     fn take_batch(&mut self, members: Vec<&RawValue>, now: Timestamp) {
         let Config { dialect, limits, .. } = self.config();
-        let is_refused = dialect.batches.is_none() || dialect.envelope == Envelope::Abp;
+        let is_refused = dialect.batches.is_none() || dialect.envelope != Envelope::JsonRpc;
         let violation = if is_refused {
             Violation::BatchRefused
         } else if members.is_empty() || members.len() > limits.batch_members {

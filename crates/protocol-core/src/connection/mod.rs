@@ -17,10 +17,12 @@ use alloc::vec::Vec;
 
 use crate::cause::Cause;
 use crate::config::Config;
+use crate::dialect::Envelope;
 use crate::event::{Event, Outcome, Transmit};
 use crate::machine::{Action, CallId, Completion, Machine, RequestHandle, Settlement, TimerReason};
 use crate::time::Timestamp;
 use crate::wire::decode::Response;
+use crate::wire::encode::Context;
 use negotiation::Negotiation;
 use rows::{Incoming, Outgoing};
 use unsent::Unsent;
@@ -246,6 +248,15 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
+    /// A message that is no call and no cancel was queued: where every message has a number, it took the
+    /// next.
+    #[inline]
+    fn count_sent(&mut self) {
+        if self.config().dialect.envelope == Envelope::Dap {
+            self.machine.skip_number();
+        }
+    }
+
     /// Time goes on, never back.
     #[inline]
     fn pass(&mut self, now: Timestamp) {
@@ -260,6 +271,12 @@ impl<O, I: Default> Connection<O, I> {
             self.events.push_back(Event::Ready);
         }
     }
+}
+
+/// What a message is written with now.
+#[inline]
+fn context<C, R: Default>(machine: &Machine<C, R>, now: Timestamp) -> Context<'_> {
+    Context { config: machine.config(), now, next: machine.next_number() }
 }
 
 /// Room for so many events is kept when there are none.

@@ -4,7 +4,7 @@ use alloc::format;
 
 use serde_json::value::RawValue;
 
-use super::Connection;
+use super::{Connection, context};
 use crate::cause::Cause;
 use crate::dialect::CancelRule;
 use crate::error::Refusal;
@@ -13,7 +13,7 @@ use crate::id::WireId;
 use crate::machine::{RequestHandle, RequestStep};
 use crate::outbox::Lane;
 use crate::wire::decode;
-use crate::wire::encode::{Body, Context, Draft, To, Value};
+use crate::wire::encode::{Body, Draft, To, Value};
 
 impl<O, I: Default> Connection<O, I> {
     /// Answers a request with the token of an operation that goes on: 16 random bytes, on the wire 32
@@ -45,7 +45,7 @@ impl<O, I: Default> Connection<O, I> {
         let to = To { id: id.map_or("null", WireId::token), origin: rare.origin.as_deref() };
         let members = &[(&**member, Value::Token(token.token()))];
         let draft = Draft::Result { to, members };
-        let context = Context { config: self.machine.config(), now: self.now };
+        let context = context(&self.machine, self.now);
         // Nothing is sent once the connection is abandoned (G7).
         let sent = match step {
             RequestStep::Withhold => Ok(None),
@@ -78,7 +78,7 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.is_closed() {
             return;
         }
-        let context = Context { config, now: self.now };
+        let context = context(&self.machine, self.now);
         let stamp = format!("{}", context.stamp());
         let members = [
             ("requestId", Value::Token(token.token())),

@@ -5,9 +5,9 @@ use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
-use super::Connection;
 use super::rows::{Incoming, Opening, Rare, server_ends, uncancellable};
 use super::unsent::BatchKey;
+use super::{Connection, context};
 use crate::cause::CloseReason;
 use crate::config::Config;
 use crate::dialect::{AnswerRule, Envelope, Role, code};
@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode::{self, Request};
-use crate::wire::encode::{Context, Draft, To};
+use crate::wire::encode::{Draft, To};
 
 impl<O, I: Default> Connection<O, I> {
     #[inline]
@@ -138,15 +138,15 @@ impl<O, I: Default> Connection<O, I> {
     ) {
         let id = id.and_then(|id| self.readable(id));
         let config = self.config();
-        // ABP has no answer to what can't be read.
-        let has_no_answer = origin.is_none() && config.dialect.envelope == Envelope::Abp;
+        // ABP and DAP have no answer to what can't be read.
+        let has_no_answer = origin.is_none() && config.dialect.envelope != Envelope::JsonRpc;
         if has_no_answer || (id.is_none() && config.role == Role::Client) {
             return self.report(violation, id);
         }
         let reply = Reply::Error { code, message, data: None };
         let token = id.as_ref().map_or("null", WireId::token);
         let draft = Draft::Response { to: To { id: token, origin }, reply };
-        let context = Context { config: self.machine.config(), now: self.now };
+        let context = context(&self.machine, self.now);
         let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
         self.report(violation, id.clone());
         match sent {

@@ -99,7 +99,7 @@ impl<O, I: Default> Connection<O, I> {
     /// The number of the message of ours whose id this token is.
     pub(super) fn number_in(&self, id: &str) -> Option<u32> {
         match self.config().dialect.envelope {
-            Envelope::JsonRpc => number_of(id),
+            Envelope::JsonRpc | Envelope::Dap => number_of(id),
             Envelope::Abp => abp::number(id),
         }
     }

@@ -141,7 +141,7 @@ pub(super) fn uncancellable(
         (CancelRule::Operation { .. }, _) => dialect.starts_operation(method).is_none(),
         // In the envelope that has call ids, only calls of capabilities have one.
         (_, Envelope::Abp) => asked == Asked::Other,
-        (_, Envelope::JsonRpc) => false,
+        (_, Envelope::JsonRpc | Envelope::Dap) => false,
     };
     if has_no_name || rule.methods.iter().any(|it| it == method) {
         return Some(CancelRefusal::Method);

@@ -216,6 +216,7 @@ impl<O, I: Default> Connection<O, I> {
         sent: Option<Ticket>,
         conclusion: Option<Conclusion>,
     ) {
+        self.count_sent();
         let conclusion = match batch {
             None => conclusion,
             Some(batch) => {

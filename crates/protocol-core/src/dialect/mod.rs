@@ -140,6 +140,10 @@ pub enum Envelope {
     /// `{type, id, timestamp, payload}`: the App-Browser Protocol. It has no batches; the ids of our
     /// requests are strings; its cancels are requests that name an id, or there are none.
     Abp,
+    /// `{seq, type, …}`: the Debug Adapter Protocol. It has no batches; `seq` counts all messages that a
+    /// side sends; its cancels are requests that name an id, or there are none. One that names none is
+    /// the host's: it is for a progress.
+    Dap,
 }
 
 /// What becomes of a request that is cancelled before its handler began.

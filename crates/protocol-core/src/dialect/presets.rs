@@ -32,6 +32,18 @@ macro_rules! list {
     ($($text:expr),*) => { Borrowed(&[$(Borrowed($text)),*]) };
 }
 
+/// A cancel that is a notification of this method.
+const fn notified(method: &'static str, id: &'static str, reason: Option<Text>) -> CancelRule {
+    CancelRule::Notification { method: Borrowed(method), id: Borrowed(id), reason }
+}
+
+/// A cancel that is a request of this method.
+const fn requested(method: &'static str, id: &'static str, reason: Option<Text>) -> CancelRule {
+    CancelRule::Request { method: Borrowed(method), id: Borrowed(id), reason }
+}
+
+const REASON: Option<Text> = Some(Borrowed("reason"));
+
 impl Dialect {
     /// Plain JSON-RPC 2.0, one message a line. It has no cancel on the wire: cancelling settles
     /// locally, and a late answer is recognised.
@@ -63,11 +75,7 @@ impl Dialect {
     pub const ACP_V1: Self = preset!(Self {
         name: Borrowed("acp"),
         ids: IdRule::IntegerStringOrNull,
-        cancel: CancelRule::Notification {
-            method: Borrowed("$/cancel_request"),
-            id: Borrowed("requestId"),
-            reason: None,
-        },
+        cancel: notified("$/cancel_request", "requestId", None),
         grace: Grace::Await,
         batches: None,
         progress: Borrowed(&[ProgressRule {
@@ -88,11 +96,7 @@ impl Dialect {
     pub const ACP_DRAFT: Self = preset!(Self {
         name: Borrowed("acp-draft"),
         ids: IdRule::IntegerOrString,
-        cancel: CancelRule::Notification {
-            method: Borrowed("$/cancelRequest"),
-            id: Borrowed("id"),
-            reason: None
-        },
+        cancel: notified("$/cancelRequest", "id", None),
         cancelled_message: Borrowed("Cancelled"),
         uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
         capability: CapabilityRule::Declared {
@@ -108,11 +112,7 @@ impl Dialect {
         name: Borrowed("lsp"),
         framing: Framing::ContentLength,
         ids: IdRule::Int32OrString,
-        cancel: CancelRule::Notification {
-            method: Borrowed("$/cancelRequest"),
-            id: Borrowed("id"),
-            reason: None
-        },
+        cancel: notified("$/cancelRequest", "id", None),
         grace: Grace::Await,
         batches: None,
         progress: Borrowed(&[ProgressRule {
@@ -129,11 +129,7 @@ impl Dialect {
     pub const MCP_2024_11_05: Self = preset!(Self {
         name: Borrowed("mcp-2024-11-05"),
         ids: IdRule::IntegerOrString,
-        cancel: CancelRule::Notification {
-            method: Borrowed("notifications/cancelled"),
-            id: Borrowed("requestId"),
-            reason: Some(Borrowed("reason")),
-        },
+        cancel: notified("notifications/cancelled", "requestId", REASON),
         answer: AnswerRule::Silent,
         partial_results: false,
         batches: None,
@@ -223,11 +219,7 @@ impl Dialect {
         framing: Framing::Whole,
         envelope: Envelope::Abp,
         ids: IdRule::IntegerOrString,
-        cancel: CancelRule::Request {
-            method: Borrowed("capabilities/cancel"),
-            id: Borrowed("callId"),
-            reason: Some(Borrowed("reason")),
-        },
+        cancel: requested("capabilities/cancel", "callId", REASON),
         cancelled_message: Borrowed("Cancelled"),
         grace: Grace::Await,
         partial_results: false,
@@ -242,6 +234,29 @@ impl Dialect {
         cancellers: Cancellers::Client { server_ends: list![] },
         session: Some(Borrowed("initialize")),
         before_start: BeforeStart::Skipped,
+        ..Self::JSON_RPC
+    });
+
+    /// Debug Adapter Protocol: every message is numbered by `seq`, `cancel {requestId}` is acknowledged,
+    /// and the cancelled request is answered too. The adapter is the server, and says that it can be asked
+    /// to cancel.
+    pub const DAP: Self = preset!(Self {
+        name: Borrowed("dap"),
+        framing: Framing::ContentLength,
+        envelope: Envelope::Dap,
+        ids: IdRule::Int32OrString,
+        cancel: requested("cancel", "requestId", None),
+        cancelled_message: Borrowed("cancelled"),
+        grace: Grace::Await,
+        batches: None,
+        overload_code: code::REQUEST_FAILED,
+        cancellers: Cancellers::Client { server_ends: list![] },
+        capability: CapabilityRule::Declared {
+            exchange: Borrowed("initialize"),
+            client: list![],
+            server: list!["supportsCancelRequest"],
+        },
+        session: Some(Borrowed("initialize")),
         ..Self::JSON_RPC
     });
 
@@ -293,6 +308,7 @@ impl Dialect {
         Self::MCP_2025_11_25_HTTP,
         Self::MCP_2026_07_28_HTTP,
         Self::ABP,
+        Self::DAP,
         Self::ERLMCP,
     ];
 

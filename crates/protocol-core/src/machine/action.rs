@@ -1,10 +1,9 @@
 //! What the machine decides, in values.
 
-use core::fmt;
-
 use super::table::CallInput;
 use super::{CallId, RequestHandle};
 use crate::cause::{Cause, CloseReason};
+use crate::named::named;
 
 /// One thing to do, in the order the machine decided it.
 ///
@@ -60,37 +59,26 @@ pub struct Completion<C> {
     pub data: C,
 }
 
-/// How a call ended, without its payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Settlement {
-    /// The peer answered with a result.
-    Result,
-    /// The peer answered with an error.
-    Error,
-    /// It was cancelled.
-    Cancelled,
-    /// One of its timers ran out.
-    TimedOut,
-    /// The peer answered with something that is no response.
-    Malformed,
-    /// The connection ended first.
-    ConnectionLost,
-}
-
-impl Settlement {
-    /// The name in `snake_case`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Result => "result",
-            Self::Error => "error",
-            Self::Cancelled => "cancelled",
-            Self::TimedOut => "timed_out",
-            Self::Malformed => "malformed",
-            Self::ConnectionLost => "connection_lost",
-        }
+named! {
+    /// How a call ended, without its payload.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum Settlement {
+        /// The peer answered with a result.
+        Result = "result",
+        /// The peer answered with an error.
+        Error = "error",
+        /// It was cancelled.
+        Cancelled = "cancelled",
+        /// One of its timers ran out.
+        TimedOut = "timed_out",
+        /// The peer answered with something that is no response.
+        Malformed = "malformed",
+        /// The connection ended first.
+        ConnectionLost = "connection_lost",
     }
+    /// The name in `snake_case`.
+    as_str
 }
 
 /// What [`Connection::cancel`](crate::Connection::cancel) did.
@@ -114,48 +102,25 @@ pub enum CancelOutcome {
     Refused(CancelRefusal),
 }
 
-/// Why a cancel was refused here and never sent. The call goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum CancelRefusal {
-    /// The capabilities are not exchanged yet.
-    BeforeExchange,
-    /// The peer did not declare that it can be asked to cancel.
-    Undeclared,
-    /// Requests of this method can't be cancelled.
-    Method,
-    /// Requests with such params can't be cancelled this way: a task has a cancel of its own.
-    Params,
-    /// In this dialect our side may not cancel.
-    NotOurs,
-}
-
-impl CancelRefusal {
+named! {
+    /// Why a cancel was refused here and never sent. The call goes on.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum CancelRefusal {
+        /// The capabilities are not exchanged yet.
+        BeforeExchange = "cancel_before_exchange"
+            => "nothing can be cancelled before the capabilities are exchanged",
+        /// The peer did not declare that it can be asked to cancel.
+        Undeclared = "cancel_undeclared" => "the peer did not declare that it can cancel requests",
+        /// Requests of this method can't be cancelled.
+        Method = "cancel_of_method" => "requests of this method can't be cancelled",
+        /// Requests with such params can't be cancelled this way: a task has a cancel of its own.
+        Params = "cancel_of_params" => "requests with such params can't be cancelled this way",
+        /// In this dialect our side may not cancel.
+        NotOurs = "cancel_not_ours" => "our side may not cancel in this dialect",
+    }
     /// The name in `snake_case`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::BeforeExchange => "cancel_before_exchange",
-            Self::Undeclared => "cancel_undeclared",
-            Self::Method => "cancel_of_method",
-            Self::Params => "cancel_of_params",
-            Self::NotOurs => "cancel_not_ours",
-        }
-    }
-}
-
-impl fmt::Display for CancelRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BeforeExchange => {
-                "nothing can be cancelled before the capabilities are exchanged"
-            }
-            Self::Undeclared => "the peer did not declare that it can cancel requests",
-            Self::Method => "requests of this method can't be cancelled",
-            Self::Params => "requests with such params can't be cancelled this way",
-            Self::NotOurs => "our side may not cancel in this dialect",
-        })
-    }
+    as_str
 }
 
 /// What kind of answer a response is.

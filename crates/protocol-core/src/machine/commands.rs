@@ -155,6 +155,11 @@ impl<C, R: Default> Machine<C, R> {
         self.calls.next_id().number()
     }
 
+    /// Takes the next number for a message that is never answered.
+    pub fn skip_number(&mut self) {
+        self.calls.take_number();
+    }
+
     /// Takes the next number for a cancel that no row waits for, where cancels are requests.
     pub fn number_of_cancel_alone(&mut self) -> u32 {
         let cancel = self.calls.take_number();

@@ -157,17 +157,12 @@ impl Relay {
     /// ABP a cancelled call has no error to pass on.
     fn error<'m>(&self, error: &'m ErrorObject<'_>) -> Reply<'m> {
         let [up, down] = Side::BOTH.map(|side| self.dialect(side).envelope);
-        match (up, down) {
-            (Envelope::JsonRpc, Envelope::JsonRpc) => Reply::ErrorRaw(&error.raw),
-            (Envelope::Abp, Envelope::Abp) if error.code != code::REQUEST_CANCELLED => {
-                Reply::ErrorRaw(&error.raw)
-            }
-            _ => Reply::Error {
-                code: error.code,
-                message: &error.message,
-                data: error.data.as_deref(),
-            },
+        let is_error = up != Envelope::Abp || error.code != code::REQUEST_CANCELLED;
+        if up == down && is_error {
+            return Reply::ErrorRaw(&error.raw);
         }
+        let (message, data) = (&*error.message, error.data.as_deref());
+        Reply::Error { code: error.code, message, data }
     }
 
     /// The server ended a call that its dialect lets it end. The request is ended in the same way where

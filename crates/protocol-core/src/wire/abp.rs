@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
-use super::decode::{Message, Request, Response, string};
+use super::decode::{Message, Request, Response, string, structured};
 use super::raw;
 use super::scan::{self, Members};
 use crate::config::Limits;
@@ -25,11 +25,11 @@ pub(super) const RESULT: &str = "-result";
 /// Where the answer to a request goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// The type of its message.
+    /// The type of its message, or in DAP its command.
     pub(super) kind: Box<str>,
     /// The id of its message, unless it can't be read. The id of a request that calls a capability is its
     /// call id; of any other it is this.
-    message: Option<WireId>,
+    pub(super) message: Option<WireId>,
 }
 
 impl Origin {
@@ -73,10 +73,20 @@ fn is_type(method: &str) -> bool {
 /// Reads an object of this envelope. Returns `None` if the text is no object. A type or an id that is
 /// longer than `limits.id_bytes` can't be echoed.
 pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>> {
-    let found = scan::members(text, &["type", "id", "payload"])?;
+    let (members, problem) = members(text, &["type", "id", "payload"], limits)?;
+    Some(read(members, problem, limits.id_bytes))
+}
+
+/// Reads these members of an envelope, and says what is wrong with all of it.
+pub(super) fn members<'m, const N: usize>(
+    text: &'m str,
+    names: &[&str; N],
+    limits: &Limits,
+) -> Option<([Option<&'m RawValue>; N], Option<EnvelopeProblem>)> {
+    let found = scan::members(text, names)?;
     let too_deep = (found.depth > limits.depth).then_some(EnvelopeProblem::TooDeep);
     let (members, repeated) = once(found);
-    Some(read(members, repeated.or(too_deep), limits.id_bytes))
+    Some((members, repeated.or(too_deep)))
 }
 
 fn read<'m>(
@@ -84,15 +94,16 @@ fn read<'m>(
     problem: Option<EnvelopeProblem>,
     longest: usize,
 ) -> Message<'m> {
-    let payload = payload.filter(|payload| payload.get() != "null");
     let Some(kind) = kind.and_then(string).filter(|kind| kind.len() <= longest) else {
         return Message::InvalidNotification { problem: EnvelopeProblem::Type };
     };
     if let Some(asked) = kind.strip_suffix(RESULT) {
+        let payload = payload.filter(|payload| payload.get() != "null");
         return response(asked, id, payload, problem);
     }
-    let is_object = payload.is_none_or(|payload| payload.get().starts_with('{'));
-    let problem = problem.or((!is_object).then_some(EnvelopeProblem::Params));
+    let params = structured(payload, false);
+    let problem = problem.or(params.err());
+    let payload = params.unwrap_or(payload);
     let Some(id) = id.filter(|_| kind != PROGRESS) else {
         return match problem {
             Some(problem) => Message::InvalidNotification { problem },
@@ -115,14 +126,14 @@ fn read<'m>(
     // The agent's side makes one where there is none; a message's id is as good.
     let id = chosen.filter(there).or(direct.filter(there)).unwrap_or(id).get();
     let capability = capability.and_then(string).filter(|capability| !is_type(capability));
-    let (params, options) = (params.filter(there), options.filter(there));
-    let is_structured = params.is_none_or(|params| params.get().starts_with(['{', '[']));
-    let problem =
-        problem.or(twice).or(chosen_twice).or((!is_structured).then_some(EnvelopeProblem::Params));
-    match (problem, capability) {
-        (None, Some(method)) => Message::Request(Request { id, method, params, options, origin }),
-        (problem, _) => {
-            let problem = problem.unwrap_or(EnvelopeProblem::Capability);
+    let (params, options) = (structured(params, true), options.filter(there));
+    let problem = problem.or(twice).or(chosen_twice);
+    match (params, capability, problem) {
+        (Ok(params), Some(method), None) => {
+            Message::Request(Request { id, method, params, options, origin })
+        }
+        (params, _, problem) => {
+            let problem = problem.or(params.err()).unwrap_or(EnvelopeProblem::Capability);
             Message::Invalid { id: Some(id), origin, problem }
         }
     }
@@ -206,7 +217,7 @@ pub(crate) fn token(number: u32) -> WireId {
 
 /// Reads members of a value that may be missing or no object. A member that stands twice counts as
 /// missing, and the second part says that there is one.
-fn optional<'m, const N: usize>(
+pub(super) fn optional<'m, const N: usize>(
     value: Option<&'m RawValue>,
     names: [&str; N],
 ) -> ([Option<&'m RawValue>; N], Option<EnvelopeProblem>) {

@@ -11,8 +11,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
-use super::raw;
 use super::scan::{self, Json, Members};
+use super::{dap, raw};
 use crate::config::Limits;
 use crate::dialect::{Envelope, ProgressRule, Text, code};
 use crate::event::ErrorObject;
@@ -62,7 +62,7 @@ pub(crate) struct Request<'m> {
     pub(crate) params: Option<&'m RawValue>,
     /// What stands beside the params in the envelope of ABP.
     pub(crate) options: Option<&'m RawValue>,
-    /// Where the answer goes in the envelope of ABP.
+    /// Where the answer goes, in an envelope that says more than the id.
     pub(crate) origin: Option<Box<Origin>>,
 }
 
@@ -93,6 +93,7 @@ pub(crate) fn incoming<'m>(
     match (text.as_bytes().get(Json::of(text).space(0)), envelope) {
         (Some(b'{'), Envelope::JsonRpc) => message(text, limits.depth),
         (Some(b'{'), Envelope::Abp) => abp::message(text, limits),
+        (Some(b'{'), Envelope::Dap) => dap::message(text, limits),
         (Some(b'['), _) => array(text, limits.batch_members).map(Message::Batch),
         _ => scan::value(text).map(|_| NO_OBJECT),
     }
@@ -117,6 +118,20 @@ pub(crate) fn member(value: &RawValue, depth: usize) -> Message<'_> {
 
 const NO_OBJECT: Message<'_> =
     Message::Invalid { id: None, origin: None, problem: EnvelopeProblem::NotAnObject };
+
+/// The params that a value is, if it is some that any envelope has room for. `null` counts as absent: some
+/// peers write all that they could say, and some refuse it.
+pub(crate) fn structured(
+    value: Option<&RawValue>,
+    is_array_fine: bool,
+) -> Result<Option<&RawValue>, EnvelopeProblem> {
+    match value.and_then(|value| value.get().as_bytes().first()) {
+        None | Some(b'n') => Ok(None),
+        Some(b'{') => Ok(value),
+        Some(b'[') if is_array_fine => Ok(value),
+        Some(_) => Err(EnvelopeProblem::Params),
+    }
+}
 
 /// Reads the member `name` of params that are an object: `None` if they are not, or it is missing.
 pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m RawValue> {

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::abp::{self, Asked, Origin};
+use super::abp::{self, Asked, Origin, optional};
 use super::decode;
 use crate::config::Config;
 use crate::dialect::{Envelope, code};
@@ -69,6 +69,8 @@ pub(crate) enum Value<'a> {
 pub(crate) struct Context<'a> {
     pub(crate) config: &'a Config,
     pub(crate) now: Timestamp,
+    /// The number that the next message takes, in an envelope where every message has one.
+    pub(crate) next: u32,
 }
 
 /// The request that an answer is for.
@@ -76,7 +78,7 @@ pub(crate) struct Context<'a> {
 pub(crate) struct To<'a> {
     /// The token of its id.
     pub(crate) id: &'a str,
-    /// Where the answer goes in ABP's envelope, which says more than the id.
+    /// Where the answer goes, in an envelope that says more than the id.
     pub(crate) origin: Option<&'a Origin>,
 }
 
@@ -151,7 +153,8 @@ impl Writer<'_> {
             }
             Draft::Response { to, reply } => self.response(to, reply),
             Draft::Result { to, members } => match to.origin {
-                Some(origin) => self.abp_answer(origin, |out| out.object(members)),
+                Some(origin) if self.is_abp() => self.abp_answer(origin, |out| out.object(members)),
+                Some(_) => self.response(to, Reply::Result(RawValue::NULL)),
                 None => self.answer(to.id, RESULT, |out| out.object(members)),
             },
         }
@@ -160,11 +163,15 @@ impl Writer<'_> {
     /// A request or a notification.
     #[inline]
     fn asking(&mut self, id: Option<Value<'_>>, method: &str, params: Option<Body<'_>>) {
-        if self.is_abp() {
-            return self.message([method, ""], id, |out| match params {
-                Some(params) => out.body(params),
-                None => out.text("{}"),
-            });
+        match self.context.config.dialect.envelope {
+            Envelope::JsonRpc => {}
+            Envelope::Abp => {
+                return self.message([method, ""], id, |out| match params {
+                    Some(params) => out.body(params),
+                    None => out.text("{}"),
+                });
+            }
+            Envelope::Dap => return self.dap_asking(id, method, params),
         }
         self.text(r#"{"jsonrpc":"2.0","#);
         if let Some(id) = id {
@@ -218,8 +225,10 @@ impl Writer<'_> {
 
     #[inline]
     fn response(&mut self, to: To<'_>, reply: Reply<'_>) {
-        if let Some(origin) = to.origin {
-            return self.abp_response(to.id, origin, reply);
+        match to.origin {
+            None => {}
+            Some(origin) if self.is_abp() => return self.abp_response(to.id, origin, reply),
+            Some(origin) => return self.dap_response(to.id, origin, reply),
         }
         match reply {
             Reply::Result(value) => self.answer(to.id, RESULT, |out| out.raw(value)),
@@ -245,10 +254,7 @@ impl Writer<'_> {
     /// The answer to the request with this id, which holds this error.
     fn error(&mut self, id: &str, code: i64, message: &str, data: Option<&RawValue>) {
         self.answer(id, r#","error":{"code":"#, |out| {
-            if code < 0 {
-                out.text("-");
-            }
-            out.decimal(code.unsigned_abs());
+            out.signed(code);
             out.text(r#","message":"#);
             out.string(message);
             out.data(data);
@@ -337,38 +343,98 @@ impl Writer<'_> {
         });
     }
 
-    /// ABP: the members of a payload that say how a request ended.
+    /// DAP: what every message begins with. One that has no number yet takes the next.
+    fn dap(&mut self, number: Option<Value<'_>>, kind: &str) {
+        self.text(r#"{"seq":"#);
+        self.value(number.unwrap_or(Value::Id(self.context.next)));
+        self.text(r#","type":""#);
+        self.text(kind);
+    }
+
+    /// DAP: a request, which has a number, or an event.
+    fn dap_asking(&mut self, id: Option<Value<'_>>, method: &str, params: Option<Body<'_>>) {
+        let (kind, member) = match id {
+            Some(_) => (r#"request","command":"#, r#","arguments":"#),
+            None => (r#"event","event":"#, r#","body":"#),
+        };
+        self.dap(id, kind);
+        self.string(method);
+        if let Some(params) = params {
+            self.text(member);
+            self.body(params);
+        }
+        self.text("}");
+    }
+
+    /// DAP: the answer to the request with this id.
+    fn dap_response(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
+        self.dap(None, r#"response","request_seq":"#);
+        self.token(id);
+        self.text(r#","command":"#);
+        self.string(&origin.kind);
+        self.text(",");
+        self.outcome(reply);
+        self.text("}");
+    }
+
+    /// ABP and DAP: the members that say how a request ended.
     fn outcome(&mut self, reply: Reply<'_>) {
+        let is_abp = self.is_abp();
         match reply {
-            Reply::Result(data) => {
-                self.text(r#""success":true,"data":"#);
-                self.raw(data);
+            Reply::Result(result) => {
+                self.text(r#""success":true"#);
+                if is_abp || result.get() != "null" {
+                    self.text(if is_abp { r#","data":"# } else { r#","body":"# });
+                    self.raw(result);
+                }
             }
             Reply::Cancelled => self.failure(code::REQUEST_CANCELLED, "", None),
             Reply::Error { code, message, data } => self.failure(code, message, data),
             Reply::ErrorRaw(object) => match decode::error_object(object.get()) {
                 Some(error) => self.failure(error.code, &error.message, error.data.as_deref()),
                 // It comes from a peer that speaks this envelope too.
-                None => {
+                None if is_abp => {
                     self.text(r#""success":false,"error":"#);
                     self.raw(object);
+                }
+                None => {
+                    self.text(r#""success":false"#);
+                    let (members, _) = optional(Some(object), ["message", "body"]);
+                    for (name, value) in [r#","message":"#, r#","body":"#].iter().zip(members) {
+                        if let Some(value) = value {
+                            self.text(name);
+                            self.raw(value);
+                        }
+                    }
                 }
             },
         }
     }
 
-    /// ABP: the members that say that a request failed.
+    /// ABP and DAP: the members that say that a request failed.
     fn failure(&mut self, code: i64, message: &str, data: Option<&RawValue>) {
-        if code == code::REQUEST_CANCELLED {
-            return self.text(r#""success":false,"cancelled":true"#);
+        self.text(r#""success":false,"#);
+        match (code, self.is_abp()) {
+            (code::REQUEST_CANCELLED, true) => return self.text(r#""cancelled":true"#),
+            (code::REQUEST_CANCELLED, false) => return self.text(r#""message":"cancelled""#),
+            (_, true) => {
+                self.text(r#""error":{"code":"#);
+                self.string(abp::error_name(code));
+                self.text(r#","message":"#);
+                self.string(message);
+                self.text(r#","retryable":false"#);
+            }
+            (_, false) => {
+                self.text(r#""message":"#);
+                self.string(message);
+                self.text(r#","body":{"error":{"id":"#);
+                self.signed(code);
+                self.text(r#","format":"#);
+                self.string(message);
+            }
         }
-        self.text(r#""success":false,"error":{"code":"#);
-        self.string(abp::error_name(code));
-        self.text(r#","message":"#);
-        self.string(message);
-        self.text(r#","retryable":false"#);
         self.data(data);
-        self.text("}");
+        self.text(if self.is_abp() { "}" } else { "}}" });
     }
 }
 

@@ -165,6 +165,10 @@ fn called_by_an_abp_agent(back: Dialect) -> Bench {
         Envelope::Abp => {
             r#"{"type":"initialize-result","id":"1","timestamp":0,"payload":{}}"#.into()
         }
+        Envelope::Dap => {
+            r#"{"seq":1,"type":"response","request_seq":1,"success":true,"command":"initialize"}"#
+                .into()
+        }
     };
     bench.receive(Side::Down, &initialized);
     let call = r#"{"capability":"export.pdf","options":{"callId":"c"}}"#;

@@ -21,6 +21,7 @@ pub(crate) fn hostile(random: &mut Random, dialect: &Dialect) -> Vec<u8> {
     let message = match dialect.envelope {
         Envelope::JsonRpc => json_rpc(random, dialect),
         Envelope::Abp => abp(random, dialect),
+        Envelope::Dap => dap(random, dialect),
     };
     match dialect.framing {
         Framing::ContentLength if random.below(60) == 0 => b"no length\r\n\r\n".to_vec(),
@@ -81,6 +82,34 @@ fn token(random: &mut Random) -> String {
     match random.below(4) {
         0 => random.pick(&["null", "{}"]).expect("two").into(),
         _ => format!("\"{:x}-{:x}\"", random.below(usize::MAX), random.below(usize::MAX)),
+    }
+}
+
+fn dap(random: &mut Random, dialect: &Dialect) -> String {
+    let (id, own) = (random.pick(&IDS).expect("some"), random.pick(&IDS).expect("some"));
+    let asked = random.pick(&METHODS).expect("some");
+    let params = random.pick(&PARAMS).expect("some");
+    let cancel = match &dialect.cancel {
+        CancelRule::Request { method, .. } => &**method,
+        _ => "cancel",
+    };
+    let request = |command: &str, arguments: &str| {
+        format!(r#"{{"seq":{id},"type":"request","command":"{command}","arguments":{arguments}}}"#)
+    };
+    let answer = |rest: &str| {
+        format!(r#"{{"seq":{own},"type":"response","request_seq":{id},"command":"m",{rest}}}"#)
+    };
+    match random.below(12) {
+        0 | 1 => request("m", params),
+        2 => request(asked, params),
+        3 | 4 => request(cancel, &format!(r#"{{"requestId":{own},"progressId":{id}}}"#)),
+        5 => request(cancel, &format!(r#"{{"progressId":{own}}}"#)),
+        6 => answer(r#""success":true,"body":{"supportsCancelRequest":true}"#),
+        7 => answer(r#""success":false,"message":"cancelled""#),
+        8 => answer(r#""success":false,"message":7,"body":{"error":{"id":-1,"data":[]}}"#),
+        9 => format!(r#"{{"seq":{own},"type":"event","event":"{asked}","body":{params}}}"#),
+        10 => "x".repeat(random.below(1_500)),
+        _ => format!(r#"{{"seq":{id},"seq":{own},"type":"request","command":"{asked}"}}"#),
     }
 }
 

@@ -38,6 +38,8 @@ struct Side {
     requests: Vec<RequestHandle>,
     settled: BTreeMap<String, usize>,
     requests_sent: BTreeSet<String>,
+    /// The number of the last message that was sent, in an envelope where every message has one.
+    seq: Option<u64>,
     cancels_sent: BTreeSet<String>,
     /// The ids of our calls that no cancel may name.
     uncancellable: BTreeSet<String>,
@@ -65,6 +67,7 @@ impl Side {
             requests: Vec::new(),
             settled: BTreeMap::new(),
             requests_sent: BTreeSet::new(),
+            seq: None,
             cancels_sent: BTreeSet::new(),
             uncancellable: BTreeSet::new(),
             ended: Vec::new(),
@@ -115,8 +118,8 @@ impl Side {
                 let taken = self.stream.receive(input.unread(), now);
                 let used = taken.used;
                 let message = taken.message.and_then(|text| serde_json::from_slice(text).ok());
-                if let Some(message) = &message {
-                    self.witness(message);
+                if let Some(message) = message {
+                    self.witness(&like_json_rpc(message));
                 }
                 let was_open = self.closed.is_none();
                 if let Some(event) = taken.event {
@@ -181,8 +184,15 @@ impl Side {
             let text = String::from_utf8(wire[start..].to_vec()).expect("we write UTF-8");
             let json = text.split_once("\r\n\r\n").map_or(&*text, |(_, body)| body);
             let message: Value = serde_json::from_str(json).expect("we write JSON");
-            let is_abp = self.stream.connection().config().dialect.envelope == Envelope::Abp;
-            assert_eq!(message["jsonrpc"].is_null(), is_abp || message.is_array(), "one envelope");
+            let envelope = self.stream.connection().config().dialect.envelope;
+            let is_foreign = envelope != Envelope::JsonRpc || message.is_array();
+            assert_eq!(message["jsonrpc"].is_null(), is_foreign, "one envelope");
+            if envelope == Envelope::Dap {
+                let seq = message["seq"].as_u64();
+                assert!(self.seq < seq, "messages leave in the order of their numbers: {message}");
+                self.seq = seq;
+            }
+            let message = like_json_rpc(message);
             match transmit.kind {
                 TransmitKind::Request => self.check_number(&message),
                 TransmitKind::Cancel => self.check_cancel(&message),
@@ -453,6 +463,22 @@ impl Side {
 fn canonical(id: &str) -> String {
     let value: Value = serde_json::from_str(id).expect("a readable id is JSON");
     value.to_string()
+}
+
+/// A message of DAP with the names that JSON-RPC has for its members; any other as it is.
+fn like_json_rpc(mut message: Value) -> Value {
+    let names = match message["type"].as_str() {
+        Some("request") => [("seq", "id"), ("command", "method"), ("arguments", "params")],
+        Some("response") => [("request_seq", "id"), ("body", "result"), ("message", "error")],
+        _ => return message,
+    };
+    for (name, like) in names {
+        if let Some(members) = message.as_object_mut() {
+            let value = members.remove(name);
+            members.extend(value.map(|value| (like.to_owned(), value)));
+        }
+    }
+    message
 }
 
 /// The number in an id of ours, which is a string in some envelopes.

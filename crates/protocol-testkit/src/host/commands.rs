@@ -134,7 +134,7 @@ impl Host {
             None => {
                 let number = call.number();
                 let id = match dialect.envelope {
-                    Envelope::JsonRpc => number.to_string(),
+                    Envelope::JsonRpc | Envelope::Dap => number.to_string(),
                     Envelope::Abp => format!("\"{number}\""),
                 };
                 WireId::from_token(&id).expect("it is an id")

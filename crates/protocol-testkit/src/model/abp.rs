@@ -24,6 +24,8 @@ pub(crate) enum Asked {
     Capability,
     /// Anything else.
     Other,
+    /// A command of DAP, whose errors have codes.
+    Command,
 }
 
 impl Asked {
@@ -60,8 +62,10 @@ pub(super) fn message(value: &Value) -> Message<'_> {
     let asked = Asked::answered_by(kind);
     let origin = Some(Origin { message, asked });
     match asked {
-        Asked::Other if is_good => Message::Request { id, method: kind, params: payload, origin },
-        Asked::Other => Message::Invalid { id, origin },
+        Asked::Other | Asked::Command if is_good => {
+            Message::Request { id, method: kind, params: payload, origin }
+        }
+        Asked::Other | Asked::Command => Message::Invalid { id, origin },
         Asked::Capability => call(id, payload, origin),
     }
 }

@@ -1,7 +1,7 @@
 //! Cancels that are requests: the peer's, which are acknowledged, ours, and the operations that they
 //! may name.
 
-use protocol_core::{CancelRule, Cause, Refusal, RequestPhase, Timestamp, code};
+use protocol_core::{CancelRule, Cause, Envelope, Refusal, RequestPhase, Timestamp, code};
 use serde_json::Value;
 
 use super::reading::{self, Answered};
@@ -20,7 +20,8 @@ impl Model {
     ) {
         let to = (Some(id.clone()), origin.as_ref());
         // Where the id of a message is that of its request, the two answers would look alike (B5).
-        if origin.is_none() && self.unanswered_with(&id).is_some() {
+        let is_own = self.config.dialect.envelope != Envelope::Abp;
+        if is_own && self.unanswered_with(&id).is_some() {
             return self.refuse(to, code::INVALID_REQUEST, "duplicate_id", None);
         }
         let has_operations = self.config.dialect.has_operations();
@@ -81,8 +82,12 @@ impl Model {
         self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
     }
 
-    /// Whether a cancel of an operation that is none of this connection's is the host's to answer.
+    /// Whether a cancel is the host's to answer: that of an operation which is none of this connection's,
+    /// or in DAP one that names no request.
     pub(super) fn is_for_host(&self, params: &Value) -> bool {
+        if self.config.dialect.envelope == Envelope::Dap {
+            return params.get("requestId").is_none();
+        }
         let Some(token) = token_member(&self.config.dialect) else { return false };
         let named = params.get(token);
         let is_known = |named| {

@@ -52,7 +52,7 @@ impl Model {
         // Elsewhere it tells nothing apart, not even states.
         let asked = match dialect.envelope {
             Envelope::Abp => Asked::by(method),
-            Envelope::JsonRpc => Asked::Other,
+            Envelope::JsonRpc | Envelope::Dap => Asked::Other,
         };
         let idle = options.idle_timeout;
         let tokens = idle.map(|_| reading::tokens_of_call(&dialect, number, params));

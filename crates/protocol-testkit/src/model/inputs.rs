@@ -67,7 +67,8 @@ impl Model {
                 self.refuse((id, None), code::INVALID_REQUEST, "invalid_request", batch);
             }
             Message::Invalid { id, origin } => {
-                let id = message.get("id").and(reading::readable(id));
+                let [asked, _] = reading::id_members(self.config.dialect.envelope);
+                let id = message.get(asked).and(reading::readable(id));
                 let to = (id, origin.as_ref());
                 self.refuse(to, code::INVALID_REQUEST, "invalid_request", batch);
             }

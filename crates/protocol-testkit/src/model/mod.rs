@@ -11,6 +11,7 @@
 mod abp;
 mod acknowledged;
 mod commands;
+mod dap;
 mod inputs;
 mod past;
 pub(crate) mod reading;
@@ -40,7 +41,8 @@ pub struct Model {
     life: Life,
     /// Our calls in flight, by their number on the wire.
     calls: BTreeMap<u32, Call>,
-    /// The numbers up to this one were issued, to calls and to cancels that are requests.
+    /// The numbers up to this one were issued: to calls and to cancels that are requests, and in DAP to
+    /// all messages.
     issued: u32,
     /// Numbers of ours that belong to no call in flight and may still be answered, or were withdrawn,
     /// the oldest first: of calls that ended without an answer, and of cancels that are requests;
@@ -267,6 +269,7 @@ impl Model {
         });
         if is_last {
             self.bulk.pop_back();
+            self.issued -= u32::from(self.counts_all());
         }
     }
 

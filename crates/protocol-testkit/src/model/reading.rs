@@ -6,6 +6,7 @@ use protocol_core::{Dialect, Envelope, IdRule, ProgressRule};
 use serde_json::Value;
 
 use super::abp::{self, Asked, Origin};
+use super::dap;
 use super::seen::Id;
 
 /// One message of the peer's.
@@ -54,6 +55,7 @@ pub(crate) fn message(value: &Value, envelope: Envelope) -> Message<'_> {
     match envelope {
         Envelope::JsonRpc => json_rpc(value),
         Envelope::Abp => abp::message(value),
+        Envelope::Dap => dap::message(value),
     }
 }
 
@@ -94,6 +96,14 @@ fn json_rpc(value: &Value) -> Message<'_> {
     Message::Response { id: known, asked: None, answer: answer.filter(|_| is_versioned) }
 }
 
+/// The member that holds the id of a request, and the one that holds it in an answer.
+pub(super) const fn id_members(envelope: Envelope) -> [&'static str; 2] {
+    match envelope {
+        Envelope::JsonRpc | Envelope::Abp => ["id", "id"],
+        Envelope::Dap => ["seq", "request_seq"],
+    }
+}
+
 /// An id that can be compared and echoed.
 pub(crate) fn readable(id: &Value) -> Option<Id> {
     (id.is_string() || id.is_number() || id.is_null()).then(|| id.to_string())
@@ -117,7 +127,9 @@ pub(super) fn request_id(id: &Value, rule: IdRule) -> Option<Id> {
 /// they are a string.
 pub(super) fn our_number(id: &Value, envelope: Envelope) -> Option<u32> {
     match envelope {
-        Envelope::JsonRpc => id.as_u64().and_then(|number| u32::try_from(number).ok()),
+        Envelope::JsonRpc | Envelope::Dap => {
+            id.as_u64().and_then(|number| u32::try_from(number).ok())
+        }
         Envelope::Abp => {
             let digits = id.as_str()?;
             let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -129,7 +141,7 @@ pub(super) fn our_number(id: &Value, envelope: Envelope) -> Option<u32> {
 /// The id of the message of ours with this number.
 pub(super) fn our_id(number: u32, envelope: Envelope) -> Id {
     match envelope {
-        Envelope::JsonRpc => number.to_string(),
+        Envelope::JsonRpc | Envelope::Dap => number.to_string(),
         Envelope::Abp => format!("\"{number}\""),
     }
 }
@@ -150,7 +162,7 @@ pub(super) fn tokens(dialect: &Dialect, params: &Value) -> Vec<Id> {
 /// The progress tokens of a call of ours: in ABP, its id.
 pub(super) fn tokens_of_call(dialect: &Dialect, number: u32, params: &Value) -> Vec<Id> {
     match dialect.envelope {
-        Envelope::JsonRpc => tokens(dialect, params),
+        Envelope::JsonRpc | Envelope::Dap => tokens(dialect, params),
         Envelope::Abp => vec![our_id(number, dialect.envelope)],
     }
 }

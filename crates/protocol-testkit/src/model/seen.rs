@@ -176,8 +176,9 @@ impl Sent {
     pub fn of(kind: TransmitKind, message: &[u8], dialect: &Dialect) -> Option<Self> {
         let message: Value = serde_json::from_slice(message).ok()?;
         let envelope = dialect.envelope;
+        let [asked, answered] = reading::id_members(envelope);
         if kind == TransmitKind::Acknowledgement {
-            let id = message.get("id")?.to_string();
+            let id = message.get(answered)?.to_string();
             return Some(Self::Acknowledgement { id, says: Acknowledged::of(&message, envelope)? });
         }
         if let (TransmitKind::Response, Some(all)) = (kind, message.as_array()) {
@@ -186,7 +187,7 @@ impl Sent {
         }
         match (kind, reading::message(&message, envelope)) {
             (TransmitKind::Request, Message::Request { .. }) => {
-                Some(Self::Request(reading::our_number(&message["id"], envelope)?))
+                Some(Self::Request(reading::our_number(&message[asked], envelope)?))
             }
             (TransmitKind::Notification, Message::Notification { method, params }) => {
                 Some(match dialect.tells_of_cancels(method) {
@@ -255,6 +256,10 @@ impl Acknowledged {
         let Message::Response { answer, .. } = reading::message(message, envelope) else {
             return None;
         };
+        if envelope == Envelope::Dap {
+            let words = message["message"].as_str();
+            return words.map_or(Some(Self::Cancelled), Self::of_words);
+        }
         match answer? {
             Answered::Error(code::OPERATION_NOT_FOUND) => Some(Self::NotFound),
             Answered::Error(_) => None,
@@ -263,12 +268,16 @@ impl Acknowledged {
             {
                 Some(Self::Cancelled)
             }
-            Answered::Result(said) => match said["reason"].as_str()? {
-                "Operation already completed" => Some(Self::Completed),
-                "Operation not found" => Some(Self::NotFound),
-                "Operation can't be cancelled" => Some(Self::NotAllowed),
-                _ => None,
-            },
+            Answered::Result(said) => Self::of_words(said["reason"].as_str()?),
+        }
+    }
+
+    fn of_words(words: &str) -> Option<Self> {
+        match words {
+            "Operation already completed" => Some(Self::Completed),
+            "Operation not found" => Some(Self::NotFound),
+            "Operation can't be cancelled" => Some(Self::NotAllowed),
+            _ => None,
         }
     }
 }
@@ -285,7 +294,8 @@ impl Answer {
             Answered::Error(code) => Some(code),
         };
         let call = (asked == Some(Asked::Capability)).then(|| id.to_string());
-        Some(Self { id: message.get("id")?.to_string(), call, code })
+        let [_, answered] = reading::id_members(envelope);
+        Some(Self { id: message.get(answered)?.to_string(), call, code })
     }
 }
 

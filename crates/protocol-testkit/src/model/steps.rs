@@ -39,6 +39,11 @@ impl Model {
         self.issued
     }
 
+    /// Whether every message has a number.
+    pub(super) fn counts_all(&self) -> bool {
+        self.config.dialect.envelope == Envelope::Dap
+    }
+
     /// Whether there is a message that cancels.
     pub(super) fn has_cancel(&self) -> bool {
         !matches!(self.config.dialect.cancel, CancelRule::Local | CancelRule::ClosedStream)
@@ -278,7 +283,11 @@ impl Model {
     pub(super) fn answer_to(origin: Option<&Origin>, id: &Id, code: Option<i64>) -> Answer {
         let Some(origin) = origin else { return Answer { id: id.clone(), call: None, code } };
         let call = (origin.asked == Asked::Capability).then(|| id.clone());
-        Answer { id: origin.message.clone(), call, code: code.map(abp::as_written) }
+        let code = code.map(|code| match origin.asked {
+            Asked::Command => code,
+            Asked::Capability | Asked::Other => abp::as_written(code),
+        });
+        Answer { id: origin.message.clone(), call, code }
     }
 
     pub(super) fn queue(&mut self, message: Sent) {
@@ -287,6 +296,10 @@ impl Model {
 
     /// What an answer concludes holds as soon as it is on its way.
     fn queue_concluding(&mut self, message: Sent, concludes: Option<Conclusion>) {
+        let has_number = matches!(message, Sent::Request(_) | Sent::CancelRequest { .. });
+        if self.counts_all() && !has_number {
+            self.issue();
+        }
         self.bulk.push_back(Leaving { message, call: None, concludes: concludes.is_some() });
         if let Some(concludes) = concludes {
             self.conclude(concludes);
@@ -294,10 +307,11 @@ impl Model {
     }
 
     /// A cancel overtakes everything but other cancels, and the answer that tells the peer that it may
-    /// be asked (G4).
+    /// be asked (G4). Where every message has a number, they leave in its order.
     pub(super) fn queue_ahead(&mut self, message: Sent, call: Option<u32>) {
         let leaving = Leaving { message, call, concludes: false };
-        let lane = match self.bulk.iter().any(|leaving| leaving.concludes) {
+        let is_behind = self.counts_all() || self.bulk.iter().any(|leaving| leaving.concludes);
+        let lane = match is_behind {
             true => &mut self.bulk,
             false => &mut self.cancels,
         };

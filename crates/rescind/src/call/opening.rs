@@ -96,6 +96,10 @@ impl Opening {
                 vec![request("server/discover", json!({ "_meta": meta }))]
             }
             (Family::Abp, _) => vec![request("initialize", json!({ "agent": client }))],
+            (Family::Dap, _) => vec![request(
+                "initialize",
+                json!({ "clientID": "rescind", "clientName": "rescind", "adapterID": "rescind" }),
+            )],
             (Family::Mcp { .. } | Family::Erlmcp, _) => vec![
                 request(
                     "initialize",

@@ -226,10 +226,10 @@ impl TryFrom<Members> for Described {
 fn check(dialect: &Dialect) -> Result<(), &'static str> {
     let is_notification = matches!(dialect.cancel, CancelRule::Notification { .. });
     match dialect.envelope {
-        Envelope::Abp if is_notification || dialect.has_operations() => Err(
-            "the envelope `abp` only has a place for a cancel that is a request and names an id",
+        Envelope::Abp | Envelope::Dap if is_notification || dialect.has_operations() => Err(
+            "the envelopes `abp` and `dap` only have a place for a cancel that is a request and names an id",
         ),
-        Envelope::Abp | Envelope::JsonRpc => Ok(()),
+        Envelope::Abp | Envelope::Dap | Envelope::JsonRpc => Ok(()),
     }
 }
 
@@ -278,6 +278,7 @@ enum FramingDef {
 enum EnvelopeDef {
     JsonRpc,
     Abp,
+    Dap,
 }
 
 #[derive(Deserialize)]

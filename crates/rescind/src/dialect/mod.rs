@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Which dialect to speak.
 #[derive(Clone, Debug, Args)]
 pub struct DialectArgs {
-    /// The protocol to speak: jsonrpc, acp, lsp, mcp, abp or erlmcp, or a revision of one;
+    /// The protocol to speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of one;
     /// `rescind dialects` lists them
     #[arg(long, value_name = "NAME", default_value = "acp", value_parser = parser())]
     dialect: Spoken,
@@ -145,6 +145,8 @@ pub(crate) enum Family {
     Mcp { revision: &'static str },
     /// `initialize`, whose answer opens the session.
     Abp,
+    /// The same, and its answer says what the adapter can do.
+    Dap,
     /// As the newest MCP that has an `initialize`, which it extends.
     Erlmcp,
 }
@@ -169,6 +171,7 @@ impl Family {
                 Self::Mcp { revision: older.unwrap_or(WITHOUT_INITIALIZE) }
             }
             ("abp", _) => Self::Abp,
+            ("dap", _) => Self::Dap,
             ("erlmcp", _) => Self::Erlmcp,
             _ => Self::JsonRpc,
         }

@@ -49,7 +49,7 @@ use losses::Losses;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RelayArgs {
-    /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp or erlmcp, or a revision of
+    /// The protocol that both sides speak: jsonrpc, acp, lsp, mcp, abp, dap or erlmcp, or a revision of
     /// one; `rescind dialects` lists them
     #[arg(long, value_name = "NAME", default_value = "acp", value_parser = parser())]
     dialect: Spoken,

@@ -153,6 +153,7 @@ impl Methods {
                 mcp::complete(self.family().revision(), answer)
             }
             (Family::Erlmcp, _) => json(&mcp::answer(&self.spoken(), request)?),
+            (Family::Dap, "initialize") => json(&json!({ "supportsCancelRequest": true })),
             (Family::Abp, "initialize") => json(&json!({
                 "app": { "name": "rescind", "version": env!("CARGO_PKG_VERSION") },
                 "capabilities": mcp::tool_names(),

@@ -35,7 +35,7 @@ fn config(envelope: Envelope) -> Config {
 fn written(draft: &Draft<'_>, envelope: Envelope) -> String {
     let mut out = vec![b'x'];
     let config = config(envelope);
-    let context = Context { config: &config, now: Timestamp::from_millis(1_234) };
+    let context = Context { config: &config, now: Timestamp::from_millis(1_234), next: 7 };
     draft.write(&context, usize::MAX, &mut out).unwrap();
     let len = out.len() - 1;
     assert_eq!(len, draft.len(&context), "{draft:?}");
@@ -136,7 +136,7 @@ fn g08_no_more_is_written_than_there_is_room_for() {
 
 fn string(text: &str) -> String {
     let (mut out, config) = (Vec::new(), config(Envelope::JsonRpc));
-    let context = &Context { config: &config, now: Timestamp::ZERO };
+    let context = &Context { config: &config, now: Timestamp::ZERO, next: 7 };
     Writer { context, out: &mut out, most: usize::MAX, skipped: 0 }.string(text);
     String::from_utf8(out).unwrap()
 }

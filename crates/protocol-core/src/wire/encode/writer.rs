@@ -94,6 +94,15 @@ impl Writer<'_> {
         }
     }
 
+    /// A number that may be negative.
+    #[inline]
+    pub(super) fn signed(&mut self, number: i64) {
+        if number < 0 {
+            self.text("-");
+        }
+        self.decimal(number.unsigned_abs());
+    }
+
     /// A number.
     pub(super) fn decimal(&mut self, number: u64) {
         self.out.extend_from_slice(decimal(number, &mut [0; 20]));

@@ -1,0 +1,86 @@
+//! The envelope of the Debug Adapter Protocol: `{seq, type: request | response | event, …}`.
+//!
+//! A command is a method, an event is a notification. An answer names the `seq` of its request, and repeats
+//! its command.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+
+use serde_json::value::RawValue;
+
+use super::abp::{self, Origin, optional};
+use super::decode::{Message, Request, Response, string, structured};
+use super::raw;
+use crate::config::Limits;
+use crate::dialect::code;
+use crate::event::ErrorObject;
+use crate::violation::EnvelopeProblem;
+
+/// The members of an envelope that every type of message has, and then those of requests, events and
+/// responses.
+const NAMES: [&str; 8] =
+    ["seq", "type", "command", "arguments", "event", "body", "request_seq", "success"];
+
+/// Reads an object of this envelope. Returns `None` if the text is no object.
+pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>> {
+    let (members, problem) = abp::members(text, &NAMES, limits)?;
+    let [seq, kind, command, arguments, event, body, request, success] = members;
+    Some(match kind.and_then(string).as_deref() {
+        Some("request") => asking([seq, command, arguments], problem, limits.id_bytes),
+        Some("event") => match (structured(body, true), event.and_then(string), problem) {
+            (Ok(params), Some(method), None) => Message::Notification { method, params },
+            (params, _, problem) => {
+                let problem = problem.or(params.err()).unwrap_or(EnvelopeProblem::Method);
+                Message::InvalidNotification { problem }
+            }
+        },
+        Some("response") => {
+            let answer = match (problem, success.map(RawValue::get)) {
+                (Some(problem), _) => Err(problem),
+                (None, Some("true")) => Ok(Response::Result(body.unwrap_or(RawValue::NULL))),
+                (None, Some("false")) => Ok(Response::Error(failure(raw::of(text)))),
+                (None, _) => Err(EnvelopeProblem::Empty),
+            };
+            Message::Response { id: request.map(RawValue::get), asked: None, answer }
+        }
+        _ => Message::InvalidNotification { problem: EnvelopeProblem::Type },
+    })
+}
+
+/// A request. Without a number and a command, which its answer repeats, it can't be answered.
+fn asking<'m>(
+    [seq, command, arguments]: [Option<&'m RawValue>; 3],
+    problem: Option<EnvelopeProblem>,
+    longest: usize,
+) -> Message<'m> {
+    let id = seq.map(RawValue::get);
+    let number = id.filter(|seq| seq.parse::<i32>().is_ok());
+    let command = command.and_then(string).filter(|command| command.len() <= longest);
+    let (Some(number), Some(method)) = (number, command) else {
+        let problem = number.map_or(EnvelopeProblem::Id, |_| EnvelopeProblem::Method);
+        return Message::Invalid { id, origin: None, problem };
+    };
+    let origin = Some(Box::new(Origin { kind: method.as_ref().into(), message: None }));
+    match (structured(arguments, true), problem) {
+        (Ok(params), None) => {
+            Message::Request(Request { id: number, method, params, options: None, origin })
+        }
+        (params, problem) => {
+            let problem = problem.or(params.err()).unwrap_or(EnvelopeProblem::Params);
+            Message::Invalid { id, origin, problem }
+        }
+    }
+}
+
+/// What a response says that has no result. All of it is kept as its error.
+fn failure(raw: &RawValue) -> ErrorObject<'_> {
+    let ([message, body], _) = optional(Some(raw), ["message", "body"]);
+    let message = message.and_then(string).unwrap_or_default();
+    let ([error], _) = optional(body, ["error"]);
+    let ([id, data], _) = optional(error, ["id", "data"]);
+    let code = match id.and_then(|id| id.get().parse().ok()) {
+        _ if message == "cancelled" => code::REQUEST_CANCELLED,
+        code => code.unwrap_or(code::REQUEST_FAILED),
+    };
+    ErrorObject { raw: Cow::Borrowed(raw), code, message, data: data.map(Cow::Borrowed) }
+}
