@@ -8,6 +8,7 @@ mod exit;
 mod noise;
 mod record;
 pub mod relay;
+pub mod replay;
 pub mod serve;
 mod socket;
 pub mod stats;

@@ -10,6 +10,7 @@ use protocol_record::line::Payloads;
 use protocol_record::{Recorded, Recorder, Recording, Settings};
 
 use crate::note;
+use crate::replay::Setup;
 
 /// What to record, and where.
 #[derive(Clone, Debug, Args)]
@@ -44,10 +45,20 @@ pub(crate) struct Session(Arc<Mutex<Option<(PathBuf, Recording)>>>);
 impl RecordArgs {
     /// Begins the recording of this program.
     pub(crate) fn start(&self, program: Option<&str>) -> Result<Session, String> {
+        self.start_with(program, || Ok(None))
+    }
+
+    /// The same, of what was set up so.
+    pub(crate) fn start_with(
+        &self,
+        program: Option<&str>,
+        setup: impl FnOnce() -> Result<Option<Setup>, String>,
+    ) -> Result<Session, String> {
         let Some(path) = &self.record else { return Ok(Session::default()) };
         let mut settings = Settings::new(path);
         settings.payloads = if self.payloads { Payloads::Kept } else { Payloads::Redacted };
         settings.program = program.map(Into::into);
+        settings.setup = setup()?.map(|setup| setup.raw());
         settings.file_bytes = self.record_size.as_u64();
         settings.files = usize::try_from(self.record_files).unwrap_or(usize::MAX);
         settings.buffer_bytes = usize::try_from(self.record_buffer.as_u64()).unwrap_or(usize::MAX);

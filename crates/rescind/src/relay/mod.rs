@@ -23,6 +23,7 @@ use crate::dialect::{Spoken, file_parser, parser};
 use crate::duration;
 use crate::noise::Noises;
 use crate::record::RecordArgs;
+use crate::replay::{RelaySetup, Setup};
 use crate::terminal::{Line, say};
 use crate::{exit, failure, note, output_error, usage_error};
 use child::Relayed;
@@ -133,6 +134,7 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
     let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
     let down = args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both);
+    let spoken = [up, down];
     let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
     (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
     let mut options = Options::new(up, down);
@@ -146,7 +148,10 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     options.noise = Some(noise(noises.clone()));
 
     let program = program.to_string_lossy();
-    let recording = match args.record.start(Some(&program)) {
+    let recording = match args.record.start_with(Some(&program), || {
+        let setup = RelaySetup::new(spoken, args.grace, args.guard.rules())?;
+        Ok(Some(Setup::Relay(setup)))
+    }) {
         Ok(recording) => recording,
         Err(error) => return usage_error(error),
     };

@@ -88,6 +88,7 @@ fn first_line(path: &Path) -> Result<Header<'static>, String> {
             start: header.start.into_owned().into(),
             part: header.part.max(1),
             payloads: header.payloads,
+            setup: None,
             hops: Vec::new(),
         }),
         Ok(_) => Err(format!("{}: {}", path.display(), Unread::NoRecording)),
