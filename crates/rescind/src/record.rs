@@ -92,12 +92,12 @@ impl Session {
     }
 
     /// Ends it, and says on standard error what is missing, if anything is. Where somebody else is at
-    /// that already, it is waited for: the program ends next.
-    pub(crate) fn finish(&self) {
+    /// that already, it is waited for: the program ends next. Gives the file.
+    pub(crate) fn finish(&self) -> Option<PathBuf> {
         let mut session = self.lock();
-        let Some((path, recording)) = session.take() else { return };
+        let (file, recording) = session.take()?;
         let Recorded { lines, dropped, error, .. } = recording.finish();
-        let path = path.display();
+        let path = file.display();
         if let Some(error) = error {
             note(format_args!("rescind: the recording {path} ended early: {error}"));
         }
@@ -107,6 +107,7 @@ impl Session {
                 lines + dropped
             ));
         }
+        Some(file)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(PathBuf, Recording)>> {

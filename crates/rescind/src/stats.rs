@@ -120,6 +120,13 @@ pub fn main(args: &StatsArgs) -> ExitCode {
     if found { ExitCode::from(exit::ERROR) } else { ExitCode::SUCCESS }
 }
 
+/// What a recording comes to, all in all.
+pub(crate) fn summary(file: &std::path::Path) -> Result<Summary, String> {
+    let mut all = Summary::default();
+    add(file, &mut Table::default(), &mut all)?;
+    Ok(all)
+}
+
 fn add(file: &std::path::Path, table: &mut Table, all: &mut Summary) -> Result<(), String> {
     let mut pairing = Pairing::new(REMEMBERED);
     let flaws = files::read(file, |line| {
