@@ -133,3 +133,59 @@ fn what_can_not_be_replayed_is_refused_with_what_to_do() {
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.stderr.contains("only what `rescind relay` recorded can be replayed"), "{said:?}");
 }
+
+fn against(path: &Path, options: &[&str], server: &[&str]) -> Said {
+    let file = path.to_str().unwrap();
+    rescind([&["replay", file, "--against"], options, &["--"], server].concat())
+}
+
+#[test]
+fn a_server_is_asked_again_what_was_recorded() {
+    let path = path("against");
+    record(&path, &CANCELLED, &[], &SERVE);
+    for pace in ["recorded", "fast"] {
+        let said = against(&path, &["--pace", pace], &SERVE);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let same = "2 requests: 2 ended in the same way, 0 of them with another result\n";
+        assert_eq!(said.stdout, same);
+    }
+    // It answers nothing.
+    let said = against(&path, &["--wait", "100ms"], &["sh", "-c", "cat > /dev/null"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for line in [
+        "id 1 initialize: recorded a result, now no answer\n",
+        "id 2 nested: recorded error -32800, now no answer\n",
+        "2 requests: 0 ended in the same way",
+    ] {
+        assert!(said.stdout.contains(line), "{said:?}");
+    }
+    let said = against(&path, &[], &["/no/such/server"]);
+    assert_eq!(said.code, Some(6), "{said:?}");
+}
+
+/// What `call` records is no relay's, and has a client's side all the same.
+#[test]
+fn a_server_gets_the_answers_that_it_had_when_it_was_recorded() {
+    let path = path("asked");
+    let file = path.to_str().unwrap();
+    let nested = ["nested", r#"{"ms":1}"#, "--", RESCIND, "serve"];
+    let said = rescind([&["call", "--record", file, "--payloads"], &nested[..]].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = against(&path, &["--pace", "fast"], &SERVE);
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{said:?}");
+    assert!(said.stdout.ends_with("with another result\n"), "{said:?}");
+}
+
+/// Recordings that are kept: what a relay decided once, every later one decides.
+#[test]
+fn g10_the_kept_recordings_are_replayed_byte_for_byte() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let kept: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(kept.len() >= 3, "{kept:?}");
+    for path in kept {
+        let said = replay(&path);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{said:?}");
+        assert!(said.stdout.ends_with(SAME), "{path:?}: {said:?}");
+    }
+}

@@ -102,6 +102,6 @@ impl Watch {
                 }
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
