@@ -138,13 +138,13 @@ fn stopped(name: &str, relay: &[&str], wait: Duration) -> Option<(String, Durati
 
 #[cfg(unix)]
 #[test]
-fn f75_a_stopped_server_holds_its_client_for_ever_without_a_guard() {
+fn g05_a_stopped_server_holds_its_client_for_ever_without_a_guard() {
     assert!(stopped("free", &[], Duration::from_secs(3)).is_none(), "nobody else answers");
 }
 
 #[cfg(unix)]
 #[test]
-fn f75_a_stopped_server_holds_its_client_no_longer_than_the_deadline() {
+fn g05_a_stopped_server_holds_its_client_no_longer_than_the_deadline() {
     let deadline = Duration::from_secs(1);
     let (answer, waited) = stopped("guarded", &["--deadline", "1s"], PATIENCE).unwrap();
     println!("answered after {waited:?}");
@@ -154,7 +154,7 @@ fn f75_a_stopped_server_holds_its_client_no_longer_than_the_deadline() {
 
 #[cfg(unix)]
 #[test]
-fn f75_a_stuck_server_is_reported_or_ended_and_one_that_speaks_is_neither() {
+fn g05_a_stuck_server_is_reported_or_ended_and_one_that_speaks_is_neither() {
     let stuck = |what| ["--deadline", "300ms", "--stuck-after", "100ms", "--on-stuck", what];
     // It answers the cancel, so it is not stuck.
     let said = call(&["sleep", r#"{"ms":60000}"#], &stuck("kill"));

@@ -179,7 +179,7 @@ fn a_server_gets_the_answers_that_it_had_when_it_was_recorded() {
 /// Recordings that are kept: what a relay decided once, every later one decides.
 #[test]
 fn g10_the_kept_recordings_are_replayed_byte_for_byte() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replayed");
     let kept: Vec<PathBuf> =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(kept.len() >= 3, "{kept:?}");
