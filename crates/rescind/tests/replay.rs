@@ -32,11 +32,14 @@ const SERVE_LSP: [&str; 4] = [RESCIND, "serve", "--dialect", "lsp"];
 const CANCELLED: [&str; 4] = ["--cancel-after", "100ms", "nested", r#"{"ms":60000}"#];
 const SAME: &str = "the same, byte for byte\n";
 
+/// A name, the arguments of the call and of the relay, and the server.
+type Session<'a> = (&'a str, Vec<&'a str>, Vec<&'a str>, &'a [&'a str]);
+
 #[test]
 fn g10_what_a_relay_decided_it_decides_again() {
     let noisy = ["sh", "-c", r#"echo hello; exec "$0" serve"#, RESCIND];
     let lsp: [&str; 2] = ["--dialect", "lsp"];
-    let sessions: [(&str, Vec<&str>, Vec<&str>, &[&str]); 7] = [
+    let sessions: [Session<'_>; 7] = [
         ("cancelled", CANCELLED.to_vec(), vec![], &SERVE),
         ("smol", CANCELLED.to_vec(), vec!["--runtime", "smol"], &SERVE),
         ("progress", vec!["count", r#"{"to":9,"every_ms":1}"#], vec![], &SERVE),
