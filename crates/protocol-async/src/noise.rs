@@ -11,7 +11,8 @@ pub type Noise = Box<dyn FnMut(Violation, &[u8]) + Send>;
 
 /// Whether what was reported so is noise and not a message with a fault. A server has no noise to
 /// see: it answers what it can't read.
-pub(crate) fn is_noise(config: &Config, violation: Violation, id: Option<&WireId>) -> bool {
+#[must_use]
+pub fn is_noise(config: &Config, violation: Violation, id: Option<&WireId>) -> bool {
     config.role == Role::Client
         && id.is_none()
         && matches!(

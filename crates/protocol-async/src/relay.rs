@@ -19,7 +19,8 @@ use protocol_core::{Config, Guard, Relay, RelayEvent, Side, Timestamp};
 
 use self::half_close::HalfClose;
 use self::pace::{Pace, SLOW_AT};
-use crate::noise::{Noise, is_noise};
+use crate::noise::Noise;
+pub use crate::noise::is_noise;
 use crate::options::{PATIENCE, Way};
 use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
 use crate::timer::{Alarm, Timer};
@@ -37,6 +38,8 @@ pub struct Options {
     pub patience: Duration,
     /// Sees every message.
     pub trace: Option<Trace>,
+    /// Sees what the core is given, with its time.
+    pub inputs: Option<Inputs>,
     /// Sees what did not simply pass.
     pub observer: Option<Observer>,
     /// Sees what the server says that is no message. Without it the observer is told.
@@ -72,6 +75,34 @@ pub enum Wait {
 
 /// Sees what a relay waits for once the client's input has ended. It should be quick.
 pub type Waits = Box<dyn FnMut(Wait) + Send>;
+
+/// What the core of a relay is given. Together with when its messages were taken to be written, which the
+/// [`Trace`] shows, that is all there is to it: a [`Relay`] that is given the same does the same, byte for
+/// byte (G10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Input<'b> {
+    /// A message from this side's peer, without framing.
+    Message(Side, &'b [u8]),
+    /// A message over [`Limits::message_bytes`](protocol_core::Limits) from there, which is skipped.
+    TooLarge(Side),
+    /// These bytes from there, in which no message can be found any more.
+    Broken(Side, &'b [u8]),
+    /// The end of this side's input.
+    End {
+        /// Whose.
+        side: Side,
+        /// What was unread then.
+        unread: &'b [u8],
+        /// The last message, if those bytes are one.
+        message: Option<&'b [u8]>,
+    },
+    /// Nothing but the time.
+    Time,
+}
+
+/// Sees what the core of a relay is given, before what it made happen is told. It should be quick.
+pub type Inputs = Box<dyn FnMut(Input<'_>, Timestamp) + Send>;
 
 /// Sees every message, without framing, with the side whose peer it was sent to or received from.
 /// It should be quick.
@@ -112,6 +143,7 @@ impl Options {
             guard: Guard::NONE,
             patience: PATIENCE,
             trace: None,
+            inputs: None,
             observer: None,
             noise: None,
             answer_after_end: Duration::ZERO,
@@ -143,12 +175,12 @@ where
     X: AsyncWrite + Unpin,
     T: Timer,
 {
-    let Options { up, down, guard, patience, trace, observer, noise, answer_after_end, waits } =
-        options;
+    let Options { up, down, guard, answer_after_end, .. } = options;
+    let Options { patience, trace, inputs, observer, noise, waits, .. } = options;
     let mut relay = Relay::new(up, down);
     relay.guard(Side::Up, guard);
     RelayDriver {
-        joint: Joint { relay, patience, trace, observer, noise, waits },
+        joint: Joint { relay, patience, trace, inputs, observer, noise, waits },
         up: Stream::new(Side::Up, up_reader, up_writer, answer_after_end),
         down: Stream::new(Side::Down, down_reader, down_writer, Duration::ZERO),
         alarm: Alarm::new(timer),
@@ -178,6 +210,7 @@ struct Joint {
     relay: Relay,
     patience: Duration,
     trace: Option<Trace>,
+    inputs: Option<Inputs>,
     observer: Option<Observer>,
     noise: Option<Noise>,
     waits: Option<Waits>,
@@ -262,7 +295,7 @@ where
         let due = ours.chain([timeout]).flatten().min();
         ready!(self.alarm.poll(due, cx));
         let now = self.alarm.now();
-        self.joint.relay.handle_timeout(now);
+        self.joint.handle_timeout(now);
         let errors = [self.up.handle_timeout(now), self.down.handle_timeout(now)];
         errors.into_iter().for_each(|error| self.keep(error));
         Poll::Ready(())
@@ -310,10 +343,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
                 ControlFlow::Break(()) => return Poll::Ready(None),
                 ControlFlow::Continue(end) => end,
             };
-            if let Some(message) = joint.relay.finish(self.side, input.unread(), now) {
-                joint.trace(self.side, Way::Received, message);
-                joint.report(message);
-            }
+            joint.finish(self.side, input.unread(), now);
             joint.tell_cancelled(self.side);
             error = end;
         }
@@ -406,12 +436,45 @@ impl Joint {
 
     /// Takes at most one message, and says how much of the bytes it was.
     fn take(&mut self, side: Side, unread: &[u8], now: Timestamp) -> usize {
+        let is_closed = |relay: &Relay| relay.connection(side).machine().is_closed();
+        let was_closed = is_closed(&self.relay);
         let (used, message) = self.relay.receive(side, unread, now);
+        let first = self.relay.poll_event();
+        match message {
+            Some(message) => {
+                self.trace(side, Way::Received, message);
+                self.input(Input::Message(side, message), now);
+            }
+            None if !was_closed && is_closed(&self.relay) => {
+                self.input(Input::Broken(side, unread), now);
+            }
+            None if first.is_some() => self.input(Input::TooLarge(side), now),
+            None => {}
+        }
+        self.report_from(first, message.unwrap_or(unread));
+        used
+    }
+
+    /// One side's input has ended, with these bytes unread.
+    fn finish(&mut self, side: Side, unread: &[u8], now: Timestamp) {
+        let message = self.relay.finish(side, unread, now);
         if let Some(message) = message {
             self.trace(side, Way::Received, message);
         }
-        self.report(message.unwrap_or(unread));
-        used
+        self.input(Input::End { side, unread, message }, now);
+        self.report(message.unwrap_or_default());
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.relay.handle_timeout(now);
+        self.input(Input::Time, now);
+        self.report(&[]);
+    }
+
+    fn input(&mut self, input: Input<'_>, now: Timestamp) {
+        if let Some(inputs) = &mut self.inputs {
+            inputs(input, now);
+        }
     }
 
     /// Tells how much the server has been asked to cancel because the client is gone.
@@ -438,7 +501,14 @@ impl Joint {
 
     /// Tells what has happened, of which the peer said these bytes.
     fn report(&mut self, bytes: &[u8]) {
-        while let Some((side, event)) = self.relay.poll_event() {
+        let first = self.relay.poll_event();
+        self.report_from(first, bytes);
+    }
+
+    /// The same, where the first event is taken already.
+    fn report_from(&mut self, first: Option<(Side, RelayEvent)>, bytes: &[u8]) {
+        let mut next = first;
+        while let Some((side, event)) = next {
             let config = self.relay.connection(side).config();
             match (&event, &mut self.noise, &mut self.observer) {
                 (RelayEvent::Violation { violation, id }, Some(noise), _)
@@ -449,6 +519,7 @@ impl Joint {
                 (_, _, Some(observer)) => observer(side, event),
                 _ => {}
             }
+            next = self.relay.poll_event();
         }
     }
 }

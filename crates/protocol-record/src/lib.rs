@@ -33,6 +33,7 @@ mod queue;
 mod read;
 mod recorder;
 mod shape;
+mod verdict;
 mod writer;
 
 pub use file::part;

@@ -20,6 +20,8 @@ pub enum Line<'a> {
     Opened(#[serde(borrow)] Hop<'a>),
     /// A message went over a connection.
     Message(#[serde(borrow)] Message<'a>),
+    /// The core of a relay was given something else than a message.
+    Input(#[serde(borrow)] Input<'a>),
     /// What was decided here about messages.
     Verdict(#[serde(borrow)] Verdict<'a>),
     /// A gap: there was no room for what happened here.
@@ -46,6 +48,9 @@ pub struct Header<'a> {
     pub part: u64,
     /// Whether messages are kept whole.
     pub payloads: Payloads,
+    /// What whoever records needs to set the same thing up again, in its own words.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<&'a RawValue>,
     /// The connections that are open where the file begins.
     #[serde(borrow)]
     pub hops: Vec<Hop<'a>>,
@@ -98,6 +103,9 @@ pub struct Message<'a> {
     pub hop: Cow<'a, str>,
     /// Which way.
     pub dir: Direction,
+    /// When the core of a relay was given it, in nanoseconds of that core's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
     /// Its length without framing.
     pub bytes: u64,
     /// What it says: one part, or one for each member of a batch.
@@ -172,6 +180,46 @@ pub enum Kind {
     Error,
     /// None of these.
     Unreadable,
+}
+
+/// What the core of a relay was given that is no message.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Input<'a> {
+    /// When, in microseconds.
+    pub t: u64,
+    /// When that was by the core's clock, in nanoseconds.
+    pub at: u64,
+    /// From which connection; nothing but the time comes from none.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub hop: Option<Cow<'a, str>>,
+    /// What it was.
+    pub input: InputKind,
+    /// How many bytes there were that no message was found in.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub bytes: u64,
+    /// Those bytes in base64, if messages are kept.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<Cow<'a, str>>,
+}
+
+/// What a core was given that is no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum InputKind {
+    /// The time: timers were due.
+    Time,
+    /// The end of what the peer says.
+    End,
+    /// A message over the limit, which is skipped.
+    TooLarge,
+    /// Bytes in which no message can be found any more.
+    Broken,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+const fn is_none_left(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// What was decided about messages.

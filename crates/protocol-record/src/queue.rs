@@ -80,9 +80,10 @@ pub(crate) struct Entry {
 
 #[derive(Debug)]
 pub(crate) enum What {
-    Message(Direction),
-    /// Its bytes are a whole line.
-    Verdict,
+    /// With the time of the core that was given it, if that is known.
+    Message(Direction, Option<u64>),
+    /// Its bytes are a whole line: a verdict, or an input that is no message.
+    Line,
     Opened(Box<Opened>),
     Gone,
 }
@@ -104,7 +105,7 @@ impl Entry {
     /// Connections are never dropped: without them nothing else can be read, and their number is
     /// bounded by whoever accepts them.
     const fn is_droppable(&self) -> bool {
-        matches!(self.what, What::Message(_) | What::Verdict)
+        matches!(self.what, What::Message(..) | What::Line)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Recording: the owner, and the hooks.
 
-use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,13 +8,17 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use protocol_async::{Options, Verdict, Way, relay};
-use protocol_core::{Config, Envelope, RelayEvent, Role, Side, WireId};
+use protocol_core::{CancelRule, Config, Envelope, Role, Side, Timestamp};
+use serde_json::value::RawValue;
 
 use crate::file::Rotating;
-use crate::line::{self, Direction, Id, Line, Payloads};
+use crate::line::{self, Direction, Id, InputKind, Line, Payloads};
 use crate::queue::{Entry, Opened, Queue, What};
 use crate::shape::Shape;
+use crate::verdict::{because, named, token};
 use crate::writer::Writer;
 
 /// How to record.
@@ -28,6 +31,9 @@ pub struct Settings {
     pub payloads: Payloads,
     /// The program that is recorded.
     pub program: Option<String>,
+    /// What it takes to set the same thing up again, in the words of whoever records. It goes into the
+    /// header of each file.
+    pub setup: Option<Box<RawValue>>,
     /// Bytes of messages and verdicts that wait to be written, and of those that are being written;
     /// 32 MiB. What does not fit is dropped, and the recording says how much that is.
     pub buffer_bytes: usize,
@@ -47,6 +53,7 @@ impl Settings {
             path: path.into(),
             payloads: Payloads::Redacted,
             program: None,
+            setup: None,
             buffer_bytes: 32 << 20,
             file_bytes: 64 << 20,
             files: 4,
@@ -84,12 +91,13 @@ impl Recording {
     ///
     /// If the file can't be made, or the thread.
     pub fn start(settings: Settings) -> io::Result<Self> {
-        let Settings { path, payloads, program, buffer_bytes, file_bytes, files, patience } =
-            settings;
+        let Settings { path, payloads, program, setup, .. } = settings;
+        let Settings { buffer_bytes, file_bytes, files, patience, .. } = settings;
         let mut writer = Writer {
             file: Rotating::create(path, file_bytes, files)?,
             by: format!("rescind {}", env!("CARGO_PKG_VERSION")),
             program,
+            setup,
             start: humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
             payloads,
             part: 1,
@@ -101,6 +109,7 @@ impl Recording {
         };
         let shared = Shared {
             queue: Queue::new(buffer_bytes),
+            payloads,
             begun: Instant::now(),
             opened: AtomicU64::new(0),
         };
@@ -152,6 +161,7 @@ pub struct Recorder(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     queue: Queue,
+    payloads: Payloads,
     begun: Instant,
     /// How many connections there were.
     opened: AtomicU64,
@@ -161,6 +171,18 @@ impl Shared {
     /// Microseconds since the start.
     fn now(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The line says itself which connection it is of.
+    fn line(&self, hop: u64, line: &Line<'_>) {
+        // Nothing of it can't be written as JSON.
+        if let Ok(line) = serde_json::to_vec(line) {
+            self.push(hop, What::Line, &line);
+        }
+    }
+
+    fn push(&self, hop: u64, what: What, bytes: &[u8]) {
+        self.queue.push(Entry { t: self.now(), hop, what, len: bytes.len() }, bytes);
     }
 }
 
@@ -189,20 +211,35 @@ impl Recorder {
         options.down.role = Role::Client;
         let up = Arc::new(self.hop(Side::Up.as_str(), &options.up));
         let down = Arc::new(self.hop(Side::Down.as_str(), &options.down));
-        let hops = [up.clone(), down.clone()];
+        let hops = [up, down];
+        let (traced, given, told) = (hops.clone(), hops.clone(), hops);
         let (mut trace, mut observer) = (options.trace.take(), options.observer.take());
+        let mut inputs = options.inputs.take();
         options.trace = Some(Box::new(move |side, way, message| {
-            let hop = if side == Side::Up { &up } else { &down };
-            hop.message(way, message);
+            // Those that are received come as inputs, with their time.
+            if way == Way::Sent {
+                traced[side as usize].message(way, message);
+            }
             trace.iter_mut().for_each(|trace| trace(side, way, message));
         }));
+        options.inputs = Some(Box::new(move |input, now| {
+            given[of(input)].input(input, now);
+            inputs.iter_mut().for_each(|inputs| inputs(input, now));
+        }));
         options.observer = Some(Box::new(move |side, event| {
-            hops[usize::from(side == Side::Down)].relay_event(&event);
+            told[side as usize].decided(line::Verdict::of_relay(&event));
             if let Some(observer) = &mut observer {
                 observer(side, event);
             }
         }));
         options
+    }
+
+    /// Records what was done to messages after the core had let them go, under the name of a connection.
+    pub fn verdict<'a>(&self, hop: &'a str, mut verdict: line::Verdict<'a>) {
+        verdict.t = self.0.now();
+        verdict.hop = hop.into();
+        self.0.line(0, &Line::Verdict(verdict));
     }
 
     /// Records a connection that the host drives itself.
@@ -219,6 +256,7 @@ impl Recorder {
             number,
             name: name.into(),
             envelope: dialect.envelope,
+            has_tokens: matches!(dialect.cancel, CancelRule::Operation { .. }),
         };
         let (name, shape) = (name.into(), Shape::of(dialect));
         let opened = Opened { name, role, dialect: dialect.name.to_string(), shape };
@@ -234,6 +272,8 @@ pub struct HopRecorder {
     number: u64,
     name: String,
     envelope: Envelope,
+    /// Whether what a peer says may hold tokens of operations.
+    has_tokens: bool,
 }
 
 impl HopRecorder {
@@ -243,7 +283,34 @@ impl HopRecorder {
             Way::Sent => Direction::Sent,
             Way::Received => Direction::Received,
         };
-        self.push(What::Message(direction), message);
+        self.push(What::Message(direction, None), message);
+    }
+
+    /// The core of a relay was given something.
+    fn input(&self, input: relay::Input<'_>, now: Timestamp) {
+        let at = nanoseconds(now);
+        let (kind, unread, message) = match input {
+            relay::Input::Message(_, message) => {
+                return self.push(What::Message(Direction::Received, Some(at)), message);
+            }
+            relay::Input::TooLarge(_) => (InputKind::TooLarge, &[][..], None),
+            relay::Input::Broken(_, bytes) => (InputKind::Broken, bytes, None),
+            relay::Input::End { unread, message, .. } => (InputKind::End, unread, message),
+            _ => (InputKind::Time, &[][..], None),
+        };
+        let is_kept = self.shared.payloads == Payloads::Kept && !self.has_tokens;
+        let line = line::Input {
+            t: self.shared.now(),
+            at,
+            hop: (kind != InputKind::Time).then(|| (&*self.name).into()),
+            input: kind,
+            bytes: unread.len() as u64,
+            base64: (is_kept && !unread.is_empty()).then(|| BASE64_STANDARD.encode(unread).into()),
+        };
+        self.line(&Line::Input(line));
+        if let Some(message) = message {
+            self.push(What::Message(Direction::Received, None), message);
+        }
     }
 
     /// Something was decided.
@@ -267,60 +334,25 @@ impl HopRecorder {
                 ..named("cancelled")
             }),
             Verdict::Violation { violation, id } => {
-                self.because("violation", id, violation.as_str());
+                self.decided(because("violation", id, violation.as_str()));
             }
-            Verdict::Closed { reason } => self.because("closed", None, reason),
+            Verdict::Closed { reason } => self.decided(because("closed", None, reason)),
             _ => {}
         }
-    }
-
-    fn relay_event(&self, event: &RelayEvent) {
-        match event {
-            RelayEvent::Violation { violation, id } => {
-                self.because("violation", id.as_ref(), violation.as_str());
-            }
-            RelayEvent::CancelDropped { method } => self.because("cancel_dropped", None, method),
-            RelayEvent::CancelIgnored { id } => self.because("cancel_ignored", Some(id), ""),
-            RelayEvent::CancelRefused { id, reason } => {
-                self.because("cancel_refused", Some(id), reason);
-            }
-            RelayEvent::NotificationDropped { method, reason } => {
-                self.because("notification_dropped", None, format_args!("{method}: {reason}"));
-            }
-            RelayEvent::RequestRefused { id, reason } => {
-                self.because("request_refused", Some(id), reason);
-            }
-            RelayEvent::AnswerReplaced { id, reason } => {
-                self.because("answer_replaced", Some(id), reason);
-            }
-            RelayEvent::AnswerDropped { id } => self.because("answer_dropped", Some(id), ""),
-            RelayEvent::TimedOut { id, cause } => self.decided(line::Verdict {
-                id: token(id),
-                cause: Some(cause.as_str().into()),
-                ..named("guard")
-            }),
-            RelayEvent::Closed { reason } => self.because("closed", None, reason),
-            other => self.because("other", None, other),
-        }
-    }
-
-    fn because(&self, verdict: &'static str, id: Option<&WireId>, why: impl Display) {
-        let why = Some(why.to_string()).filter(|why| !why.is_empty()).map(Into::into);
-        self.decided(line::Verdict { id: id.and_then(token), why, ..named(verdict) });
     }
 
     fn decided<'a>(&'a self, mut verdict: line::Verdict<'a>) {
         verdict.t = self.shared.now();
         verdict.hop = (&*self.name).into();
-        // Nothing of it can't be written as JSON.
-        if let Ok(line) = serde_json::to_vec(&Line::Verdict(verdict)) {
-            self.push(What::Verdict, &line);
-        }
+        self.line(&Line::Verdict(verdict));
+    }
+
+    fn line(&self, line: &Line<'_>) {
+        self.shared.line(self.number, line);
     }
 
     fn push(&self, what: What, bytes: &[u8]) {
-        let entry = Entry { t: self.shared.now(), hop: self.number, what, len: bytes.len() };
-        self.shared.queue.push(entry, bytes);
+        self.shared.push(self.number, what, bytes);
     }
 }
 
@@ -331,11 +363,17 @@ impl Drop for HopRecorder {
     }
 }
 
-fn named(verdict: &'static str) -> line::Verdict<'static> {
-    let (hop, verdict) = ("".into(), verdict.into());
-    line::Verdict { t: 0, hop, verdict, id: None, outcome: None, cause: None, why: None }
+/// The number of the hop that an input is of; the time is told as one of the first.
+const fn of(input: relay::Input<'_>) -> usize {
+    match input {
+        relay::Input::Message(side, _)
+        | relay::Input::TooLarge(side)
+        | relay::Input::Broken(side, _)
+        | relay::Input::End { side, .. } => side as usize,
+        _ => 0,
+    }
 }
 
-fn token(id: &WireId) -> Option<Id<'static>> {
-    Id::from_token(id.token().into())
+fn nanoseconds(now: Timestamp) -> u64 {
+    u64::try_from(now.since(Timestamp::ZERO).as_nanos()).unwrap_or(u64::MAX)
 }

@@ -7,6 +7,7 @@ use std::io;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Error;
+use serde_json::value::RawValue;
 
 use crate::file::Rotating;
 use crate::line::{End, Header, Hop, Line, Message, Payloads, VERSION, Withheld};
@@ -22,6 +23,7 @@ pub(crate) struct Writer {
     pub(crate) file: Rotating,
     pub(crate) by: String,
     pub(crate) program: Option<String>,
+    pub(crate) setup: Option<Box<RawValue>>,
     pub(crate) start: String,
     pub(crate) payloads: Payloads,
     /// How many files there were, this one counted.
@@ -73,6 +75,7 @@ impl Writer {
             start: Cow::Borrowed(&self.start),
             part: self.part,
             payloads: self.payloads,
+            setup: self.setup.as_deref(),
             hops,
         });
         let mut line = Vec::new();
@@ -109,17 +112,18 @@ impl Writer {
                 self.hops.remove(&hop);
                 return Ok(());
             }
-            What::Verdict => {
+            What::Line => {
                 self.out.extend_from_slice(bytes);
                 self.out.push(b'\n');
             }
-            What::Message(dir) => {
+            What::Message(dir, at) => {
                 let Some((_, opened)) = self.hops.get(&hop) else { return Ok(()) };
                 let hop = Cow::Borrowed(&*opened.name);
                 let mut message = Message {
                     t,
                     hop,
                     dir,
+                    at,
                     bytes: bytes.len() as u64,
                     parts: Vec::new(),
                     text: None,

@@ -8,6 +8,7 @@ mod exit;
 mod noise;
 mod record;
 pub mod relay;
+pub mod replay;
 pub mod serve;
 mod socket;
 pub mod stats;
@@ -17,6 +18,7 @@ mod token;
 pub mod view;
 
 use std::fmt::Display;
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,6 +37,14 @@ pub fn usage_error(error: impl Display) -> ExitCode {
 #[must_use]
 pub fn output_error(error: impl Display) -> ExitCode {
     failure(exit::OUTPUT, format_args!("standard output can't be written: {error}"))
+}
+
+/// The same where it only shows what is in a file: whoever closes the pipe, as `head` does, has seen enough.
+pub(crate) fn shown_error(error: io::Error) -> ExitCode {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        _ => output_error(error),
+    }
 }
 
 /// Reports an error in one line, and gives the exit code for it.

@@ -8,6 +8,7 @@ use clap::{ColorChoice, Parser, Subcommand};
 use rescind::call::{self, CallArgs};
 use rescind::dialect::list;
 use rescind::relay::{self, RelayArgs};
+use rescind::replay::{self, ReplayArgs};
 use rescind::serve::{self, ServeArgs};
 use rescind::stats::{self, StatsArgs};
 use rescind::step::{self, StepArgs, StepError};
@@ -34,6 +35,7 @@ enum Command {
     Step(StepArgs),
     View(ViewArgs),
     Stats(StatsArgs),
+    Replay(ReplayArgs),
     /// List the dialects that can be spoken
     Dialects,
 }
@@ -93,6 +95,7 @@ fn run(command: Command) -> ExitCode {
         Command::Dialects => list::print().map_or_else(output_error, |()| ExitCode::SUCCESS),
         Command::Serve(args) => serve::main(&args),
         Command::View(args) => view::main(&args),
+        Command::Replay(args) => replay::main(&args),
         Command::Stats(args) => stats::main(&args),
         Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,

@@ -10,6 +10,7 @@ use protocol_record::line::Payloads;
 use protocol_record::{Recorded, Recorder, Recording, Settings};
 
 use crate::note;
+use crate::replay::Setup;
 
 /// What to record, and where.
 #[derive(Clone, Debug, Args)]
@@ -44,10 +45,20 @@ pub(crate) struct Session(Arc<Mutex<Option<(PathBuf, Recording)>>>);
 impl RecordArgs {
     /// Begins the recording of this program.
     pub(crate) fn start(&self, program: Option<&str>) -> Result<Session, String> {
+        self.start_with(program, || Ok(None))
+    }
+
+    /// The same, of what was set up so.
+    pub(crate) fn start_with(
+        &self,
+        program: Option<&str>,
+        setup: impl FnOnce() -> Result<Option<Setup>, String>,
+    ) -> Result<Session, String> {
         let Some(path) = &self.record else { return Ok(Session::default()) };
         let mut settings = Settings::new(path);
         settings.payloads = if self.payloads { Payloads::Kept } else { Payloads::Redacted };
         settings.program = program.map(Into::into);
+        settings.setup = setup()?.map(|setup| setup.raw());
         settings.file_bytes = self.record_size.as_u64();
         settings.files = usize::try_from(self.record_files).unwrap_or(usize::MAX);
         settings.buffer_bytes = usize::try_from(self.record_buffer.as_u64()).unwrap_or(usize::MAX);
@@ -81,12 +92,12 @@ impl Session {
     }
 
     /// Ends it, and says on standard error what is missing, if anything is. Where somebody else is at
-    /// that already, it is waited for: the program ends next.
-    pub(crate) fn finish(&self) {
+    /// that already, it is waited for: the program ends next. Gives the file.
+    pub(crate) fn finish(&self) -> Option<PathBuf> {
         let mut session = self.lock();
-        let Some((path, recording)) = session.take() else { return };
+        let (file, recording) = session.take()?;
         let Recorded { lines, dropped, error, .. } = recording.finish();
-        let path = path.display();
+        let path = file.display();
         if let Some(error) = error {
             note(format_args!("rescind: the recording {path} ended early: {error}"));
         }
@@ -96,6 +107,7 @@ impl Session {
                 lines + dropped
             ));
         }
+        Some(file)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(PathBuf, Recording)>> {

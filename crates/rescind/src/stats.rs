@@ -14,7 +14,7 @@ use crate::view::files;
 use crate::view::pairing::{Pairing, REMEMBERED};
 use crate::view::row::{Outcome, Row, milliseconds};
 use crate::view::summary::{Durations, Summary};
-use crate::{exit, note, output_error, usage_error};
+use crate::{exit, note, shown_error, usage_error};
 
 /// Count what recordings hold, by method and by outcome
 ///
@@ -113,16 +113,23 @@ pub fn main(args: &StatsArgs) -> ExitCode {
     }
     let text = if args.json { json_text(&table, &all) } else { plain_text(&table, &all) };
     if let Err(error) = io::stdout().lock().write_all(text.as_bytes()) {
-        return output_error(error);
+        return shown_error(error);
     }
     all.warnings().iter().for_each(note);
     let found = args.fail_on.iter().any(|finding| finding.count(&all) > 0);
     if found { ExitCode::from(exit::ERROR) } else { ExitCode::SUCCESS }
 }
 
+/// What a recording comes to, all in all.
+pub(crate) fn summary(file: &std::path::Path) -> Result<Summary, String> {
+    let mut all = Summary::default();
+    add(file, &mut Table::default(), &mut all)?;
+    Ok(all)
+}
+
 fn add(file: &std::path::Path, table: &mut Table, all: &mut Summary) -> Result<(), String> {
     let mut pairing = Pairing::new(REMEMBERED);
-    let flaws = files::read(file, |line| {
+    let flaws = files::read_shown(file, true, |line| {
         pairing.take(&line);
         for (_, row) in pairing.forget() {
             table.add(&row);

@@ -4,8 +4,14 @@
 mod support;
 
 use std::path::Path;
+#[cfg(unix)]
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
+#[cfg(target_os = "linux")]
+use std::time::Instant;
 
+#[cfg(unix)]
+use support::PATIENCE;
 use support::{RESCIND, Said, rescind};
 
 /// Calls the built-in peer through a relay with these arguments.
@@ -60,4 +66,125 @@ fn g05_what_the_guard_did_is_recorded() {
     assert!(said.stdout.contains("error -32803, guard: deadline"), "{said:?}");
     let said = rescind(["view", path, "stubborn & ~hop down"]);
     assert!(said.stdout.contains("cancelled"), "{said:?}");
+}
+
+/// A relay in front of a server, and a client that reads what it is told.
+#[cfg(unix)]
+struct Client {
+    _relay: support::Program,
+    input: std::process::ChildStdin,
+    answers: Receiver<String>,
+    said: Receiver<String>,
+}
+
+#[cfg(unix)]
+impl Client {
+    fn start(relay: &[&str], server: &[&str]) -> Self {
+        use std::process::{Command, Stdio};
+
+        let mut command = Command::new(RESCIND);
+        command.arg("relay").args(relay).args([
+            "--answer-after-end",
+            "0",
+            "--grace",
+            "100ms",
+            "--",
+        ]);
+        command.args(server).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let answers = support::lines(child.stdout.take().unwrap());
+        let said = support::lines(child.stderr.take().unwrap());
+        let input = child.stdin.take().unwrap();
+        Self { _relay: child.into(), input, answers, said }
+    }
+
+    fn ask(&mut self, id: u64, method: &str, params: serde_json::Value) {
+        use std::io::Write;
+
+        let request = support::request(id, method, params);
+        self.input.write_all(format!("{request}\n").as_bytes()).unwrap();
+    }
+
+    fn answer(&self, wait: Duration) -> Option<String> {
+        self.answers.recv_timeout(wait).ok()
+    }
+
+    fn says(&self, part: &str) {
+        while !self.said.recv_timeout(PATIENCE).unwrap().contains(part) {}
+    }
+}
+
+/// Whether every thread of a process is stopped.
+#[cfg(target_os = "linux")]
+fn is_stopped(id: i32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    tasks.flatten().all(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+    })
+}
+
+/// Asks a server that is stopped at once, and says what the answer was and how long that took; `None` if
+/// there was none in time.
+#[cfg(target_os = "linux")]
+fn stopped(name: &str, relay: &[&str], wait: Duration) -> Option<(String, Duration)> {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let pid = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("pid");
+    let server = r#"echo $$ > "$1"; exec "$0" serve"#;
+    let mut client = Client::start(relay, &["sh", "-c", server, RESCIND, pid.to_str().unwrap()]);
+    client.ask(1, "initialize", serde_json::json!({ "protocolVersion": 1 }));
+    client.answer(PATIENCE).unwrap();
+    let id: i32 = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    let id = Pid::from_raw(id).unwrap();
+    kill_process(id, Signal::STOP).unwrap();
+    // That was only asked for: a thread may be at work still.
+    let patient = Instant::now() + PATIENCE;
+    while !is_stopped(id.as_raw_nonzero().get()) {
+        assert!(Instant::now() < patient, "it does not stop");
+    }
+    let begun = Instant::now();
+    client.ask(2, "echo", serde_json::json!([1]));
+    let answered = client.answer(wait).map(|answer| (answer, begun.elapsed()));
+    // Stopped, it would stay behind.
+    kill_process(id, Signal::KILL).unwrap();
+    answered
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn g05_a_stopped_server_holds_its_client_for_ever_without_a_guard() {
+    assert!(stopped("free", &[], Duration::from_secs(3)).is_none(), "nobody else answers");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn g05_a_stopped_server_holds_its_client_no_longer_than_the_deadline() {
+    let deadline = Duration::from_secs(1);
+    let (answer, waited) = stopped("guarded", &["--deadline", "1s"], PATIENCE).unwrap();
+    println!("answered after {waited:?}");
+    assert!(answer.contains("-32803"), "{answer}");
+    assert!(waited >= deadline && waited < deadline.mul_f64(1.5), "{waited:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn g05_a_stuck_server_is_reported_or_ended_and_one_that_speaks_is_neither() {
+    let stuck = |what| ["--deadline", "300ms", "--stuck-after", "100ms", "--on-stuck", what];
+    // It answers the cancel, so it is not stuck.
+    let said = call(&["sleep", r#"{"ms":60000}"#], &stuck("kill"));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(!said.stderr.contains("is stuck"), "{said:?}");
+    for (what, told) in [("kill", "is stuck, and is ended"), ("report", "is stuck: it has said")] {
+        let relay = [&stuck(what)[..], &["--method", "for/ever=none"]].concat();
+        let mut client = Client::start(&relay, &["sleep", "600"]);
+        client.ask(1, "for/ever", serde_json::Value::Null);
+        client.ask(2, "echo", serde_json::Value::Null);
+        client.says(told);
+        assert!(client.answer(PATIENCE).unwrap().contains("-32803"));
+        if what == "kill" {
+            let answer = client.answer(PATIENCE).unwrap();
+            assert!(answer.contains("the next hop is gone"), "{answer}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn message(len: usize) -> Entry {
-    Entry { t: 0, hop: 0, what: What::Message(Direction::Sent), len }
+    Entry { t: 0, hop: 0, what: What::Message(Direction::Sent, None), len }
 }
 
 const COST: usize = size_of::<Entry>() + 100;

@@ -35,6 +35,14 @@ pub(super) fn read(path: PathBuf) -> Result<Spoken, FileError> {
     }
 }
 
+/// Reads the dialect that a text describes, which came from a file that may be gone.
+pub(super) fn of_text(text: &str) -> Result<Spoken, String> {
+    match described(text) {
+        Ok(Described { base, dialect }) => Ok(Spoken { dialect, base, file: None }),
+        Err(problem) => Err(FileError { path: "the dialect".into(), problem }.to_string()),
+    }
+}
+
 fn described(text: &str) -> Result<Described, Problem> {
     let mut json = serde_json::Deserializer::from_str(text);
     let read = serde_path_to_error::deserialize(&mut json);

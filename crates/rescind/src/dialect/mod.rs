@@ -5,11 +5,13 @@ pub mod list;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PathBufValueParser, StringValueParser, TypedValueParser};
 use protocol_core::{CapabilityRule, Config, Dialect, Framing, Role};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -129,6 +131,41 @@ impl Spoken {
             config.dialect.framing = Framing::Newline;
         }
         config
+    }
+}
+
+/// A dialect as a recording names it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Described {
+    /// A preset.
+    Named(String),
+    /// What was in a file.
+    File(Value),
+}
+
+impl Spoken {
+    /// What it takes to speak it again somewhere else.
+    pub(crate) fn described(&self) -> Result<Described, String> {
+        let Some(path) = &self.file else {
+            return Ok(Described::Named(self.dialect.name.clone().into_owned()));
+        };
+        let text = fs::read_to_string(path).map_err(|error| error.to_string());
+        let value = text.and_then(|text| {
+            serde_json::from_str(&text).map_err(|error: serde_json::Error| error.to_string())
+        });
+        value.map(Described::File).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// The dialect that was described so.
+    pub(crate) fn of(described: &Described) -> Result<Self, String> {
+        match described {
+            Described::Named(name) => match Dialect::named(name) {
+                Some(dialect) => Ok(Self::preset(dialect)),
+                None => Err(format!("there is no dialect {name} here")),
+            },
+            Described::File(text) => file::of_text(&text.to_string()),
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! The spawned server, on each runtime.
 
 use std::io;
+use std::pin::pin;
 use std::process::{Command, ExitStatus};
 
+use futures_util::future::{Either, pending, select, try_join};
 use protocol_async::Timer;
 use protocol_async::relay::Options;
 use protocol_child::{Output, Owner, Pushed, Spawned, spawn};
+use protocol_core::Side;
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 #[cfg(unix)]
@@ -14,7 +17,9 @@ use smol::Unblock;
 use smol::io::{AsyncRead, AsyncWrite};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
+use super::fault::{End, Plan};
 use super::stdout::{AT_ONCE, Lost, Stdout};
+use super::stuck::Watch;
 
 /// How relaying ended, and how the server did.
 pub(super) struct Relayed {
@@ -30,7 +35,7 @@ pub(super) struct Relayed {
 /// # Errors
 ///
 /// Those of spawning.
-pub(super) fn on_tokio(command: Command, options: Options) -> io::Result<Relayed> {
+pub(super) fn on_tokio(command: Command, options: (Options, Extras)) -> io::Result<Relayed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let relayed = runtime.block_on(async {
         let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
@@ -50,7 +55,7 @@ pub(super) fn on_tokio(command: Command, options: Options) -> io::Result<Relayed
 /// # Errors
 ///
 /// Those of spawning.
-pub(super) fn on_smol(command: Command, options: Options) -> io::Result<Relayed> {
+pub(super) fn on_smol(command: Command, options: (Options, Extras)) -> io::Result<Relayed> {
     let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
     #[cfg(unix)]
     let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);
@@ -61,12 +66,19 @@ pub(super) fn on_smol(command: Command, options: Options) -> io::Result<Relayed>
     Ok(smol::block_on(relay(up, (owner, stdout, stdin), timer, options)))
 }
 
+/// What is between the relay and its peers, beside pipes.
+#[derive(Debug)]
+pub(super) struct Extras {
+    pub(super) faults: Option<Plan>,
+    pub(super) watch: Option<Watch>,
+}
+
 /// Relays to the end, and sees the server to its.
 async fn relay<R, W, S, X>(
     (input, stream): (R, W),
     (owner, stdout, stdin): (Owner, S, X),
     timer: impl Timer + Unpin,
-    options: Options,
+    (options, Extras { faults, watch }): (Options, Extras),
 ) -> Relayed
 where
     R: AsyncRead + Unpin,
@@ -76,9 +88,55 @@ where
 {
     let process = owner.process().clone();
     let lost = Lost::default();
-    let up = (input, Stdout { stream, lost: lost.clone() });
-    let down = (Output::new(stdout, &process, timer.clone()), stdin);
-    let relayed = protocol_async::relay(up, down, timer, options).await;
+    let stream = Stdout { stream, lost: lost.clone() };
+    let stdout = Output::new(stdout, &process, timer.clone());
+    let patience = options.patience;
+    let mut owner = Some(owner);
+    let relayed = async {
+        let Some(faults) = faults else {
+            return protocol_async::relay((input, stream), (stdout, stdin), timer.clone(), options)
+                .await;
+        };
+        let (stream, to_client) = faults.pipe(Side::Up, stream, timer.clone());
+        let (stdin, to_server) = faults.pipe(Side::Down, stdin, timer.clone());
+        let relay = protocol_async::relay((input, stream), (stdout, stdin), timer.clone(), options);
+        // What is on its way when the relay is done is waited for as the relay would.
+        let relay = async {
+            let relayed = relay.await;
+            (relayed, timer.now() + faults.longest() + patience)
+        };
+        // A client that is cut off is gone: nobody is left to relay for.
+        let to_client = async {
+            match to_client.await {
+                Ok(End::Cut) => Err(()),
+                _ => Ok(()),
+            }
+        };
+        let to_server = async {
+            // The relay notices by itself.
+            let _ = to_server.await;
+            Ok(())
+        };
+        let (carried, relay) = (pin!(try_join(to_client, to_server)), pin!(relay));
+        match select(relay, carried).await {
+            Either::Left(((relayed, until), carried)) => {
+                select(carried, pin!(timer.sleep_until(until))).await;
+                relayed
+            }
+            Either::Right((Ok(_), relay)) => relay.await.0,
+            Either::Right((Err(()), _)) => Ok(()),
+        }
+    };
+    let watched = async {
+        match watch {
+            Some(watch) => watch.run(timer.clone(), &mut owner).await,
+            None => pending().await,
+        }
+    };
+    let relayed = match select(pin!(relayed), pin!(watched)).await {
+        Either::Left((relayed, _)) => relayed,
+        Either::Right(((), relayed)) => relayed.await,
+    };
     drop(owner);
     let exit = process.exit().await;
     Relayed { relayed, exit, pushed: process.pushed(), lost }

@@ -31,12 +31,17 @@ pub(super) struct GuardArgs {
 impl GuardArgs {
     /// What the relay holds requests to.
     pub(super) fn guard(&self) -> Guard {
+        let rules = self.rules().into_iter();
+        rules.fold(Guard::NONE, |guard, (pattern, options)| guard.method(pattern, options))
+    }
+
+    /// Patterns and their limits, the first that fits counts; every method fits the last.
+    pub(super) fn rules(&self) -> Vec<(String, CallOptions)> {
         let others = CallOptions::default()
             .timeout(self.deadline)
             .idle_timeout(self.idle)
             .hard_cap(self.cap);
-        let methods = self.method.iter().cloned();
-        methods.fold(Guard::new(others), |guard, (pattern, options)| guard.method(pattern, options))
+        self.method.iter().cloned().chain([("*".to_owned(), others)]).collect()
     }
 }
 

@@ -1,12 +1,15 @@
 //! `rescind relay`: one hop between a client on standard input and output and a spawned server.
 
 mod child;
+mod fault;
 mod guard;
 mod losses;
 mod stdout;
+mod stuck;
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,16 +21,21 @@ use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
 use protocol_async::{Noise, Way};
 use protocol_child::Pushed;
 use protocol_core::{CloseReason, RelayEvent, Role, Side};
+use protocol_record::line::Verdict;
 
 use crate::dialect::{Spoken, file_parser, parser};
 use crate::duration;
 use crate::noise::Noises;
-use crate::record::RecordArgs;
+use crate::record::{RecordArgs, Session};
+use crate::replay::{RelaySetup, Setup};
+use crate::stats;
 use crate::terminal::{Line, say};
 use crate::{exit, failure, note, output_error, usage_error};
-use child::Relayed;
+use child::{Extras, Relayed};
+use fault::{FaultArgs, Plan};
 use guard::GuardArgs;
 use losses::Losses;
+use stuck::StuckArgs;
 
 /// Relay between a client on standard input and output and a spawned server
 ///
@@ -92,8 +100,18 @@ pub struct RelayArgs {
     #[arg(long)]
     trace: bool,
 
+    /// Don't say at the end what was recorded
+    #[arg(long)]
+    quiet: bool,
+
     #[command(flatten)]
     guard: GuardArgs,
+
+    #[command(flatten)]
+    stuck: StuckArgs,
+
+    #[command(flatten)]
+    faults: FaultArgs,
 
     #[command(flatten)]
     record: RecordArgs,
@@ -133,6 +151,7 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
     let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
     let down = args.down.as_ref().or(args.down_file.as_ref()).unwrap_or(both);
+    let spoken = [up, down];
     let (mut up, mut down) = (up.on_stdio(Role::Server), down.on_stdio(Role::Client));
     (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
     let mut options = Options::new(up, down);
@@ -146,16 +165,28 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     options.noise = Some(noise(noises.clone()));
 
     let program = program.to_string_lossy();
-    let recording = match args.record.start(Some(&program)) {
+    let recording = match args.record.start_with(Some(&program), || {
+        let setup = RelaySetup::new(spoken, args.grace, args.guard.rules())?;
+        Ok(Some(Setup::Relay(setup)))
+    }) {
         Ok(recording) => recording,
         Err(error) => return usage_error(error),
     };
+    let watch = args.stuck.watch(&mut options);
+    let faults = match plan(&args.faults, &mut options, &recording) {
+        Ok(faults) => faults,
+        Err(problem) => return usage_error(problem),
+    };
+    let extras = Extras { faults, watch };
     let options = recording.relay(options);
     let spawned = match args.runtime {
-        Runtime::Tokio => child::on_tokio(command, options),
-        Runtime::Smol => child::on_smol(command, options),
+        Runtime::Tokio => child::on_tokio(command, (options, extras)),
+        Runtime::Smol => child::on_smol(command, (options, extras)),
     };
-    recording.finish();
+    let recorded = recording.finish();
+    if let Some(path) = recorded.filter(|_| !args.quiet) {
+        summarize(&path);
+    }
     match spawned {
         Err(error) => failure(exit::UNREACHABLE, format_args!("can't start {program}: {error}")),
         Ok(relayed) => {
@@ -167,6 +198,40 @@ pub fn main(args: &RelayArgs) -> ExitCode {
             }
             ended(&program, relayed)
         }
+    }
+}
+
+/// The plan for what is done to messages on purpose, if anything is: each time that is said, and recorded.
+fn plan(
+    args: &FaultArgs,
+    options: &mut Options,
+    recording: &Session,
+) -> Result<Option<Plan>, &'static str> {
+    if args.fault.is_empty() {
+        return Ok(None);
+    }
+    let seed = args.fault_seed.unwrap_or_else(|| fastrand::u64(..));
+    log(format_args!("faults are drawn with --fault-seed {seed}"));
+    let recorder = recording.recorder();
+    let tell = move |side: Side, id: Option<String>, fault: &str| {
+        match &id {
+            Some(id) => log(format_args!("{side}: id {id}: fault: {fault}")),
+            None => log(format_args!("{side}: fault: {fault}")),
+        }
+        if let Some(recorder) = &recorder {
+            recorder.verdict(side.as_str(), Verdict::fault(id, fault));
+        }
+    };
+    Plan::new(args.fault.clone(), seed, options, Box::new(tell)).map(Some)
+}
+
+/// Says in one line what a recording comes to, as `rescind stats` does.
+fn summarize(path: &Path) {
+    /// To read a longer recording takes longer than who ends a relay waits.
+    const MOST: u64 = 64 << 20;
+    let is_short = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= MOST);
+    if let Some(summary) = is_short.then(|| stats::summary(path).ok()).flatten() {
+        log(format_args!("{summary}"));
     }
 }
 

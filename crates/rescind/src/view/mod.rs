@@ -18,7 +18,7 @@ use protocol_record::Line;
 use protocol_record::line::Direction;
 
 use crate::terminal::{harmless, harmless_json};
-use crate::{note, output_error, usage_error};
+use crate::{note, shown_error, usage_error};
 use chart::Lanes;
 use filter::Filter;
 use pairing::{Pairing, REMEMBERED};
@@ -96,7 +96,7 @@ pub fn main(args: &ViewArgs) -> ExitCode {
     }
     match view.out.flush().and(view.written) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output_error(error),
+        Err(error) => shown_error(error),
     }
 }
 

@@ -140,7 +140,7 @@ impl Running {
     }
 }
 
-fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     let (send, receive) = channel();
     thread::spawn(move || {
         let mut stream = BufReader::new(stream);

@@ -1,0 +1,150 @@
+//! What `rescind relay` costs: the median round trip through it, beside one through a process that
+//! copies bytes between two pipes and looks at nothing.
+//!
+//! ```sh
+//! cargo build --release -p rescind
+//! cd benches && cargo run --release -p bench-relay -- ../target/release/rescind
+//! ```
+//!
+//! All subjects take turns in one run, so what else the machine does meets them alike. Each has the same
+//! server behind it, which answers at once, and the same client in front.
+
+use std::env;
+use std::error::Error;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TURNS: usize = 9;
+const WARM_UP: usize = 500;
+const ROUND_TRIPS: usize = 4_000;
+const IN_FLIGHT: [usize; 2] = [1, 64];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some("serve") => serve(io::stdin().lock(), io::stdout().lock())?,
+        Some("copy") => copy()?,
+        Some(rescind) => compare(rescind)?,
+        None => return Err("which rescind?".into()),
+    }
+    Ok(())
+}
+
+/// Answers each request.
+fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+    let mut line = String::new();
+    while input.read_line(&mut line)? > 0 {
+        let id = line.split_once("\"id\":").and_then(|(_, rest)| rest.split_once(','));
+        if let Some((id, _)) = id {
+            output.write_all(
+                format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":[1]}}\n").as_bytes(),
+            )?;
+            output.flush()?;
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// Copies bytes both ways between us and a server.
+fn copy() -> Result<(), Box<dyn Error>> {
+    let (_server, stdin, stdout) =
+        start(&[env::current_exe()?.to_string_lossy().into(), "serve".into()])?;
+    let up = thread::spawn(move || pump(stdout, io::stdout().lock()));
+    pump(io::stdin().lock(), stdin)?;
+    up.join().map_err(|_| "the copier panicked")??;
+    Ok(())
+}
+
+fn pump(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        let read = from.read(&mut bytes)?;
+        if read == 0 {
+            return Ok(());
+        }
+        to.write_all(&bytes[..read])?;
+        to.flush()?;
+    }
+}
+
+fn start(command: &[String]) -> Result<(Child, ChildStdin, ChildStdout), Box<dyn Error>> {
+    let mut child = Command::new(&command[0])
+        .args(&command[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let stdin = child.stdin.take().ok_or("no standard input")?;
+    let stdout = child.stdout.take().ok_or("no standard output")?;
+    Ok((child, stdin, stdout))
+}
+
+fn compare(rescind: &str) -> Result<(), Box<dyn Error>> {
+    let ours = env::current_exe()?.to_string_lossy().into_owned();
+    let recording = env::temp_dir().join(format!("bench-relay-{}.jsonl", std::process::id()));
+    let file = recording.to_string_lossy();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+    let relay = format!("{rescind} relay --dialect jsonrpc --quiet");
+    let subjects = [
+        ("copier", words(&format!("{ours} copy"))),
+        ("relay, tokio", words(&format!("{relay} --runtime tokio -- {ours} serve"))),
+        ("relay, smol", words(&format!("{relay} --runtime smol -- {ours} serve"))),
+        ("relay, tokio, recording", words(&format!("{relay} --record {file} -- {ours} serve"))),
+        (
+            "relay, tokio, payloads",
+            words(&format!("{relay} --record {file} --payloads -- {ours} serve")),
+        ),
+    ];
+    println!("| in flight | through | median | of a copier's |\n|---|---|---|---|");
+    for in_flight in IN_FLIGHT {
+        let mut medians = vec![Vec::new(); subjects.len()];
+        for _ in 0..TURNS {
+            for (at, (_, command)) in subjects.iter().enumerate() {
+                medians[at].push(median(round_trips(command, in_flight)?));
+            }
+        }
+        let medians: Vec<Duration> = medians.into_iter().map(median).collect();
+        for ((name, _), time) in subjects.iter().zip(&medians) {
+            let ratio = time.as_secs_f64() / medians[0].as_secs_f64();
+            println!("| {in_flight} | {name} | {time:.1?} | {ratio:.2} x |");
+        }
+    }
+    for name in ["", ".1", ".2", ".3"] {
+        // Older parts may not be there.
+        let _ = std::fs::remove_file(format!("{file}{name}"));
+    }
+    Ok(())
+}
+
+/// How long each request took, with so many in flight.
+fn round_trips(command: &[String], in_flight: usize) -> Result<Vec<Duration>, Box<dyn Error>> {
+    let (mut child, mut stdin, stdout) = start(command)?;
+    let mut stdout = BufReader::new(stdout);
+    let (mut sent, mut took) = (Vec::new(), Vec::new());
+    let mut line = String::new();
+    while took.len() < WARM_UP + ROUND_TRIPS {
+        while sent.len() < took.len() + in_flight && sent.len() < WARM_UP + ROUND_TRIPS {
+            let id = sent.len();
+            sent.push(Instant::now());
+            stdin.write_all(
+                format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"echo\",\"params\":[1]}}\n")
+                    .as_bytes(),
+            )?;
+        }
+        line.clear();
+        stdout.read_line(&mut line)?;
+        let id = line.split_once("\"id\":").and_then(|(_, rest)| rest.split_once(','));
+        let id: usize = id.ok_or("no answer")?.0.parse()?;
+        took.push(sent[id].elapsed());
+    }
+    drop(stdin);
+    child.wait()?;
+    Ok(took.split_off(WARM_UP))
+}
+
+fn median<T: Ord + Copy>(mut all: Vec<T>) -> T {
+    all.sort_unstable();
+    all[all.len() / 2]
+}

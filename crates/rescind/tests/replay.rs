@@ -1,0 +1,195 @@
+//! `rescind replay`: what a relay did, it does again.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use support::{RESCIND, Said, rescind};
+
+/// A file of this test's own.
+fn path(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay");
+    fs::create_dir_all(&directory).unwrap();
+    directory.join(name).with_extension("jsonl")
+}
+
+/// Calls through a relay that records, whatever comes of it.
+fn record(path: &Path, call: &[&str], relay: &[&str], server: &[&str]) {
+    let recorded = ["--record", path.to_str().unwrap(), "--payloads"];
+    let relay = [&["--", RESCIND, "relay"], relay, &recorded, &["--"], server].concat();
+    let said = rescind([&["call"], call, &relay].concat());
+    assert!(said.code.is_some_and(|code| code < 5 && code != 2), "{said:?}");
+}
+
+fn replay(path: &Path) -> Said {
+    rescind(["replay", path.to_str().unwrap()])
+}
+
+const SERVE: [&str; 2] = [RESCIND, "serve"];
+const SERVE_LSP: [&str; 4] = [RESCIND, "serve", "--dialect", "lsp"];
+const CANCELLED: [&str; 4] = ["--cancel-after", "100ms", "nested", r#"{"ms":60000}"#];
+const SAME: &str = "the same, byte for byte\n";
+
+/// A name, the arguments of the call and of the relay, and the server.
+type Session<'a> = (&'a str, Vec<&'a str>, Vec<&'a str>, &'a [&'a str]);
+
+#[test]
+fn g10_what_a_relay_decided_it_decides_again() {
+    let noisy = ["sh", "-c", r#"echo hello; exec "$0" serve"#, RESCIND];
+    let lsp: [&str; 2] = ["--dialect", "lsp"];
+    let sessions: [Session<'_>; 7] = [
+        ("cancelled", CANCELLED.to_vec(), vec![], &SERVE),
+        ("smol", CANCELLED.to_vec(), vec!["--runtime", "smol"], &SERVE),
+        ("progress", vec!["count", r#"{"to":9,"every_ms":1}"#], vec![], &SERVE),
+        ("refused", vec!["no/such"], vec![], &SERVE),
+        ("noise", vec!["echo", "[1]"], vec![], &noisy),
+        (
+            "guarded",
+            vec!["stubborn", r#"{"ms":400}"#],
+            vec!["--method", "stub*=deadline:100ms500us"],
+            &SERVE,
+        ),
+        ("headers", [&lsp[..], &CANCELLED].concat(), lsp.to_vec(), &SERVE_LSP),
+    ];
+    for (name, call, relay, server) in sessions {
+        let path = path(name);
+        record(&path, &call, &relay, server);
+        let said = replay(&path);
+        // `call` ends a relay that is slow to end, as it may be on a busy machine.
+        assert_eq!(said.code, Some(0), "{name}: {said:?}");
+        assert!(said.stdout.contains(": the same"), "{name}: {said:?}");
+        assert_eq!(said.stderr, "", "{name}");
+    }
+}
+
+/// Records, changes the first line that has all of `parts` in it, and gives its number and what is said of it.
+fn changed(name: &str, parts: &[&str], from: &str, to: &str) -> (usize, Said) {
+    let path = path(name);
+    record(&path, &CANCELLED, &[], &SERVE);
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
+    let fits = |line: &String| parts.iter().all(|part| line.contains(part));
+    let at = lines.iter().position(fits).unwrap_or_else(|| panic!("{parts:?} in {text}"));
+    assert!(lines[at].contains(from), "{}", lines[at]);
+    lines[at] = lines[at].replacen(from, to, 1);
+    fs::write(&path, lines.concat()).unwrap();
+    (at + 1, replay(&path))
+}
+
+fn stops_at(line: usize, said: &Said, words: &[&str]) {
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let place = format!("line {line}: ");
+    assert!(said.stderr.contains(&place), "{place}{said:?}");
+    assert!(words.iter().all(|word| said.stderr.contains(word)), "{said:?}");
+}
+
+#[test]
+fn g10_one_changed_byte_of_what_was_sent_is_placed_and_both_sides_are_shown() {
+    let sent = [r#""hop":"down","dir":"sent""#, r#""method":"nested""#];
+    let (line, said) = changed("sent", &sent, r#"\"ms\":60000"#, r#"\"ms\":60001"#);
+    let nested = r#"down --> {"jsonrpc":"2.0","id":2,"method":"nested","params":{"ms":"#;
+    let [recorded, decided] = [("recorded: ", 60001), ("decided:  ", 60000)]
+        .map(|(side, ms)| format!("{side}{nested}{ms}}}}}"));
+    stops_at(line, &said, &["the core decides otherwise", &recorded, &decided]);
+}
+
+#[test]
+fn g10_one_changed_byte_of_what_was_received_is_caught_where_it_makes_a_difference() {
+    let cancel = [r#""hop":"up","dir":"received""#, r#""kind":"cancel""#];
+    let (line, said) = changed("received", &cancel, r#"{\"requestId\":2}"#, r#"{\"requestId\":9}"#);
+    stops_at(line + 1, &said, &["recorded: down -->", "decided:  (nothing)"]);
+}
+
+#[test]
+fn g10_one_changed_byte_of_a_verdict_is_placed() {
+    let closed = [r#"{"verdict""#, r#""hop":"up""#, r#""closed""#];
+    let (line, said) = changed("verdict", &closed, "peer_gone", "peer_lone");
+    stops_at(line, &said, &["recorded: up closed, peer_lone", "decided:  up closed, peer_gone"]);
+}
+
+#[test]
+fn a_line_that_is_missing_or_none_is_placed() {
+    let closed = [r#"{"verdict""#, r#""hop":"up""#, r#""closed""#];
+    let (line, said) = changed("broken", &closed, r#"{"verdict""#, r#"{"verdikt""#);
+    stops_at(line, &said, &["this is no line of a recording"]);
+    let received = [r#""hop":"up","dir":"received""#, r#""method":"nested""#];
+    let (line, said) = changed("longer", &received, "60000", "600000");
+    stops_at(line, &said, &["a message that is not as long as its line says"]);
+}
+
+#[test]
+fn what_can_not_be_replayed_is_refused_with_what_to_do() {
+    let path = path("redacted");
+    let file = path.to_str().unwrap();
+    let relay = ["--", RESCIND, "relay", "--record", file, "--", RESCIND, "serve"];
+    rescind([&["call", "echo", "[1]"], &relay[..]].concat());
+    let said = replay(&path);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(
+        said.stderr.contains("only a recording made with --payloads can be replayed"),
+        "{said:?}"
+    );
+
+    rescind(["call", "--record", file, "--payloads", "echo", "[1]", "--", RESCIND, "serve"]);
+    let said = replay(&path);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("only what `rescind relay` recorded can be replayed"), "{said:?}");
+}
+
+fn against(path: &Path, options: &[&str], server: &[&str]) -> Said {
+    let file = path.to_str().unwrap();
+    rescind([&["replay", file, "--against"], options, &["--"], server].concat())
+}
+
+#[test]
+fn a_server_is_asked_again_what_was_recorded() {
+    let path = path("against");
+    record(&path, &CANCELLED, &[], &SERVE);
+    for pace in ["recorded", "fast"] {
+        let said = against(&path, &["--pace", pace], &SERVE);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let same = "2 requests: 2 ended in the same way, 0 of them with another result\n";
+        assert_eq!(said.stdout, same);
+    }
+    // It answers nothing.
+    let said = against(&path, &["--wait", "100ms"], &["sh", "-c", "cat > /dev/null"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for line in [
+        "id 1 initialize: recorded a result, now no answer\n",
+        "id 2 nested: recorded error -32800, now no answer\n",
+        "2 requests: 0 ended in the same way",
+    ] {
+        assert!(said.stdout.contains(line), "{said:?}");
+    }
+    let said = against(&path, &[], &["/no/such/server"]);
+    assert_eq!(said.code, Some(6), "{said:?}");
+}
+
+/// What `call` records is no relay's, and has a client's side all the same.
+#[test]
+fn a_server_gets_the_answers_that_it_had_when_it_was_recorded() {
+    let path = path("asked");
+    let file = path.to_str().unwrap();
+    let nested = ["nested", r#"{"ms":1}"#, "--", RESCIND, "serve"];
+    let said = rescind([&["call", "--record", file, "--payloads"], &nested[..]].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = against(&path, &["--pace", "fast"], &SERVE);
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{said:?}");
+    assert!(said.stdout.ends_with("with another result\n"), "{said:?}");
+}
+
+/// Recordings that are kept: what a relay decided once, every later one decides.
+#[test]
+fn g10_the_kept_recordings_are_replayed_byte_for_byte() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replayed");
+    let kept: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(kept.len() >= 3, "{kept:?}");
+    for path in kept {
+        let said = replay(&path);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{said:?}");
+        assert!(said.stdout.ends_with(SAME), "{path:?}: {said:?}");
+    }
+}
