@@ -3,14 +3,16 @@
 mod chart;
 pub(crate) mod files;
 mod filter;
+mod page;
 pub(crate) mod pairing;
 pub(crate) mod row;
 pub(crate) mod summary;
+mod tree;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -18,9 +20,10 @@ use protocol_record::Line;
 use protocol_record::line::Direction;
 
 use crate::terminal::{harmless, harmless_json};
-use crate::{note, output_error, usage_error};
+use crate::{exit, failure, note, output_error, usage_error};
 use chart::Lanes;
 use filter::Filter;
+use page::Page;
 use pairing::{Pairing, REMEMBERED};
 use row::{Outcome, Row, milliseconds};
 use summary::Summary;
@@ -48,6 +51,10 @@ pub struct ViewArgs {
     /// Print a JSON object for each request, and one for the counts; times are microseconds
     #[arg(long)]
     json: bool,
+
+    /// Make a page of them, to be opened in a browser: one file that asks for nothing else; `-` is standard output
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["json", "chart"])]
+    html: Option<PathBuf>,
 }
 
 const FILTERS: &str = "\
@@ -89,6 +96,9 @@ pub fn main(args: &ViewArgs) -> ExitCode {
             return code;
         }
     };
+    if let Some(out) = &args.html {
+        return html(args, filter.as_ref(), out);
+    }
     let mut view = View { args, filter, out: BufWriter::new(io::stdout().lock()), written: Ok(()) };
     let shown = if args.chart { view.chart() } else { view.list() };
     if let Err(problem) = shown {
@@ -97,6 +107,50 @@ pub fn main(args: &ViewArgs) -> ExitCode {
     match view.out.flush().and(view.written) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => output_error(error),
+    }
+}
+
+/// Writes a page of the requests that are wanted.
+fn html(args: &ViewArgs, filter: Option<&Filter>, out: &Path) -> ExitCode {
+    let not_written = |error| failure(exit::OUTPUT, format_args!("{}: {error}", out.display()));
+    // A file that is no recording must not cost the page that was there.
+    if let Err(problem) = files::parts(&args.file) {
+        return usage_error(problem);
+    }
+    let mut page = match Page::create(out) {
+        Ok(page) => page,
+        Err(error) => return not_written(error),
+    };
+    let (mut pairing, mut summary) = (Pairing::new(REMEMBERED), Summary::default());
+    let mut written = Ok(());
+    let mut row = |page: &mut Page, row: &Row| {
+        let is_wanted = filter.is_none_or(|filter| filter.admits(row));
+        if is_wanted {
+            summary.add(row);
+        }
+        page.row(row, is_wanted)
+    };
+    let read = files::read(&args.file, |line| {
+        let requests = pairing.take(&line);
+        let rows = pairing.forget();
+        written = page
+            .line(&line, &requests)
+            .and_then(|()| rows.iter().try_for_each(|(_, it)| row(&mut page, it)));
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let written = written
+        .and_then(|()| pairing.rest().values().try_for_each(|it| row(&mut page, it)));
+    summary.counts = pairing.counts;
+    match read {
+        Ok(flaws) => summary.flaws = flaws,
+        Err(problem) => return usage_error(problem),
+    }
+    match written.and_then(|()| page.finish(&summary)) {
+        Ok(notes) => {
+            notes.iter().for_each(note);
+            ExitCode::SUCCESS
+        }
+        Err(error) => not_written(error),
     }
 }
 

@@ -8,6 +8,7 @@ use protocol_core::{WireId, code};
 use protocol_record::line::{Direction, Dropped, Id, Kind, Line, Message, Part, Verdict};
 
 use super::row::{Outcome, Row};
+use super::tree::Tree;
 
 /// So many requests are remembered: an answer that is later than that is counted, but no more marked on
 /// the request that it answers.
@@ -21,6 +22,7 @@ pub(crate) struct Pairing {
     /// The latest request of each name.
     named: HashMap<Name, u64>,
     hops: HashMap<String, Rc<str>>,
+    tree: Tree,
     begun: u64,
     remembered: usize,
     /// With so many it is looked for those that can be forgotten: not at each, for that takes time.
@@ -58,6 +60,7 @@ impl Pairing {
             rows: BTreeMap::new(),
             named: HashMap::new(),
             hops: HashMap::new(),
+            tree: Tree::default(),
             begun: 0,
             remembered,
             full: full(remembered, remembered),
@@ -82,6 +85,15 @@ impl Pairing {
             Line::Opened(opened) => {
                 let hop = self.hop(&opened.hop);
                 self.named.retain(|name, _| name.hop != hop);
+                self.tree.open(&hop, opened);
+                Vec::new()
+            }
+            // A later part names the connections that are open again.
+            Line::Recording(header) if self.hops.is_empty() => {
+                for opened in &header.hops {
+                    let hop = self.hop(&opened.hop);
+                    self.tree.open(&hop, opened);
+                }
                 Vec::new()
             }
             Line::Dropped(Dropped { lines, .. }) => {
@@ -110,6 +122,7 @@ impl Pairing {
 
     fn remove(&mut self, number: u64) -> Option<(u64, Row)> {
         let row = self.rows.remove(&number)?;
+        self.tree.end(&row);
         let name = Name { hop: row.hop.clone(), dir: row.dir, id: row.id.clone() };
         if self.named.get(&name) == Some(&number) {
             self.named.remove(&name);
@@ -157,6 +170,8 @@ impl Pairing {
         let twin = self.named.get(&name).and_then(|number| self.rows.get(number));
         let is_twin = twin.is_some_and(|twin| twin.end.is_none());
         let mut row = Row {
+            number,
+            parent: None,
             start: t,
             hop: hop.clone(),
             dir,
@@ -175,6 +190,7 @@ impl Pairing {
             (row.outcome, row.end) = (Outcome::DuplicateId, Some(t));
         } else {
             self.named.insert(name, number);
+            row.parent = self.tree.begin(&row);
         }
         self.rows.insert(number, row);
         Some(number)
@@ -209,6 +225,7 @@ impl Pairing {
                 _ if is_cancel && row.cancelled.is_some() => Outcome::Cancelled,
                 _ => Outcome::Error,
             };
+            self.tree.end(row);
         }
         Some(number)
     }
@@ -230,6 +247,7 @@ impl Pairing {
         match &*verdict.verdict {
             "settled" => {
                 row.end.get_or_insert(verdict.t);
+                self.tree.end(row);
                 row.cause = cause();
                 let outcome = verdict.outcome.as_deref().and_then(Outcome::named);
                 row.outcome = outcome.unwrap_or(row.outcome);
@@ -297,7 +315,7 @@ fn late(row: &mut Row, t: u64) {
     }
 }
 
-const fn other(dir: Direction) -> Direction {
+pub(super) const fn other(dir: Direction) -> Direction {
     match dir {
         Direction::Sent => Direction::Received,
         Direction::Received => Direction::Sent,

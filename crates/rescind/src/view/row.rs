@@ -9,6 +9,10 @@ use serde::Serialize;
 /// A request, from its first byte to its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
+    /// How many requests of the recording began before it.
+    pub(crate) number: u64,
+    /// The number of the request that it was made for, if that is known.
+    pub(crate) parent: Option<u64>,
     /// When it was sent or received, in microseconds.
     pub(crate) start: u64,
     pub(crate) hop: Rc<str>,
@@ -97,6 +101,9 @@ impl Row {
 /// A row as `--json` writes it.
 #[derive(Serialize)]
 struct Written<'a> {
+    number: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<u64>,
     start: u64,
     hop: &'a str,
     dir: Direction,
@@ -130,6 +137,8 @@ impl Serialize for Row {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let id = serde_json::from_str(self.id.token()).map_err(serde::ser::Error::custom)?;
         Written {
+            number: self.number,
+            parent: self.parent,
             start: self.start,
             hop: &self.hop,
             dir: self.dir,

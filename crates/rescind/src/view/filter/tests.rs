@@ -2,6 +2,8 @@ use super::*;
 
 fn row(method: &str) -> Row {
     Row {
+        number: 0,
+        parent: None,
         start: 0,
         hop: "up".into(),
         dir: Direction::Sent,

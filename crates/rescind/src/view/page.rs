@@ -1,0 +1,187 @@
+//! A recording as a page: one file with its style, its script and its data, that asks for nothing else.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use protocol_record::Line;
+use protocol_record::line::Message;
+use serde::Serialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::row::Row;
+use super::summary::Summary;
+use crate::terminal::harmless_json;
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+/// One module in several files, in this order.
+const SCRIPT: &str = concat!(
+    include_str!("page/recording.js"),
+    include_str!("page/timeline.js"),
+    include_str!("page/table.js"),
+    include_str!("page/details.js"),
+    include_str!("page/main.js"),
+);
+
+/// So many requests are put into a page: a browser holds them all.
+const REQUESTS: u64 = 200_000;
+/// So many characters of a message,
+const TEXT: usize = 2_000;
+/// so many messages of a request,
+const MESSAGES: usize = 8;
+/// and so many bytes of all messages.
+const TEXTS: usize = 64 << 20;
+
+/// A page that is being written. Its data are the lines of `--json`, with others between them.
+pub(super) struct Page {
+    out: BufWriter<Box<dyn Write>>,
+    /// The messages of the requests that are not written yet, if they were recorded.
+    texts: HashMap<u64, Vec<Text>>,
+    text_bytes: usize,
+    requests: u64,
+    left_out: u64,
+    until: u64,
+}
+
+/// One message of a request.
+#[derive(Serialize)]
+struct Text {
+    t: u64,
+    kind: protocol_record::line::Kind,
+    bytes: u64,
+    text: String,
+}
+
+impl Page {
+    /// Begins a page in a file that only its owner may read, as recordings are.
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        let out: Box<dyn Write> =
+            if path == Path::new("-") { Box::new(io::stdout().lock()) } else { Box::new(owned(path)?) };
+        let mut page = Self {
+            out: BufWriter::new(out),
+            texts: HashMap::new(),
+            text_bytes: 0,
+            requests: 0,
+            left_out: 0,
+            until: 0,
+        };
+        page.out.write_all(head().as_bytes())?;
+        Ok(page)
+    }
+
+    /// Takes a line of the recording. For a message: which request each of its parts is about.
+    pub(super) fn line(&mut self, line: &Line<'_>, requests: &[Option<u64>]) -> io::Result<()> {
+        match line {
+            Line::Recording(_) | Line::Opened(_) => self.data(line)?,
+            Line::Message(message) => {
+                self.until = self.until.max(message.t);
+                self.message(message, requests);
+            }
+            Line::Verdict(verdict) => self.until = self.until.max(verdict.t),
+            Line::End(end) => self.until = self.until.max(end.t),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, message: &Message<'_>, requests: &[Option<u64>]) {
+        let Some(text) = &message.text else { return };
+        let text: String = text.chars().take(TEXT).collect();
+        for (part, number) in message.parts.iter().zip(requests) {
+            let Some(number) = number else { continue };
+            let texts = self.texts.entry(*number).or_default();
+            if texts.len() < MESSAGES && self.text_bytes + text.len() <= TEXTS {
+                self.text_bytes += text.len();
+                let (t, bytes) = (message.t, message.bytes);
+                texts.push(Text { t, kind: part.kind, bytes, text: text.clone() });
+            }
+        }
+    }
+
+    /// A request, if it is wanted.
+    pub(super) fn row(&mut self, row: &Row, is_wanted: bool) -> io::Result<()> {
+        let texts = self.texts.remove(&row.number);
+        if !is_wanted {
+            return Ok(());
+        }
+        if self.requests == REQUESTS {
+            self.left_out += 1;
+            return Ok(());
+        }
+        self.requests += 1;
+        self.data(row)?;
+        match texts {
+            Some(texts) => self.data(&json!({ "texts": texts })),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the page; gives what is to be known about it.
+    pub(super) fn finish(mut self, summary: &Summary) -> io::Result<Vec<String>> {
+        let mut notes = summary.warnings();
+        if self.left_out > 0 {
+            let left_out = self.left_out;
+            notes.push(format!(
+                "the page holds {REQUESTS} requests; {left_out} more are left out: choose some by a filter"
+            ));
+        }
+        let summary = summary.to_string();
+        let until = self.until;
+        self.data(&json!({ "page": { "summary": summary, "notes": notes, "until": until } }))?;
+        self.out.write_all(tail().as_bytes())?;
+        self.out.flush()?;
+        Ok(notes)
+    }
+
+    fn data(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let json = serde_json::to_string(value)?;
+        writeln!(self.out, "{}", embedded(&json))
+    }
+}
+
+/// JSON that can stand in a script element: nothing in it begins a tag or a comment.
+fn embedded(json: &str) -> String {
+    harmless_json(json).replace('<', "\\u003c")
+}
+
+fn owned(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Where the template has its data.
+const DATA: &str = "{{data}}";
+
+fn head() -> String {
+    let (head, _) = PAGE.split_once(DATA).expect("the template has a place for data");
+    filled(head)
+}
+
+fn tail() -> String {
+    let (_, tail) = PAGE.split_once(DATA).expect("the template has a place for data");
+    filled(tail)
+}
+
+/// Only the style and the script that are ours run, whatever else a page came to hold.
+fn filled(template: &str) -> String {
+    template
+        .replace("{{style-hash}}", &hash(STYLE))
+        .replace("{{script-hash}}", &hash(SCRIPT))
+        .replace("{{style}}", STYLE)
+        .replace("{{script}}", SCRIPT)
+}
+
+fn hash(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+}
+
+#[cfg(test)]
+mod tests;
