@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{ColorChoice, Parser, Subcommand};
 use rescind::call::{self, CallArgs};
 use rescind::dialect::list;
+use rescind::export::{self, ExportArgs};
 use rescind::relay::{self, RelayArgs};
 use rescind::serve::{self, ServeArgs};
 use rescind::stats::{self, StatsArgs};
@@ -34,6 +35,7 @@ enum Command {
     Step(StepArgs),
     View(ViewArgs),
     Stats(StatsArgs),
+    Export(ExportArgs),
     /// List the dialects that can be spoken
     Dialects,
 }
@@ -94,6 +96,7 @@ fn run(command: Command) -> ExitCode {
         Command::Serve(args) => serve::main(&args),
         Command::View(args) => view::main(&args),
         Command::Stats(args) => stats::main(&args),
+        Command::Export(args) => export::main(&args),
         Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(StepError::Write(error)) => output_error(error),

@@ -13,8 +13,12 @@ use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::files::Flaws;
+use super::filter::Filter;
+use super::pairing::Counts;
 use super::row::Row;
 use super::summary::Summary;
+use super::walk::Visitor;
 use crate::terminal::harmless_json;
 
 const PAGE: &str = include_str!("page/page.html");
@@ -39,6 +43,8 @@ const TEXTS: usize = 64 << 20;
 
 /// A page that is being written. Its data are the lines of `--json`, with others between them.
 pub(super) struct Page {
+    filter: Option<Filter>,
+    summary: Summary,
     out: BufWriter<Box<dyn Write>>,
     /// The messages of the requests that are not written yet, if they were recorded.
     texts: HashMap<u64, Vec<Text>>,
@@ -59,10 +65,15 @@ struct Text {
 
 impl Page {
     /// Begins a page in a file that only its owner may read, as recordings are.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let out: Box<dyn Write> =
-            if path == Path::new("-") { Box::new(io::stdout().lock()) } else { Box::new(owned(path)?) };
+    pub(super) fn create(path: &Path, filter: Option<Filter>) -> io::Result<Self> {
+        let out: Box<dyn Write> = if path == Path::new("-") {
+            Box::new(io::stdout().lock())
+        } else {
+            Box::new(owned(path)?)
+        };
         let mut page = Self {
+            filter,
+            summary: Summary::default(),
             out: BufWriter::new(out),
             texts: HashMap::new(),
             text_bytes: 0,
@@ -72,21 +83,6 @@ impl Page {
         };
         page.out.write_all(head().as_bytes())?;
         Ok(page)
-    }
-
-    /// Takes a line of the recording. For a message: which request each of its parts is about.
-    pub(super) fn line(&mut self, line: &Line<'_>, requests: &[Option<u64>]) -> io::Result<()> {
-        match line {
-            Line::Recording(_) | Line::Opened(_) => self.data(line)?,
-            Line::Message(message) => {
-                self.until = self.until.max(message.t);
-                self.message(message, requests);
-            }
-            Line::Verdict(verdict) => self.until = self.until.max(verdict.t),
-            Line::End(end) => self.until = self.until.max(end.t),
-            _ => {}
-        }
-        Ok(())
     }
 
     fn message(&mut self, message: &Message<'_>, requests: &[Option<u64>]) {
@@ -103,34 +99,17 @@ impl Page {
         }
     }
 
-    /// A request, if it is wanted.
-    pub(super) fn row(&mut self, row: &Row, is_wanted: bool) -> io::Result<()> {
-        let texts = self.texts.remove(&row.number);
-        if !is_wanted {
-            return Ok(());
-        }
-        if self.requests == REQUESTS {
-            self.left_out += 1;
-            return Ok(());
-        }
-        self.requests += 1;
-        self.data(row)?;
-        match texts {
-            Some(texts) => self.data(&json!({ "texts": texts })),
-            None => Ok(()),
-        }
-    }
-
     /// Ends the page; gives what is to be known about it.
-    pub(super) fn finish(mut self, summary: &Summary) -> io::Result<Vec<String>> {
-        let mut notes = summary.warnings();
+    pub(super) fn finish(mut self, flaws: Flaws, counts: Counts) -> io::Result<Vec<String>> {
+        (self.summary.flaws, self.summary.counts) = (flaws, counts);
+        let mut notes = self.summary.warnings();
         if self.left_out > 0 {
             let left_out = self.left_out;
             notes.push(format!(
                 "the page holds {REQUESTS} requests; {left_out} more are left out: choose some by a filter"
             ));
         }
-        let summary = summary.to_string();
+        let summary = self.summary.to_string();
         let until = self.until;
         self.data(&json!({ "page": { "summary": summary, "notes": notes, "until": until } }))?;
         self.out.write_all(tail().as_bytes())?;
@@ -141,6 +120,40 @@ impl Page {
     fn data(&mut self, value: &impl Serialize) -> io::Result<()> {
         let json = serde_json::to_string(value)?;
         writeln!(self.out, "{}", embedded(&json))
+    }
+}
+
+impl Visitor for Page {
+    fn line(&mut self, line: &Line<'_>, requests: &[Option<u64>]) -> io::Result<()> {
+        match line {
+            Line::Recording(_) | Line::Opened(_) => self.data(line)?,
+            Line::Message(message) => {
+                self.until = self.until.max(message.t);
+                self.message(message, requests);
+            }
+            Line::Verdict(verdict) => self.until = self.until.max(verdict.t),
+            Line::End(end) => self.until = self.until.max(end.t),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, row: &Row) -> io::Result<()> {
+        let texts = self.texts.remove(&row.number);
+        if self.filter.as_ref().is_some_and(|filter| !filter.admits(row)) {
+            return Ok(());
+        }
+        self.summary.add(row);
+        if self.requests == REQUESTS {
+            self.left_out += 1;
+            return Ok(());
+        }
+        self.requests += 1;
+        self.data(row)?;
+        match texts {
+            Some(texts) => self.data(&json!({ "texts": texts })),
+            None => Ok(()),
+        }
     }
 }
 

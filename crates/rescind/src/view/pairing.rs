@@ -1,13 +1,14 @@
 //! From lines to requests: which answer, cancel and verdict belongs to which.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::rc::Rc;
 
-use protocol_core::{WireId, code};
-use protocol_record::line::{Direction, Dropped, Id, Kind, Line, Message, Part, Verdict};
+use protocol_core::{AnswerRule, Dialect, WireId, code};
+use protocol_record::line::{Direction, Dropped, Hop, Id, Kind, Line, Message, Part, Verdict};
 
 use super::row::{Outcome, Row};
+use super::trace::Trace;
 use super::tree::Tree;
 
 /// So many requests are remembered: an answer that is later than that is counted, but no more marked on
@@ -22,6 +23,8 @@ pub(crate) struct Pairing {
     /// The latest request of each name.
     named: HashMap<Name, u64>,
     hops: HashMap<String, Rc<str>>,
+    /// Whose dialect leaves a cancelled request without an answer.
+    silent: HashSet<Rc<str>>,
     tree: Tree,
     begun: u64,
     remembered: usize,
@@ -60,6 +63,7 @@ impl Pairing {
             rows: BTreeMap::new(),
             named: HashMap::new(),
             hops: HashMap::new(),
+            silent: HashSet::new(),
             tree: Tree::default(),
             begun: 0,
             remembered,
@@ -74,26 +78,21 @@ impl Pairing {
             Line::Message(message) => {
                 self.counts.messages += 1;
                 let hop = self.hop(&message.hop);
-                message.parts.iter().map(|part| self.part(message, &hop, part)).collect()
+                let parts = message.parts.iter().enumerate();
+                parts.map(|(at, part)| self.part(message, at, &hop, part)).collect()
             }
             Line::Verdict(verdict) => {
                 let hop = self.hop(&verdict.hop);
                 self.verdict(verdict, &hop);
                 Vec::new()
             }
-            // Another connection has its name now.
             Line::Opened(opened) => {
-                let hop = self.hop(&opened.hop);
-                self.named.retain(|name, _| name.hop != hop);
-                self.tree.open(&hop, opened);
+                self.open(opened);
                 Vec::new()
             }
             // A later part names the connections that are open again.
             Line::Recording(header) if self.hops.is_empty() => {
-                for opened in &header.hops {
-                    let hop = self.hop(&opened.hop);
-                    self.tree.open(&hop, opened);
-                }
+                header.hops.iter().for_each(|opened| self.open(opened));
                 Vec::new()
             }
             Line::Dropped(Dropped { lines, .. }) => {
@@ -121,8 +120,9 @@ impl Pairing {
     }
 
     fn remove(&mut self, number: u64) -> Option<(u64, Row)> {
-        let row = self.rows.remove(&number)?;
+        let mut row = self.rows.remove(&number)?;
         self.tree.end(&row);
+        self.close(&mut row);
         let name = Name { hop: row.hop.clone(), dir: row.dir, id: row.id.clone() };
         if self.named.get(&name) == Some(&number) {
             self.named.remove(&name);
@@ -133,7 +133,17 @@ impl Pairing {
     /// Whatever is left, at the end.
     pub(crate) fn rest(&mut self) -> BTreeMap<u64, Row> {
         self.named.clear();
-        mem::take(&mut self.rows)
+        let mut rows = mem::take(&mut self.rows);
+        rows.values_mut().for_each(|row| self.close(row));
+        rows
+    }
+
+    /// Nothing more comes of a request. Silence is the answer that some dialects give to a cancel.
+    fn close(&self, row: &mut Row) {
+        let is_cancelled = row.outcome == Outcome::Unanswered && row.cancelled.is_some();
+        if is_cancelled && self.silent.contains(&row.hop) {
+            row.outcome = Outcome::Cancelled;
+        }
     }
 
     fn hop(&mut self, name: &str) -> Rc<str> {
@@ -145,13 +155,30 @@ impl Pairing {
         hop
     }
 
-    fn part(&mut self, message: &Message<'_>, hop: &Rc<str>, part: &Part<'_>) -> Option<u64> {
+    /// A connection is open. What had its name before is another.
+    fn open(&mut self, opened: &Hop<'_>) {
+        let hop = self.hop(&opened.hop);
+        self.named.retain(|name, _| name.hop != hop);
+        self.tree.open(&hop, opened);
+        match Dialect::named(&opened.dialect) {
+            Some(dialect) if dialect.answer != AnswerRule::Answered => self.silent.insert(hop),
+            _ => self.silent.remove(&hop),
+        };
+    }
+
+    fn part(
+        &mut self,
+        message: &Message<'_>,
+        at: usize,
+        hop: &Rc<str>,
+        part: &Part<'_>,
+    ) -> Option<u64> {
         let (t, dir) = (message.t, message.dir);
         match part.kind {
-            Kind::Request => self.request(t, hop, dir, part),
+            Kind::Request => self.request(message, at, hop, part),
             Kind::Cancel => {
                 // Some dialects ask for it by a request.
-                let request = self.request(t, hop, dir, part);
+                let request = self.request(message, at, hop, part);
                 self.cancel(t, hop, dir, part).or(request)
             }
             Kind::Result | Kind::Error => self.answer(t, hop, other(dir), part),
@@ -163,7 +190,14 @@ impl Pairing {
         }
     }
 
-    fn request(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {
+    fn request(
+        &mut self,
+        message: &Message<'_>,
+        at: usize,
+        hop: &Rc<str>,
+        part: &Part<'_>,
+    ) -> Option<u64> {
+        let (t, dir) = (message.t, message.dir);
         let name = Name { hop: hop.clone(), dir, id: wire(part.id.as_ref())? };
         let number = self.begun;
         self.begun += 1;
@@ -172,6 +206,8 @@ impl Pairing {
         let mut row = Row {
             number,
             parent: None,
+            root: number,
+            trace: None,
             start: t,
             hop: hop.clone(),
             dir,
@@ -192,6 +228,9 @@ impl Pairing {
             self.named.insert(name, number);
             row.parent = self.tree.begin(&row);
         }
+        let parent = row.parent.and_then(|parent| self.rows.get(&parent));
+        row.root = parent.map_or(number, |parent| parent.root);
+        row.trace = Trace::of(message, at, parent.and_then(|parent| parent.trace.as_ref()));
         self.rows.insert(number, row);
         Some(number)
     }
@@ -208,7 +247,11 @@ impl Pairing {
             self.counts.stray_cancels += 1;
             return self.find(hop, dir, &id);
         };
-        self.rows.get_mut(&number)?.cancelled.get_or_insert(t);
+        let row = self.rows.get_mut(&number)?;
+        row.cancelled.get_or_insert(t);
+        if self.silent.contains(hop) {
+            self.tree.end(row);
+        }
         Some(number)
     }
 

@@ -6,6 +6,8 @@ use protocol_core::WireId;
 use protocol_record::line::Direction;
 use serde::Serialize;
 
+use super::trace::Trace;
+
 /// A request, from its first byte to its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -13,6 +15,10 @@ pub(crate) struct Row {
     pub(crate) number: u64,
     /// The number of the request that it was made for, if that is known.
     pub(crate) parent: Option<u64>,
+    /// The number of the first of those that it and its parents were made for.
+    pub(crate) root: u64,
+    /// The trace that it belongs to, if its messages were recorded and say so.
+    pub(crate) trace: Option<Trace>,
     /// When it was sent or received, in microseconds.
     pub(crate) start: u64,
     pub(crate) hop: Rc<str>,

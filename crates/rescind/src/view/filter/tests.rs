@@ -4,6 +4,8 @@ fn row(method: &str) -> Row {
     Row {
         number: 0,
         parent: None,
+        root: 0,
+        trace: None,
         start: 0,
         hop: "up".into(),
         dir: Direction::Sent,

@@ -83,7 +83,7 @@ class Table {
     connection.title = request.dir === "sent" ? "sent by whoever recorded" : "received by whoever recorded";
     start.textContent = milliseconds(request.start);
     took.textContent = milliseconds(request.duration);
-    outcome.textContent = this.outcome(request);
+    outcome.title = outcome.textContent = this.outcome(request);
     this.bar(when, request);
   }
 

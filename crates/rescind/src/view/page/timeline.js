@@ -43,7 +43,7 @@ class Timeline {
     for (const lane of this.lanes) {
       lane.top = top;
       if (lane.isOpen) lane.tracks += 1;
-      lane.height = 16 + Math.max(1, lane.tracks) * TRACK;
+      lane.height = 18 + Math.max(1, lane.tracks) * TRACK;
       top += lane.height + LANE_GAP;
     }
     this.height = top;
@@ -145,7 +145,7 @@ class Timeline {
       const track = this.trackOf(request);
       const isOpen = request.end === undefined;
       if (to < last[track] && !isMarked && !isOpen) continue;
-      const y = request.lane.top + 15 + track * TRACK;
+      const y = request.lane.top + 17 + track * TRACK;
       last[track] = Math.max(from + 1, to);
       pen.globalAlpha = request.isMatch ? 1 : 0.15;
       pen.fillStyle = colours.outcome[request.outcome] ?? colours.quiet;
@@ -181,7 +181,7 @@ class Timeline {
   at(x, y) {
     const lane = this.lanes.find((it) => y >= it.top && y < it.top + it.height + LANE_GAP);
     if (!lane) return undefined;
-    const track = Math.floor((y - lane.top - 14) / TRACK);
+    const track = Math.floor((y - lane.top - 16) / TRACK);
     let best, least = 12;
     for (const request of this.recording.requests) {
       if (request.lane !== lane || this.trackOf(request) !== track) continue;
