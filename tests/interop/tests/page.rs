@@ -10,7 +10,8 @@ use rescind_interop::peers::{chromium, rescind};
 use serde_json::{Value, json};
 
 /// The real sessions that are committed with the command line.
-const RECORDINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/rescind/tests/recordings");
+const RECORDINGS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/rescind/tests/recordings");
 
 /// A directory of this test's own.
 fn directory(name: &str) -> PathBuf {
@@ -33,7 +34,8 @@ impl Shown {
         let command = chromium()?;
         let directory = directory(name);
         let page = directory.join("page.html");
-        let made = Command::new(rescind()).arg("view").arg(recording).arg("--html").arg(&page).output();
+        let made =
+            Command::new(rescind()).arg("view").arg(recording).arg("--html").arg(&page).output();
         let made = made.expect("rescind runs");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let browser = Chromium::open(&command, name, "about:blank");
@@ -174,7 +176,8 @@ async fn the_page_shows_what_the_recording_holds() {
     shown.tools.evaluate("document.querySelector('[value=unanswered]').click()").await;
     shown.tools.evaluate("document.querySelector('[value=late]').click()").await;
     assert_eq!(shown.rows().await, ["2 slow → down"]);
-    let marks = "[...document.querySelectorAll('#rows .when i')].map((it) => it.className).join(' ')";
+    let marks =
+        "[...document.querySelectorAll('#rows .when i')].map((it) => it.className).join(' ')";
     assert_eq!(shown.tools.evaluate(marks).await, "bar after cancel tail late");
     shown.is_quiet();
 }
@@ -183,14 +186,16 @@ async fn the_page_shows_what_the_recording_holds() {
 async fn the_page_is_driven_by_keys_alone() {
     let recording = written("keys-recording", &varied());
     let Some(mut shown) = Shown::of("keys", &recording).await else { return };
-    let active = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))
+    let active =
+        "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))
         ?.querySelector('.method').textContent ?? ''";
 
     // Tab leads through everything there is, and at last to the requests.
     let mut passed = vec![];
     for _ in 0..20 {
         shown.tools.press(&["Tab"]).await;
-        let id = shown.tools.evaluate("document.activeElement.id || document.activeElement.name").await;
+        let id =
+            shown.tools.evaluate("document.activeElement.id || document.activeElement.name").await;
         passed.push(id.as_str().unwrap_or_default().to_owned());
         if passed.last().is_some_and(|id| id == "requests") {
             break;
@@ -315,7 +320,10 @@ async fn f68_what_a_peer_wrote_never_runs() {
         lines.push(asked);
         lines.push(json!({ "verdict": { "t": t + 9, "hop": "down", "verdict": "settled", "id": attack, "outcome": "timed_out", "cause": attack } }));
     }
-    lines.insert(0, json!({ "opened": { "t": 1, "hop": attacks[0], "role": "server", "dialect": attacks[1] } }));
+    lines.insert(
+        0,
+        json!({ "opened": { "t": 1, "hop": attacks[0], "role": "server", "dialect": attacks[1] } }),
+    );
     let recording = written("hostile-recording", &lines);
     let Some(mut shown) = Shown::of("hostile", &recording).await else { return };
     let rows = shown.rows().await;
@@ -344,7 +352,8 @@ fn busy(messages: u64) -> Vec<Value> {
     let mut lines = vec![];
     for id in 0..messages / 4 {
         let t = id * 400;
-        let request = json!({ "kind": "request", "id": id, "method": format!("method/{}", id % 40) });
+        let request =
+            json!({ "kind": "request", "id": id, "method": format!("method/{}", id % 40) });
         let answer = json!({ "kind": "result", "id": id });
         lines.push(message(t, "up", "received", &request));
         lines.push(message(t + 10, "down", "sent", &request));
@@ -391,7 +400,9 @@ async fn a_hundred_thousand_messages_are_smooth() {
     let nodes = many.tools.evaluate("document.querySelectorAll('*').length").await;
     assert!(nodes.as_u64() < Some(1_000), "only what can be seen is in the document: {nodes}");
     let took = times(&mut many).await;
-    println!("load, frame p50, frame p95, search, closer in ms: {few:.1?} for 1,000 messages, {took:.1?} for 100,000");
+    println!(
+        "load, frame p50, frame p95, search, closer in ms: {few:.1?} for 1,000 messages, {took:.1?} for 100,000"
+    );
     let [load, half, most, search, closer] = took;
     assert!(load < 20_000.0 && search < 5_000.0 && closer < 5_000.0, "{took:?}");
     // A hundred times as much is no more work to scroll.
@@ -405,6 +416,15 @@ async fn the_page_takes_real_sessions() {
         let recording = Path::new(RECORDINGS).join(name).with_extension("jsonl");
         let Some(mut shown) = Shown::of(name, &recording).await else { return };
         assert!(!shown.rows().await.is_empty());
+        // To be looked at by eye; that of pyright in the light is docs/images/page.png.
+        shown.tools.press(&["Escape", "n"]).await;
+        for theme in ["light", "dark"] {
+            shown.tools.show(theme, 1200, 760).await;
+            shown.rows().await;
+            let path = shown.directory.join(format!("{theme}.png"));
+            shown.tools.picture(&path).await;
+            println!("{}", path.display());
+        }
         shown.is_quiet();
     }
 }

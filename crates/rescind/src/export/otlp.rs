@@ -72,7 +72,7 @@ impl<'a> Otlp<'a> {
         let trace = row.trace.as_ref();
         let own = trace.filter(|trace| trace.is_own).map(|trace| trace.span().to_owned());
         let parent = own.or_else(|| row.parent.map(|parent| self.span_id(parent)));
-        let end = row.end.unwrap_or(self.until.max(row.start));
+        let end = row.over().unwrap_or(self.until.max(row.start));
         let mut span = json!({
             "traceId": trace.map_or_else(|| self.id("trace", row.root, 32), |it| it.id().into()),
             "spanId": self.span_id(row.number),

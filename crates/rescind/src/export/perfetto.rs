@@ -160,7 +160,7 @@ impl Visitor for Perfetto<'_> {
             self.event(row, event::INSTANT, t, &named("cancel"))?;
         }
         // What has no end is drawn until the trace has one.
-        if let Some(t) = row.end {
+        if let Some(t) = row.over() {
             self.event(row, event::END, t, &Message::default())?;
         }
         match row.late {

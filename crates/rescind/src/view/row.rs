@@ -98,6 +98,12 @@ impl Row {
         Some(self.end?.saturating_sub(self.start))
     }
 
+    /// When nobody waited for it any more: at its end, or where a cancel is answered by silence, at the cancel.
+    pub(crate) fn over(&self) -> Option<u64> {
+        let is_cancelled = self.outcome == Outcome::Cancelled;
+        self.end.or(self.cancelled.filter(|_| is_cancelled))
+    }
+
     /// Microseconds from its first cancel to its end.
     pub(crate) fn settling(&self) -> Option<u64> {
         self.end?.checked_sub(self.cancelled?)

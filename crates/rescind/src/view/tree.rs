@@ -80,3 +80,6 @@ impl Tree {
         numbers.first().copied().filter(|_| is_clear)
     }
 }
+
+#[cfg(test)]
+mod tests;

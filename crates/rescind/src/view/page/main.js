@@ -9,7 +9,7 @@ const KEYS = [
 ];
 const LEGEND = [
   ["✓ result"], ["✕ error"], ["⊘ cancelled"], ["◷ timed out"], ["… unanswered: a thin line"],
-  ["│ its cancel; hatched from there until it settled"], ["◆ a late answer"],
+  ["│ its cancel; hollow or hatched from there until it settled"], ["◆ a late answer"],
 ];
 const METHODS = 500;
 const THEMES = ["system", "light", "dark"];
@@ -44,7 +44,7 @@ function counted(of) {
 
 function head() {
   const { header } = recording;
-  const program = shown(header?.program ?? header?.by ?? "recording");
+  const program = shown((header?.program ?? header?.by ?? "recording").split(/[\\/]/).at(-1));
   document.title = `${program}: requests`;
   find("title").textContent = program;
   find("about").textContent = shown([header?.start?.replace(/\.\d+Z/, "Z").replace("T", " "), recording.summary].filter(Boolean).join(" · "));

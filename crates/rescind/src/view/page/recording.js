@@ -22,7 +22,7 @@ const named = (outcome) => outcome.replaceAll("_", " ");
 function milliseconds(micros) {
   if (micros === undefined) return "–";
   if (micros >= 60e6) return `${(micros / 60e6).toFixed(2)} min`;
-  return micros >= 10e6 ? `${(micros / 1e6).toFixed(3)} s` : `${(micros / 1e3).toFixed(3)} ms`;
+  return micros >= 1e6 ? `${(micros / 1e6).toFixed(3)} s` : `${(micros / 1e3).toFixed(3)} ms`;
 }
 
 const idOf = (request) => shown(typeof request.id === "string" ? JSON.stringify(request.id) : request.id);
@@ -60,7 +60,9 @@ function read(text) {
   for (const request of recording.requests) {
     request.above = recording.byNumber.get(request.parent);
     (request.above?.children ?? recording.roots).push(request);
-    request.end = request.duration === undefined ? undefined : request.start + request.duration;
+    // In some dialects silence is the answer to a cancel.
+    const silence = request.outcome === "cancelled" ? request.cancelled : undefined;
+    request.end = request.duration === undefined ? silence : request.start + request.duration;
     recording.until = Math.max(recording.until, request.end ?? 0, request.late ?? 0);
   }
   return recording;

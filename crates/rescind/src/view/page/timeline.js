@@ -2,8 +2,8 @@
 // each other; what is too narrow to be seen apart is drawn once.
 
 const LANES = 12;
-const TRACKS = 8;
-const TRACK = 7;
+const TRACKS = 32;
+const TRACK = 6;
 const LANE_GAP = 8;
 const AXIS = 20;
 
@@ -13,6 +13,8 @@ class Timeline {
     this.whole = [0, recording.until * 1.01 + 1];
     this.window = [...this.whole];
     this.lanes = [...recording.hops.keys()].slice(0, LANES).map((hop) => ({ hop, tracks: 0 }));
+    // All lanes together are not higher than that many tracks make them.
+    this.tracks = Math.max(4, Math.floor(TRACKS / Math.max(1, this.lanes.length)));
     this.place();
     this.listen();
     new ResizeObserver(() => this.draw()).observe(canvas);
@@ -34,7 +36,7 @@ class Timeline {
       }
       const tracks = free.get(lane);
       let track = tracks.findIndex((until) => until <= request.start);
-      if (track < 0) track = tracks.length < TRACKS ? tracks.length : tracks.indexOf(Math.min(...tracks));
+      if (track < 0) track = tracks.length < this.tracks ? tracks.length : tracks.indexOf(Math.min(...tracks));
       tracks[track] = Math.max(tracks[track] ?? 0, request.late ?? request.end);
       lane.tracks = Math.max(lane.tracks, track + 1);
       request.track = track;
@@ -134,7 +136,7 @@ class Timeline {
 
   bars(colours) {
     const pen = this.pen;
-    const drawn = new Map(this.lanes.map((lane) => [lane, new Array(TRACKS + 1).fill(-1)]));
+    const drawn = new Map(this.lanes.map((lane) => [lane, new Array(this.tracks + 1).fill(-1)]));
     for (const request of this.recording.requests) {
       if (!request.lane || request.start > this.window[1]) continue;
       const end = request.end ?? this.recording.until;
@@ -154,8 +156,11 @@ class Timeline {
         pen.fillRect(from, y + 2, to - from, 1);
       } else pen.fillRect(from, y, Math.max(1.5, to - from), TRACK - 2);
       if (request.cancelled !== undefined) {
+        const cancelled = this.x(request.cancelled);
+        pen.fillStyle = colours.ground;
+        if (!isOpen && to - cancelled > 4) pen.fillRect(cancelled, y + 1, to - cancelled - 1, TRACK - 4);
         pen.fillStyle = colours.text;
-        pen.fillRect(this.x(request.cancelled) - 0.5, y - 1, 1.5, TRACK);
+        pen.fillRect(cancelled - 0.5, y - 1, 1.5, TRACK);
       }
       if (request.late !== undefined) this.late(request, to, y, colours.error);
       if (request === this.selected) {
