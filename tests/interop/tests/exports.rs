@@ -101,7 +101,7 @@ fn a_span_is_below_the_one_that_its_request_names() {
         r#"{"verdict":{"t":60,"hop":"down","verdict":"violation","why":"late_response","id":1}}"#,
     ];
     let lines = [&head, &line(10, "up", "received"), &line(20, "down", "sent")];
-    let lines = lines.into_iter().map(|line| line.as_str()).chain(late).collect::<Vec<_>>();
+    let lines = lines.into_iter().map(String::as_str).chain(late).collect::<Vec<_>>();
     let recording = directory().join("traced.jsonl");
     fs::write(&recording, lines.join("\n") + "\n").expect("it can be written");
 

@@ -1,7 +1,7 @@
 //! Which request was made on behalf of which. A recording does not say it, so it is found by the
 //! order of messages, and told only where there is one answer.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use protocol_record::line::{Direction, Hop, Role};
@@ -21,7 +21,7 @@ pub(crate) struct Tree {
     roles: HashMap<Rc<str>, Role>,
     in_flight: HashMap<(Rc<str>, Direction), BTreeSet<u64>>,
     /// By method: received, in flight, and not passed on yet. The oldest first.
-    to_pass_on: HashMap<String, VecDeque<(u64, Rc<str>)>>,
+    to_pass_on: HashMap<String, BTreeMap<u64, Rc<str>>>,
 }
 
 impl Tree {
@@ -30,7 +30,7 @@ impl Tree {
         self.roles.insert(name.clone(), hop.role);
         self.in_flight.retain(|(it, _), _| it != name);
         self.to_pass_on.retain(|_, waiting| {
-            waiting.retain(|(_, it)| it != name);
+            waiting.retain(|_, it| it != name);
             !waiting.is_empty()
         });
     }
@@ -43,7 +43,7 @@ impl Tree {
         self.in_flight.entry((hop.clone(), *dir)).or_default().insert(*number);
         if *dir == Direction::Received {
             let waiting = self.to_pass_on.entry(method.clone()).or_default();
-            waiting.push_back((*number, hop.clone()));
+            waiting.insert(*number, hop.clone());
         }
         parent
     }
@@ -54,7 +54,7 @@ impl Tree {
             numbers.remove(&row.number);
         }
         if let Some(waiting) = self.to_pass_on.get_mut(&row.method) {
-            waiting.retain(|(number, _)| *number != row.number);
+            waiting.remove(&row.number);
             if waiting.is_empty() {
                 self.to_pass_on.remove(&row.method);
             }
@@ -67,8 +67,8 @@ impl Tree {
         let waiting = self.to_pass_on.get_mut(method)?;
         // A server with two clients passes nothing on from one to the other.
         let crosses = |from: &Rc<str>| self.roles.get(from).is_some_and(|from| from != role);
-        let at = waiting.iter().position(|(_, from)| crosses(from))?;
-        let (number, _) = waiting.remove(at)?;
+        let (&number, _) = waiting.iter().find(|(_, from)| crosses(from))?;
+        waiting.remove(&number);
         Some(number)
     }
 
