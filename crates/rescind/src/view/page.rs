@@ -34,11 +34,11 @@ const SCRIPT: &str = concat!(
 
 /// So many requests are put into a page: a browser holds them all.
 const REQUESTS: u64 = 200_000;
-/// So many characters of a message,
+/// So many characters of each message are kept.
 const TEXT: usize = 2_000;
-/// so many messages of a request,
+/// So many messages of each request are kept.
 const MESSAGES: usize = 8;
-/// and so many bytes of all messages.
+/// So many bytes of all messages are kept.
 const TEXTS: usize = 64 << 20;
 
 /// A page that is being written. Its data are the lines of `--json`, with others between them.
@@ -49,7 +49,8 @@ pub(super) struct Page {
     /// The messages of the requests that are not written yet, if they were recorded.
     texts: HashMap<u64, Vec<Text>>,
     text_bytes: usize,
-    requests: u64,
+    /// So many requests more find room.
+    room: u64,
     left_out: u64,
     until: u64,
 }
@@ -77,7 +78,7 @@ impl Page {
             out: BufWriter::new(out),
             texts: HashMap::new(),
             text_bytes: 0,
-            requests: 0,
+            room: REQUESTS,
             left_out: 0,
             until: 0,
         };
@@ -144,11 +145,11 @@ impl Visitor for Page {
             return Ok(());
         }
         self.summary.add(row);
-        if self.requests == REQUESTS {
+        if self.room == 0 {
             self.left_out += 1;
             return Ok(());
         }
-        self.requests += 1;
+        self.room -= 1;
         self.data(row)?;
         match texts {
             Some(texts) => self.data(&json!({ "texts": texts })),
