@@ -5,6 +5,7 @@ mod address;
 pub mod call;
 pub mod dialect;
 mod exit;
+pub mod export;
 mod noise;
 mod record;
 pub mod relay;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{ColorChoice, Parser, Subcommand};
 use rescind::call::{self, CallArgs};
 use rescind::dialect::list;
+use rescind::export::{self, ExportArgs};
 use rescind::relay::{self, RelayArgs};
 use rescind::replay::{self, ReplayArgs};
 use rescind::serve::{self, ServeArgs};
@@ -36,6 +37,7 @@ enum Command {
     View(ViewArgs),
     Stats(StatsArgs),
     Replay(ReplayArgs),
+    Export(ExportArgs),
     /// List the dialects that can be spoken
     Dialects,
 }
@@ -97,6 +99,7 @@ fn run(command: Command) -> ExitCode {
         Command::View(args) => view::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Stats(args) => stats::main(&args),
+        Command::Export(args) => export::main(&args),
         Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(StepError::Write(error)) => output_error(error),
