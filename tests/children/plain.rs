@@ -83,7 +83,7 @@ fn ignored(id: u32) -> u64 {
 
 #[test]
 fn f60_a_watchdog_that_was_stopped_keeps_nobody_waiting() {
-    let Spawned { owner, stdin, stdout, .. } = spawn(hasty(Command::new("cat"))).unwrap();
+    let Spawned { owner, stdin, stdout, .. } = spawn(patient(Command::new("cat"))).unwrap();
     let process = owner.process().clone();
     let id = Pid::from_raw(i32::try_from(process.id()).unwrap());
     let watchdog = getpgid(id).unwrap().as_raw_pid().cast_unsigned();
