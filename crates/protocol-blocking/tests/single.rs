@@ -493,6 +493,26 @@ fn f34_a_read_error_ends_the_connection_and_is_told() {
     assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
 }
 
+/// More has arrived than one read takes, and the cancel comes last.
+#[test]
+fn g03_one_checkpoint_takes_all_that_has_arrived() {
+    let reads = [
+        request(1, "work", &json!([])),
+        support::notification("n", &json!([])),
+        support::notification("n", &json!([])),
+        cancel(1),
+    ];
+    let reads = reads.map(|message| Ok(message + "\n")).into();
+    let mut host = Host::new(Told { reads, ..Told::default() }, acp());
+    let told = RefCell::new(None);
+    let work = |_: &Request, responder: &mut dyn Responder| -> Answer {
+        *told.borrow_mut() = responder.checkpoint().err().map(|cancelled| cancelled.cause);
+        Ok(raw(&Value::Null))
+    };
+    host.run(&work).unwrap();
+    assert_eq!(told.into_inner(), Some(Cause::Peer));
+}
+
 /// A transport whose waiting fails after some turns.
 #[derive(Debug)]
 struct Failing {
