@@ -169,6 +169,33 @@ fn f32_a_blocking_reader_ends_with_the_process() {
 }
 
 #[test]
+fn f32_a_blocking_reader_whose_input_ends_is_told_how_the_process_ended() {
+    // More than once: the end of the output mostly comes first.
+    for round in 0..20 {
+        let Spawned { owner, stdout, .. } =
+            spawn(patient(Mark::new().shell("echo hello; exit 3"))).unwrap();
+        let mut output = BlockingOutput::new(stdout, owner.process()).unwrap();
+        let mut said = Vec::new();
+        let error = output.read_to_end(&mut said).unwrap_err();
+        assert_eq!(
+            (&*said, &*error.to_string()),
+            (&b"hello\n"[..], "the process ended: exit status: 3"),
+            "round {round}"
+        );
+    }
+}
+
+#[test]
+fn f32_a_blocking_reader_whose_input_ends_before_the_process_is_told_no_death() {
+    let Spawned { owner, stdin, stdout, .. } =
+        spawn(patient(Mark::new().shell("exec >&-; cat >/dev/null"))).unwrap();
+    let mut output = BlockingOutput::new(stdout, owner.process()).unwrap();
+    assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0);
+    drop(stdin);
+    assert!(owner.process().wait().unwrap().success());
+}
+
+#[test]
 fn f32_one_that_floods_an_output_it_was_left_keeps_nobody_reading() {
     let mark = Mark::new();
     let spawned = || {
