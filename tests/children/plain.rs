@@ -219,6 +219,19 @@ fn f32_one_that_floods_an_output_it_was_left_keeps_nobody_reading() {
 }
 
 #[test]
+fn f62_what_is_written_after_a_blocking_reader_has_gone_is_read() {
+    let mark = Mark::new();
+    // More than a pipe holds.
+    let script = "cat >/dev/null; yes | head -c 400000 || exit 1";
+    let Spawned { owner, stdin, stdout, .. } = spawn(patient(mark.shell(script))).unwrap();
+    drop(BlockingOutput::new(stdout, owner.process()).unwrap());
+    drop(stdin);
+    let status = smol::block_on(soon("its end", owner.process().exit())).unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(owner.process().pushed(), Pushed::No);
+}
+
+#[test]
 fn its_output_can_be_read_by_anyone() {
     let mut echo = Command::new("echo");
     echo.arg("hello");
