@@ -1,8 +1,10 @@
 //! What holds without any runtime.
 
+use std::fs;
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use protocol_smol::SmolTimer;
 use rustix::process::{Pid, Signal, getpgid};
 use smol::io::{AsyncRead, AsyncReadExt};
 
-use crate::suite::{hasty, patient, unhurried};
+use crate::suite::{first_words, hasty, patient, unhurried};
 use crate::support::{
     Mark, PATIENCE, eventually, ignores, is_there, on_tokio, run_on_tokio, send, soon,
 };
@@ -229,6 +231,42 @@ fn f62_what_is_written_after_a_blocking_reader_has_gone_is_read() {
     let status = smol::block_on(soon("its end", owner.process().exit())).unwrap();
     assert!(status.success(), "{status}");
     assert_eq!(owner.process().pushed(), Pushed::No);
+}
+
+/// Whoever reads what nobody wants holds up nobody who ends the process.
+#[test]
+fn f60_a_silent_process_whose_blocking_reader_has_gone_is_ended() {
+    let mark = Mark::new();
+    let Spawned { owner, stdin, stdout, .. } = spawn(stubborn(&mark)).unwrap();
+    drop(BlockingOutput::new(stdout, owner.process()).unwrap());
+    let process = owner.process().clone();
+    drop((stdin, owner));
+    let (tell, told) = channel();
+    thread::spawn(move || tell.send(process.wait().map(|_| ())));
+    told.recv_timeout(PATIENCE).expect("it is ended").unwrap();
+    mark.assert_gone();
+}
+
+fn threads() -> impl Iterator<Item = String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    // One may be gone by now.
+    tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok())
+}
+
+#[test]
+fn f32_an_output_that_a_daemon_holds_is_not_read_for_ever() {
+    let mark = Mark::new();
+    let (stderr, told) = first_words();
+    let script = "setsid sh -c 'echo left >&2; exec sleep 1000' & cat >/dev/null";
+    let Spawned { owner, stdin, stdout, .. } =
+        spawn(hasty(mark.shell(script)).stderr(stderr)).unwrap();
+    smol::block_on(soon("its leave", told.recv())).unwrap();
+    drop(BlockingOutput::new(stdout, owner.process()).unwrap());
+    let process = owner.process().clone();
+    drop((stdin, owner));
+    smol::block_on(soon("its end", process.exit())).unwrap();
+    eventually("no thread reads any more", || threads().all(|name| name != "child-stdout\n"));
+    mark.kill_the_rest();
 }
 
 #[test]

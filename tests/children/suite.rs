@@ -29,7 +29,7 @@ pub(crate) fn patient(command: Command) -> ChildCommand {
 }
 
 /// Tells when something is written to stderr.
-fn first_words() -> (Stderr, Receiver<()>) {
+pub(crate) fn first_words() -> (Stderr, Receiver<()>) {
     let (there, told) = bounded(1);
     // Only the first is waited for.
     let show = Box::new(move |_: &[u8]| {

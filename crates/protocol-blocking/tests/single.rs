@@ -438,7 +438,7 @@ fn a_trace_sees_every_message() {
 #[derive(Default)]
 struct Told {
     reads: VecDeque<io::Result<String>>,
-    writes: VecDeque<io::ErrorKind>,
+    writes: VecDeque<io::Result<usize>>,
     written: Rc<RefCell<Vec<u8>>>,
 }
 
@@ -458,8 +458,8 @@ impl Transport for Told {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(kind) = self.writes.pop_front() {
-            return Err(kind.into());
+        if let Some(written) = self.writes.pop_front() {
+            return written;
         }
         self.written.borrow_mut().extend(bytes);
         Ok(bytes.len())
@@ -472,14 +472,22 @@ fn f34_a_stream_that_is_to_be_tried_again_has_neither_ended_nor_failed() {
     use io::ErrorKind::{Interrupted, WouldBlock};
     let asked = request(1, "echo", &json!([1])) + "\n";
     let reads = [Err(Interrupted.into()), Err(WouldBlock.into()), Ok(asked)];
-    let transport =
-        Told { reads: reads.into(), writes: [WouldBlock, Interrupted].into(), ..Told::default() };
+    let writes = [Err(WouldBlock.into()), Err(Interrupted.into())].into();
+    let transport = Told { reads: reads.into(), writes, ..Told::default() };
     let written = transport.written.clone();
     let mut host = Host::new(transport, acp());
     assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
     assert!(host.error().is_none(), "{:?}", host.error());
     let answer: Value = serde_json::from_slice(&written.borrow()).unwrap();
     assert_eq!(answer["result"], json!([1]));
+}
+
+#[test]
+fn f34_a_stream_that_takes_nothing_has_failed() {
+    let reads = [Ok(request(1, "echo", &json!([1])) + "\n")].into();
+    let mut host = Host::new(Told { reads, writes: [Ok(0)].into(), ..Told::default() }, acp());
+    assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
+    assert_eq!(host.error().unwrap().kind(), io::ErrorKind::WriteZero);
 }
 
 #[test]
