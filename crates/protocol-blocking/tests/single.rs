@@ -137,6 +137,16 @@ fn a_plain_transport_serves_what_is_there() {
 }
 
 #[test]
+fn a_plain_transport_reads_what_is_there_before_a_timer_is_due() {
+    let input = result(1, &json!("answer")) + "\n";
+    let mut host = Host::new(PlainTransport::new(input.as_bytes(), io::sink()), acp());
+    let options = CallOptions::default().timeout(support::PATIENCE);
+    let begun = Instant::now();
+    assert_eq!(host.call("ask", None, options).unwrap().get(), "\"answer\"");
+    assert!(begun.elapsed() < support::PATIENCE);
+}
+
+#[test]
 fn a_plain_transport_is_not_read_while_a_handler_works() {
     let input = [request(1, "look", &json!([])), request(2, "look", &json!([])), cancel(2)];
     let input = input.join("\n") + "\n";
