@@ -67,6 +67,7 @@ mod far;
 mod fault;
 mod judge;
 mod network;
+mod recording;
 mod report;
 mod run;
 mod script;

@@ -1,0 +1,2 @@
+//! stub
+#[test] fn stub() {}
