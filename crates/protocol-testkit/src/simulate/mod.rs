@@ -58,7 +58,8 @@
 //!
 //! Take its time from the simulation, which is a [`Timer`](protocol_async::Timer), and spawn by
 //! [`Simulation::spawn`]: both can be had from anywhere, as `Simulation` is a value without anything
-//! in it. No other clock, no other thread, no other randomness.
+//! in it. No other clock, no other thread, no other randomness. With the feature `tokio`,
+//! `Simulation::tokio` lets it use those of tokio.
 
 mod choices;
 mod clock;
