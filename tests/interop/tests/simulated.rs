@@ -1,14 +1,16 @@
 //! Servers written with other libraries, in the simulation of `protocol_testkit`: it finds real bugs in them.
 
 use std::io;
+use std::pin::pin;
 use std::thread;
+use std::time::Duration;
 
 use agent_client_protocol::role::UntypedRole;
 use agent_client_protocol::{
     ConnectionTo, Error, Lines, Responder, UntypedMessage, on_receive_request,
 };
 use crossbeam_channel::{Select, bounded, unbounded};
-use futures_util::future::join3;
+use futures_util::future::{Either, join3, select};
 use futures_util::{SinkExt, StreamExt, sink, stream};
 use lsp_server::{Connection, Message, Response};
 use protocol_core::{Config, Dialect, Framing};
@@ -19,8 +21,8 @@ use protocol_testkit::simulate::{
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// An agent on the SDK of ACP. Its one request waits until it is cancelled: where it was called, or in a
-/// task of the SDK's.
+/// An agent on the SDK of ACP. Its one request works for a minute, or until it is cancelled: where it was
+/// called, or in a task of the SDK's.
 async fn agent(socket: Socket, waits_inline: bool) {
     let (mut to_peer, mut from_peer) = socket.split();
     let (to_agent, arriving) = unbounded_channel::<io::Result<String>>();
@@ -34,8 +36,11 @@ async fn agent(socket: Socket, waits_inline: bool) {
         .on_receive_request(
             async move |_: UntypedMessage, responder: Responder, cx: ConnectionTo<UntypedRole>| {
                 let wait = async move {
-                    responder.cancellation().cancelled().await;
-                    responder.respond_with_error(Error::request_cancelled())
+                    let work = Simulation.sleep(Duration::from_secs(60));
+                    match select(pin!(responder.cancellation().cancelled()), work).await {
+                        Either::Left(_) => responder.respond_with_error(Error::request_cancelled()),
+                        Either::Right(_) => responder.respond(json!("done")),
+                    }
                 };
                 if waits_inline { wait.await } else { cx.spawn(wait) }
             },
@@ -56,7 +61,7 @@ async fn agent(socket: Socket, waits_inline: bool) {
 }
 
 fn acp(simulation: Simulation, waits_inline: bool) {
-    let script = Script::new(Config::server(Dialect::ACP_V1)).request("wait", json!({})).cancels(1);
+    let script = Script::new(Config::server(Dialect::ACP_V1)).request("work", json!({})).cancels(1);
     simulation.serve_messages(script, move |socket| agent(socket, waits_inline));
 }
 
@@ -64,14 +69,13 @@ fn acp(simulation: Simulation, waits_inline: bool) {
 fn b06_the_acp_sdk_never_sees_the_cancel_of_a_handler_that_waits_for_it_where_it_was_called() {
     let failure = try_every_order(Bound::steps(40), |simulation| acp(simulation, true));
     let failure = failure.expect_err("its one loop waits for the handler");
-    println!("{failure}");
     assert_eq!(failure.fault, Fault::IgnoredCancel, "{failure}");
 }
 
 #[test]
 fn nothing_is_found_in_the_acp_sdk_where_the_handler_waits_in_a_task() {
     let searched = try_every_order(Bound::steps(40), |simulation| acp(simulation, false));
-    println!("{:?}", searched.unwrap_or_else(|failure| panic!("{failure}")));
+    assert!(searched.unwrap_or_else(|failure| panic!("{failure}")).is_exhausted);
     let ran = try_simulate(0..200, |simulation| acp(simulation, false));
     ran.unwrap_or_else(|failure| panic!("{failure}"));
 }
@@ -127,14 +131,15 @@ fn lsp(simulation: Simulation, hostile: usize) {
 fn b15_lsp_server_takes_a_request_of_an_odd_id_for_a_notification() {
     let failure = try_every_order(Bound::steps(40), |simulation| lsp(simulation, 1));
     let failure = failure.expect_err("nobody answers it");
-    println!("{failure}");
+    let odd = "peer sends Request with id null".to_owned();
     assert_eq!(failure.fault, Fault::Unanswered, "{failure}");
+    assert!(failure.history.contains(&odd), "{failure}");
 }
 
 #[test]
 fn nothing_is_found_in_a_loop_on_lsp_server_whose_peer_is_honest() {
     let searched = try_every_order(Bound::steps(40), |simulation| lsp(simulation, 0));
-    println!("{:?}", searched.unwrap_or_else(|failure| panic!("{failure}")));
+    assert!(searched.unwrap_or_else(|failure| panic!("{failure}")).is_exhausted);
     let ran = try_simulate(0..200, |simulation| lsp(simulation, 0));
     ran.unwrap_or_else(|failure| panic!("{failure}"));
 }
