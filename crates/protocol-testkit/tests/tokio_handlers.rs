@@ -50,6 +50,17 @@ fn f51_work_of_tokio_that_goes_on_after_its_cancel_is_found() {
 }
 
 #[test]
+fn f51_a_request_that_is_never_answered_is_found_though_it_might_be_cancelled() {
+    let failure = failure(|simulation| {
+        world(simulation, async |cx| {
+            cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?;
+            Ok(())
+        });
+    });
+    assert_eq!(failure.fault, Fault::Unanswered, "{failure}");
+}
+
+#[test]
 fn f51_a_task_of_tokio_that_is_left_is_found() {
     let failure = failure(|simulation| {
         world(simulation, async |_| {
@@ -89,6 +100,8 @@ fn f51_nothing_is_found_in_a_right_handler_and_every_order_of_it_is_tried() {
     let searched = try_every_order(Bound::steps(40), |simulation| world(simulation, work));
     let searched = searched.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(searched.is_exhausted, "{searched:?}");
+    // Without those in which time passes for nothing.
+    assert_eq!(searched.schedules, 35);
 }
 
 #[test]

@@ -153,9 +153,12 @@ impl Run {
                 self.tell(event);
             }
             self.take(event)?;
-            // Nobody was woken, and what could have happened instead still can.
-            self.is_redundant |=
-                self.is_idle && events.len() > 1 && with(|it| it.choices.is_search());
+            // Time passed and nobody was woken, and what was due still is.
+            let was_due = !matches!(events[0], Event::Time);
+            self.is_redundant = matches!(event, Event::Time)
+                && self.is_idle
+                && was_due
+                && with(|world| world.choices.is_search());
             if self.is_redundant {
                 return Ok(false);
             }
