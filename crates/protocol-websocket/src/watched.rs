@@ -201,3 +201,91 @@ where
         Pin::new(&mut self.inner).poll_close(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Pending, pending};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::limits::ListenerLimits;
+    use crate::meter::Unfinished;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A clock that stands still, and a peer that says nothing and may not read.
+    #[derive(Clone, Default)]
+    struct World {
+        seconds: Arc<AtomicU32>,
+        is_full: Arc<AtomicBool>,
+    }
+
+    impl Timer for World {
+        type Sleep = Pending<()>;
+
+        fn now(&self) -> Timestamp {
+            Timestamp::ZERO + SECOND * self.seconds.load(Relaxed)
+        }
+
+        fn sleep_until(&self, _: Timestamp) -> Self::Sleep {
+            pending()
+        }
+    }
+
+    impl Stream for World {
+        type Item = Result<Message, Error>;
+
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Pending
+        }
+    }
+
+    impl Sink<Message> for World {
+        type Error = Error;
+
+        fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            if self.is_full.load(Relaxed) { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+
+        fn start_send(self: Pin<&mut Self>, _: Message) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            self.poll_ready(cx)
+        }
+
+        fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            self.poll_ready(cx)
+        }
+    }
+
+    #[test]
+    fn f45_who_reads_slowly_stays_as_long_as_frames_leave() {
+        let world = World::default();
+        let limits = ListenerLimits {
+            write_time: SECOND * 10,
+            ping_every: None,
+            idle_time: None,
+            ..ListenerLimits::DEFAULT
+        };
+        let meter = Meter::new(&Unfinished::new(0), &Arc::default(), 0);
+        let watch = Watch::new(limits, world.now());
+        let mut watched = Watched::new(world.clone(), meter, watch, Work::default(), world.clone());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        // One leaves in every ninth second, and after the third none does.
+        let mut evicted = None;
+        for second in 0..40 {
+            world.seconds.store(second, Relaxed);
+            world.is_full.store(second % 9 > 0 || second >= 27, Relaxed);
+            let _ = Pin::new(&mut watched).poll_flush(&mut cx);
+            if let Poll::Ready(Some(Err(Error::Io(error)))) =
+                Pin::new(&mut watched).poll_next(&mut cx)
+            {
+                evicted = evicted.or(Eviction::of(&error).map(|eviction| (second, eviction)));
+            }
+        }
+        assert_eq!(evicted, Some((29, Eviction::Unread)), "ten seconds after the 19th");
+    }
+}

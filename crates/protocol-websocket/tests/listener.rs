@@ -395,23 +395,6 @@ fn f45_a_client_that_reads_nothing_goes_however_it_pings() {
 }
 
 #[test]
-fn f47_a_client_that_reads_slowly_stays_as_long_as_frames_leave() {
-    let time = 20 * SOON;
-    everywhere(limits(|limits| limits.write_time = time), |server| {
-        let mut raw = server.open();
-        let begun = Instant::now();
-        // Six answers of 4 MiB, in more time than one frame has.
-        (0..6).for_each(|id| ask(&mut raw, id, "long"));
-        for _ in 0..6 {
-            std::thread::sleep(time / 5);
-            assert_eq!(read(&mut raw)["result"].as_str().unwrap().len(), 4 << 20);
-        }
-        assert!(begun.elapsed() > time);
-        is_answered(&mut raw);
-    });
-}
-
-#[test]
 fn f47_a_client_that_reads_nothing_and_says_nothing_goes_too() {
     let limits = limits(|limits| {
         limits.ping_every = Some(SOON);

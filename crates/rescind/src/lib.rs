@@ -10,6 +10,8 @@ mod record;
 pub mod relay;
 pub mod serve;
 mod socket;
+#[cfg(unix)]
+mod socket_file;
 pub mod stats;
 pub mod step;
 pub mod terminal;

@@ -10,6 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::address::{Address, Place};
+#[cfg(unix)]
+use crate::socket_file::SocketFile;
 
 /// Either kind.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
@@ -27,9 +29,8 @@ pub(crate) enum From {
 /// A socket that others connect to.
 pub(crate) enum Bound {
     Tcp(TcpListener),
-    /// Its file is removed with it.
     #[cfg(unix)]
-    Unix(UnixListener, std::path::PathBuf),
+    Unix(UnixListener, #[expect(dead_code, reason = "it is there to be dropped")] SocketFile),
 }
 
 /// Connects to a server.
@@ -52,10 +53,9 @@ impl Bound {
             }
             #[cfg(unix)]
             Place::File(file) => {
-                use std::os::unix::fs::PermissionsExt;
-                let bound = Self::Unix(UnixListener::bind(file)?, file.clone());
-                std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?;
-                Ok(bound)
+                let (bound, file) = SocketFile::bind(file)?;
+                bound.set_nonblocking(true)?;
+                Ok(Self::Unix(UnixListener::from_std(bound)?, file))
             }
             #[cfg(not(unix))]
             Place::File(_) => Err(io::ErrorKind::Unsupported.into()),
@@ -79,16 +79,6 @@ impl Bound {
             }
             #[cfg(unix)]
             Self::Unix(bound, _) => Ok((Box::new(bound.accept().await?.0), From::Unix)),
-        }
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        #[cfg(unix)]
-        if let Self::Unix(_, file) = self {
-            // Somebody may have removed it already.
-            let _ = std::fs::remove_file(file);
         }
     }
 }

@@ -18,7 +18,7 @@ use protocol_async::{Options, SharedOperations};
 use protocol_blocking::single::{Host, Transport};
 use protocol_blocking::{block_on, threaded};
 use protocol_core::{CloseReason, Role};
-use protocol_websocket::{BearerToken, Origins};
+use protocol_websocket::{BearerToken, ListenerLimits, Origins};
 
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
@@ -63,6 +63,15 @@ pub struct ServeArgs {
     /// Let whoever can reach this machine call, without a token
     #[arg(long, requires = "listen", conflicts_with = "token_file")]
     allow_anyone: bool,
+
+    /// Connections at the same time; one more is answered 503
+    #[arg(long, value_name = "COUNT", default_value_t = ListenerLimits::DEFAULT.connections, requires = "listen")]
+    connections: usize,
+
+    /// Connections of one address at the same time; one more is answered 429. Behind a proxy all have its
+    /// address
+    #[arg(long, value_name = "COUNT", default_value_t = ListenerLimits::DEFAULT.connections_per_address, requires = "listen")]
+    connections_per_address: usize,
 
     /// After SIGTERM, how long requests in flight may take to finish before they are cancelled
     #[arg(long, value_name = "DUR", value_parser = crate::duration, default_value = "5s", requires = "listen")]
@@ -194,7 +203,10 @@ fn serve_websockets(
     let (address, operations) = (address.clone(), operations.clone());
     let (spoken, grace) = (args.dialect.spoken().clone(), args.grace);
     let recorder = recording.recorder();
-    let service = Service { spoken, address, admission, grace, operations, recorder };
+    let mut limits = ListenerLimits::DEFAULT;
+    limits.connections = args.connections;
+    limits.connections_per_address = args.connections_per_address;
+    let service = Service { spoken, address, admission, limits, grace, operations, recorder };
     match service.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => usage_error(error),

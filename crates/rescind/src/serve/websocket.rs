@@ -37,6 +37,7 @@ pub(super) struct Service {
     pub(super) spoken: Spoken,
     pub(super) address: Address,
     pub(super) admission: Admission,
+    pub(super) limits: ListenerLimits,
     /// How long what is in flight may take to be done after `SIGTERM`.
     pub(super) grace: Duration,
     pub(super) operations: SharedOperations,
@@ -72,7 +73,7 @@ impl Service {
         let mut signals = Signals::catch().map_err(|error| format!("no signals: {error}"))?;
         note(format_args!("listening on {address}"));
 
-        let listener = Listener::new(ListenerLimits::DEFAULT, TokioTimer::start());
+        let listener = Listener::new(self.limits, TokioTimer::start());
         let mut connections = FuturesUnordered::new();
         let mut accept_at = Instant::now();
         let ending = loop {
