@@ -305,7 +305,8 @@ impl<'a> Lingering<'a> {
         let mut seats = shared.seats();
         let has_room = seats.lingering < LINGERING;
         seats.lingering += usize::from(has_room);
-        has_room.then_some(Self(shared))
+        // Made only if it is to be: its end takes the same lock.
+        has_room.then(|| Self(shared))
     }
 }
 
@@ -375,6 +376,17 @@ fn charged(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn f47_who_finds_no_place_among_those_who_are_read_on_holds_nobody_up() {
+        let listener = Listener::new(ListenerLimits::DEFAULT, protocol_smol::SmolTimer::start());
+        let shared = &listener.shared;
+        let mut there: Vec<_> = (0..LINGERING).map_while(|_| Lingering::begin(shared)).collect();
+        assert_eq!(there.len(), LINGERING);
+        assert!(Lingering::begin(shared).is_none());
+        there.pop();
+        assert!(Lingering::begin(shared).is_some(), "a place is free");
+    }
 
     #[test]
     fn f47_addresses_of_one_network_are_one() {
