@@ -25,7 +25,7 @@ pub(crate) fn connection() -> usize {
         + 3 * limits.message_bytes
 }
 
-/// So many WebSockets that ask for nothing.
+/// So many open sockets whose clients ask for nothing.
 pub(crate) fn websockets(many: usize) -> usize {
     let settings = settings(&Config::server(Dialect::ACP_V1).limits);
     many * (PLACE + settings.read_buffer_size + settings.max_write_buffer_size)

@@ -49,9 +49,14 @@ impl Program {
 
     /// The memory it has had at most.
     pub(crate) fn peak(&self) -> usize {
+        self.peak_if_there().expect("it has not ended")
+    }
+
+    /// Nothing once it has ended.
+    pub(crate) fn peak_if_there(&self) -> Option<usize> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * KIB
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+        Some(line.split_whitespace().nth(1)?.parse::<usize>().unwrap() * KIB)
     }
 
     /// The processor time it has taken, to a hundredth of a second.
