@@ -15,6 +15,7 @@ mod socket_file;
 pub mod stats;
 pub mod step;
 pub mod terminal;
+mod tls;
 mod token;
 pub mod view;
 

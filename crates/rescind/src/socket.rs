@@ -12,6 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::address::{Address, Place};
 #[cfg(unix)]
 use crate::socket_file::SocketFile;
+use crate::tls::Trust;
 
 /// Either kind.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
@@ -33,10 +34,13 @@ pub(crate) enum Bound {
     Unix(UnixListener, #[expect(dead_code, reason = "it is there to be dropped")] SocketFile),
 }
 
-/// Connects to a server.
-pub(crate) async fn connect(address: &Address) -> io::Result<Box<dyn Stream>> {
+/// Connects to a server, with TLS if the address says so.
+pub(crate) async fn connect(address: &Address, trust: &Trust) -> io::Result<Box<dyn Stream>> {
     match &address.place {
-        Place::Tcp(host, port) => Ok(at_once(TcpStream::connect((host.as_str(), *port)).await?)),
+        Place::Tcp(host, port) => {
+            let stream = at_once(TcpStream::connect((host.as_str(), *port)).await?);
+            if address.is_secure { trust.connect(host, stream).await } else { Ok(stream) }
+        }
         #[cfg(unix)]
         Place::File(file) => Ok(Box::new(UnixStream::connect(file).await?)),
         #[cfg(not(unix))]

@@ -1,5 +1,6 @@
 //! `rescind serve --listen`: the demonstration methods for whoever opens a WebSocket.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use protocol_core::{Config, Role};
 use protocol_record::Recorder;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::compat::TokioAsyncReadCompatExt;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tungstenite::http::StatusCode;
@@ -36,6 +38,8 @@ const EVENT_INTERVAL: u32 = 1;
 pub(super) struct Service {
     pub(super) spoken: Spoken,
     pub(super) address: Address,
+    /// What TLS is spoken with.
+    pub(super) tls: Option<TlsAcceptor>,
     pub(super) admission: Admission,
     pub(super) limits: ListenerLimits,
     /// How long what is in flight may take to be done after `SIGTERM`.
@@ -111,8 +115,14 @@ impl Service {
     async fn serve(&self, stream: Box<dyn Stream>, from: From, listener: &Listener<TokioTimer>) {
         let seat = match listener.admit(from.ip()) {
             Ok(seat) => seat,
+            // One that speaks TLS could not read why.
+            Err(_) if self.tls.is_some() => return,
             // A client that can't be told has gone.
             Err(refused) => return drop(listener.turn_away(stream.compat(), refused).await),
+        };
+        let stream = match self.secure(stream).await {
+            Ok(stream) => stream,
+            Err(error) => return note(format_args!("rescind serve: {from}: no TLS: {error}")),
         };
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
         let mut options = options(self.config(), &self.operations);
@@ -125,6 +135,13 @@ impl Service {
         if let Err(error) = seat.serve(stream.compat(), self, options, talk).await {
             note(format_args!("rescind serve: {from}: {error}"));
         }
+    }
+
+    /// Speaks TLS, if that is spoken there, with a client that takes no longer for it than for its request.
+    async fn secure(&self, stream: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
+        let Some(acceptor) = &self.tls else { return Ok(stream) };
+        let accepted = timeout(self.limits.handshake_time, acceptor.accept(stream)).await??;
+        Ok(Box::new(accepted))
     }
 
     fn config(&self) -> Config {
