@@ -15,6 +15,10 @@ mod socket_file;
 pub mod stats;
 pub mod step;
 pub mod terminal;
+#[cfg(not(windows))]
+mod tls;
+#[cfg(windows)]
+#[path = "tls_absent.rs"]
 mod tls;
 mod token;
 pub mod view;

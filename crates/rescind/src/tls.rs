@@ -13,17 +13,26 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::socket::Stream;
 
-/// What a server shows: the chain of certificates in one file, the key of the first in another, both in PEM.
-pub(crate) fn acceptor(certificates: &Path, key: &Path) -> Result<TlsAcceptor, String> {
-    let chain = certificates_in(certificates)?;
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| refused(key, &error))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_no_client_auth()
-        .with_single_cert(chain, secret)
-        .map_err(|error| refused(certificates, &error))?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
+/// What a server shows its clients.
+pub(crate) struct Acceptor(TlsAcceptor);
+
+impl Acceptor {
+    /// The chain of certificates in one file, the key of the first in another, both in PEM.
+    pub(crate) fn new(certificates: &Path, key: &Path) -> Result<Self, String> {
+        let chain = certificates_in(certificates)?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| refused(key, &error))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_no_client_auth()
+            .with_single_cert(chain, secret)
+            .map_err(|error| refused(certificates, &error))?;
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    pub(crate) async fn accept(&self, stream: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(self.0.accept(stream).await?))
+    }
 }
 
 /// Whose certificates a client takes.

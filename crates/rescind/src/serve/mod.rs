@@ -23,7 +23,8 @@ use protocol_websocket::{BearerToken, ListenerLimits, Origins};
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::record::{RecordArgs, Session};
-use crate::{note, output_error, tls, token, usage_error};
+use crate::tls::Acceptor;
+use crate::{note, output_error, token, usage_error};
 pub(crate) use demo::Demo;
 use router::AsyncDemo;
 use websocket::{Admission, Service};
@@ -204,7 +205,7 @@ fn serve_websockets(
         Err(error) => return usage_error(error),
     };
     let tls = match (address.is_secure, &args.certificate, &args.key) {
-        (true, Some(certificate), Some(key)) => match tls::acceptor(certificate, key) {
+        (true, Some(certificate), Some(key)) => match Acceptor::new(certificate, key) {
             Ok(acceptor) => Some(acceptor),
             Err(error) => return usage_error(error),
         },

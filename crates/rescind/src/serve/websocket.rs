@@ -11,7 +11,6 @@ use protocol_record::Recorder;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio_rustls::TlsAcceptor;
 use tokio_util::compat::TokioAsyncReadCompatExt;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tungstenite::http::StatusCode;
@@ -25,6 +24,7 @@ use crate::address::Address;
 use crate::dialect::Spoken;
 use crate::note;
 use crate::socket::{Bound, From, Stream};
+use crate::tls::Acceptor;
 
 /// How long no connection is accepted when the system has no room for one.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ pub(super) struct Service {
     pub(super) spoken: Spoken,
     pub(super) address: Address,
     /// What TLS is spoken with.
-    pub(super) tls: Option<TlsAcceptor>,
+    pub(super) tls: Option<Acceptor>,
     pub(super) admission: Admission,
     pub(super) limits: ListenerLimits,
     /// How long what is in flight may take to be done after `SIGTERM`.
@@ -140,8 +140,7 @@ impl Service {
     /// Speaks TLS, if that is spoken there, with a client that takes no longer for it than for its request.
     async fn secure(&self, stream: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
         let Some(acceptor) = &self.tls else { return Ok(stream) };
-        let accepted = timeout(self.limits.handshake_time, acceptor.accept(stream)).await??;
-        Ok(Box::new(accepted))
+        timeout(self.limits.handshake_time, acceptor.accept(stream)).await?
     }
 
     fn config(&self) -> Config {
