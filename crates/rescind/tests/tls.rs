@@ -113,7 +113,7 @@ fn f47_a_client_that_begins_no_tls_has_its_time() {
     let mut silent = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     silent.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(silent.read(&mut [0]).unwrap(), 0, "it is closed");
-    server.says(&["no TLS", "deadline"]);
+    server.says(&["no TLS", "timed out"]);
 }
 
 #[test]
