@@ -12,9 +12,16 @@ pub mod relay;
 pub mod replay;
 pub mod serve;
 mod socket;
+#[cfg(unix)]
+mod socket_file;
 pub mod stats;
 pub mod step;
 pub mod terminal;
+#[cfg(not(windows))]
+mod tls;
+#[cfg(windows)]
+#[path = "tls_absent.rs"]
+mod tls;
 mod token;
 pub mod view;
 
