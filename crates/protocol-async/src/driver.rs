@@ -27,15 +27,11 @@ where
     W: AsyncWrite + Unpin,
     T: Timer,
 {
-    let clock = timer.clone();
+    let (clock, options) = (timer.clone(), options.into());
+    let reader = Reader::new(reader, options.pipe_bytes);
     let (hub, peer, incoming) = Hub::new(options, move || clock.now());
-    let driver = Driver {
-        hub,
-        reader: Reader::new(reader),
-        writer: Writer::new(writer),
-        alarm: Alarm::new(timer),
-        error: None,
-    };
+    let driver =
+        Driver { hub, reader, writer: Writer::new(writer), alarm: Alarm::new(timer), error: None };
     (peer, incoming, driver)
 }
 

@@ -25,6 +25,7 @@
 //! ```
 
 mod call;
+mod memory;
 mod responder;
 mod tracer;
 mod transport;
@@ -50,6 +51,7 @@ use crate::handler::{self, Answer, Handler};
 
 pub use call::OwnCall;
 use call::{Dropped, Place};
+pub use memory::memory;
 use responder::HostResponder;
 use tracer::Tracer;
 #[cfg(unix)]
@@ -61,6 +63,8 @@ pub struct Host<T> {
     /// Where a call's outcome goes is the call's data; a request's data is why it was cancelled.
     stream: StreamConnection<Place, Option<Cause>>,
     transport: T,
+    /// Bytes asked for in one read, and of messages taken out of the outbox ahead of writing.
+    pipe_bytes: usize,
     input: InputBuffer,
     input_end: InputEnd,
     inbox: Inbox,
@@ -108,10 +112,6 @@ enum Writing {
     Broken(Timestamp),
 }
 
-/// Bytes asked for in one read.
-const READ_BYTES: usize = 64 << 10;
-/// Messages are taken out of the outbox only up to this many bytes ahead of writing.
-const OUTPUT_BYTES: usize = 64 << 10;
 /// Reads in one checkpoint: a peer that writes faster than we read must not keep us from work.
 const READS_A_CHECKPOINT: usize = 64;
 
@@ -119,7 +119,15 @@ impl<T: Transport> Host<T> {
     /// A host that has read nothing yet.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
         let Options {
-            mut config, inbox_bytes, patience, trace, observer, entropy, operations, ..
+            mut config,
+            inbox_bytes,
+            pipe_bytes,
+            patience,
+            trace,
+            observer,
+            entropy,
+            operations,
+            ..
         } = options.into();
         let clock = Clock::start();
         if config.unix_time_at_zero.is_zero() {
@@ -128,6 +136,7 @@ impl<T: Transport> Host<T> {
         Self {
             stream: StreamConnection::new(config),
             transport,
+            pipe_bytes: pipe_bytes.max(1),
             input: InputBuffer::new(),
             input_end: InputEnd::Ahead,
             inbox: Inbox::new(inbox_bytes),
@@ -492,7 +501,7 @@ impl<T: Transport> Host<T> {
     }
 
     fn read(&mut self) {
-        match self.input.fill(READ_BYTES, |room| self.transport.read(room)) {
+        match self.input.fill(self.pipe_bytes, |room| self.transport.read(room)) {
             Err(error) if transport::is_transient(&error) => {}
             Err(error) => {
                 self.error.get_or_insert(error);
@@ -528,7 +537,7 @@ impl<T: Transport> Host<T> {
     }
 
     fn fill_output(&mut self) {
-        while self.output.len() < OUTPUT_BYTES {
+        while self.output.len() < self.pipe_bytes {
             let Some(transmit) = self.stream.poll_transmit(&mut self.output) else { break };
             self.trace.sent(transmit.message(&self.output));
             if matches!(self.writing, Writing::Broken(_)) {
@@ -557,7 +566,7 @@ impl<T: Transport> Host<T> {
         }
         if self.written == self.output.len() {
             self.output.clear();
-            self.output.shrink_to(OUTPUT_BYTES);
+            self.output.shrink_to(self.pipe_bytes);
             self.written = 0;
         }
     }
