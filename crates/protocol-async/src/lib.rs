@@ -31,6 +31,7 @@
 mod afterwards;
 mod answer;
 mod at_work;
+mod budget;
 mod cancellation;
 mod cancelled;
 mod closed;
@@ -78,6 +79,7 @@ mod wait;
 mod waiters;
 
 pub use answer::{CallError, RpcError};
+pub use budget::{Bucket, Budget, Budgets, Cheap, OverBudget};
 pub use cancellation::{Cancellation, Canceller, Following, WeakCanceller};
 pub use cancelled::Cancelled;
 pub use closed::Closed;

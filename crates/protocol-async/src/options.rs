@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use protocol_core::Config;
 
+use crate::budget::Budgets;
 use crate::keep_alive::KeepAlive;
 use crate::noise::Noise;
 use crate::operations::SharedOperations;
@@ -44,6 +45,9 @@ pub struct Options {
     /// Bytes asked for in one read, and of the messages that are taken to be written ahead of the peer's
     /// reading; 64 KiB, and at least one byte.
     pub pipe_bytes: usize,
+    /// How often the peer may do what costs it next to nothing. Over it the connection ends
+    /// ([`OverBudget`](crate::OverBudget)).
+    pub budgets: Budgets,
     /// How long a peer that does not read is waited for once nothing else keeps the connection alive;
     /// 5 s.
     pub patience: Duration,
@@ -87,6 +91,7 @@ impl Options {
             answer_bytes: 64 << 20,
             result_bytes: 256 << 20,
             pipe_bytes: PIPE_BYTES,
+            budgets: Budgets::default(),
             patience: PATIENCE,
             keep_alive: None,
             trace: None,
@@ -114,6 +119,7 @@ impl fmt::Debug for Options {
             .field("answer_bytes", &self.answer_bytes)
             .field("result_bytes", &self.result_bytes)
             .field("pipe_bytes", &self.pipe_bytes)
+            .field("budgets", &self.budgets)
             .field("patience", &self.patience)
             .field("keep_alive", &self.keep_alive)
             .finish_non_exhaustive()

@@ -19,6 +19,7 @@ use tracing::field::Empty;
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 use tracing::{Level, Span};
 
+use crate::budget::OverBudget;
 use crate::cancellation::{Cancellation, Following};
 use crate::mcp;
 use crate::method::clip;
@@ -304,6 +305,7 @@ fn fail(span: &Span, kind: &str) {
 pub(crate) enum Seen {
     Settled(CallSpan, Ended),
     Violation(Violation, Option<WireId>),
+    OverBudget(OverBudget),
     NoRoom,
     Room,
     Closed(CloseReason),
@@ -331,6 +333,7 @@ impl Seen {
                     tell!(WARN, "violation", violation = rule, jsonrpc.request.id = id);
                 }
             }
+            Self::OverBudget(over) => tell!(WARN, "over budget", what = over.what.as_str()),
             Self::NoRoom => tell!(DEBUG, "no room"),
             Self::Room => tell!(DEBUG, "room"),
             Self::Closed(reason) => tell!(DEBUG, "closed", reason = reason.as_str()),
@@ -349,6 +352,11 @@ impl Seen {
 pub(crate) fn refused(refusal: Option<&Refusal>, was_full: bool) -> Option<Box<Seen>> {
     let is_full = matches!(refusal, Some(Refusal::OutboxFull)) && !was_full;
     (is_full && is_watched()).then(|| Box::new(Seen::NoRoom))
+}
+
+/// The peer did something too often.
+pub(crate) fn over_budget(over: OverBudget) -> Option<Box<Seen>> {
+    is_watched().then(|| Box::new(Seen::OverBudget(over)))
 }
 
 /// So many notifications were not kept.

@@ -2,6 +2,7 @@
 
 use protocol_core::{CallId, Cause, Dialect, Event, Refusal, Reply, RequestHandle, Timestamp};
 
+use crate::budget::OverBudget;
 use crate::cancellation::Cancellation;
 
 pub(crate) const fn is_watched() -> bool {
@@ -97,6 +98,10 @@ impl Spans {
 }
 
 pub(crate) const fn refused(_: Option<&Refusal>, _: bool) -> Option<Box<Seen>> {
+    None
+}
+
+pub(crate) const fn over_budget(_: OverBudget) -> Option<Box<Seen>> {
     None
 }
 

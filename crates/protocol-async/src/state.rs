@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use crate::afterwards::{Afterward, Afterwards};
 use crate::answer::CallError;
 use crate::at_work::AtWork;
+use crate::budget::{Buckets, Cheap, OverBudget};
 use crate::cancellation::Cancellation;
 use crate::closed::Closed;
 use crate::contain::contain;
@@ -29,7 +30,7 @@ use crate::options::{Options, Trace, Way};
 use crate::outcome::{Interest, Outcomes, RawOutcome};
 use crate::outgoing::Messages;
 use crate::outside::Entropy;
-use crate::spans::Spans;
+use crate::spans::{self, Spans};
 use crate::sync::Arc;
 use crate::verdict::{Observer, Verdict};
 use crate::waiters::Waiters;
@@ -68,6 +69,7 @@ pub(crate) struct State {
     pub(crate) at_work: AtWork,
     /// Markers for the next requests: most are never set, so most can be used again.
     spare: Vec<Cancellation>,
+    buckets: Buckets,
     /// Why the connection closed, once it has.
     pub(crate) closed: Option<CloseReason>,
     /// What ended the input, or else what writing failed with.
@@ -133,26 +135,13 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options { config, inbox_bytes, work_requests, work_bytes, .. } = options;
-        let Options {
-            answer_bytes,
-            result_bytes,
-            pipe_bytes,
-            patience,
-            keep_alive,
-            trace,
-            observer,
-            noise,
-            entropy,
-            operations,
-            ..
-        } = options;
         Self {
-            stream: StreamConnection::new(config),
-            inbox: Inbox::new(inbox_bytes),
-            outcomes: Outcomes::new(result_bytes),
-            at_work: AtWork::new(work_requests, work_bytes),
+            stream: StreamConnection::new(options.config),
+            inbox: Inbox::new(options.inbox_bytes),
+            outcomes: Outcomes::new(options.result_bytes),
+            at_work: AtWork::new(options.work_requests, options.work_bytes),
             spare: Vec::new(),
+            buckets: Buckets::new(options.budgets),
             closed: None,
             error: None,
             muted: None,
@@ -160,9 +149,9 @@ impl State {
             room: Waiters::default(),
             ended: Waiters::default(),
             is_served: true,
-            answers: WaitingAnswers::new(answer_bytes),
-            pipe_bytes: pipe_bytes.max(1),
-            patience,
+            answers: WaitingAnswers::new(options.answer_bytes),
+            pipe_bytes: options.pipe_bytes.max(1),
+            patience: options.patience,
             staged: Messages::default(),
             corks: 0,
             writing: Writing::Idle,
@@ -171,12 +160,12 @@ impl State {
             driver: None,
             timers: Timers::default(),
             spans: Spans::default(),
-            heart: keep_alive.map(Heart::new),
-            trace,
-            observer,
-            noise,
-            entropy,
-            operations,
+            heart: options.keep_alive.map(Heart::new),
+            trace: options.trace,
+            observer: options.observer,
+            noise: options.noise,
+            entropy: options.entropy,
+            operations: options.operations,
             now: Timestamp::ZERO,
         }
     }
@@ -196,6 +185,7 @@ impl State {
     /// Passes on what has happened.
     pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         self.observe(&event);
+        self.charge(Some(&event), after);
         after.show(self.spans.see(&event, self.now));
         match event {
             Event::Settled { call, outcome, data } => {
@@ -451,6 +441,33 @@ impl State {
             }
             _ => self.dispatch(event, after),
         }
+    }
+
+    /// A message made nothing happen. Once the connection is closed that is not the peer's doing.
+    pub(crate) fn hear_nothing(&mut self, after: &mut Afterwards) {
+        if !self.core().machine().is_closed() {
+            self.charge(None, after);
+        }
+    }
+
+    /// The peer pays for what costs it little, or else the connection ends.
+    #[inline]
+    fn charge(&mut self, event: Option<&Event<'_, CallEntry>>, after: &mut Afterwards) {
+        let what = Cheap::of(event, self.core().config());
+        let over = what.and_then(|what| self.buckets.pay(what, self.now));
+        if let Some(over) = over {
+            self.end_over(over, after);
+        }
+    }
+
+    #[cold]
+    fn end_over(&mut self, over: OverBudget, after: &mut Afterwards) {
+        if let Some(observer) = &mut self.observer {
+            contain(|| observer(Verdict::OverBudget { over }));
+        }
+        after.show(spans::over_budget(over));
+        self.error.get_or_insert_with(|| Arc::new(over.into()));
+        self.stream.connection_mut().handle_eof(self.now);
     }
 
     /// A cork holds no more back than the outbox would.

@@ -24,6 +24,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod budget;
 mod call;
 mod memory;
 mod responder;
@@ -36,7 +37,7 @@ use std::mem;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use protocol_async::hub::{Arrived, Inbox};
+use protocol_async::hub::{Arrived, Buckets, Inbox};
 use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
 use protocol_async::{CallError, Observer, Options, Verdict};
@@ -68,6 +69,7 @@ pub struct Host<T> {
     input: InputBuffer,
     input_end: InputEnd,
     inbox: Inbox,
+    buckets: Buckets,
     /// Messages on their way: they can't be withdrawn any more.
     output: Vec<u8>,
     written: usize,
@@ -118,43 +120,34 @@ const READS_A_CHECKPOINT: usize = 64;
 impl<T: Transport> Host<T> {
     /// A host that has read nothing yet.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
-        let Options {
-            mut config,
-            inbox_bytes,
-            pipe_bytes,
-            patience,
-            trace,
-            observer,
-            entropy,
-            operations,
-            ..
-        } = options.into();
-        let clock = Clock::start();
+        let mut options = options.into();
+        let (clock, config) = (Clock::start(), &mut options.config);
         if config.unix_time_at_zero.is_zero() {
             config.unix_time_at_zero = outside::unix_time_at_zero(clock.now());
         }
         Self {
-            stream: StreamConnection::new(config),
+            stream: StreamConnection::new(options.config),
             transport,
-            pipe_bytes: pipe_bytes.max(1),
+            pipe_bytes: options.pipe_bytes.max(1),
             input: InputBuffer::new(),
             input_end: InputEnd::Ahead,
-            inbox: Inbox::new(inbox_bytes),
+            inbox: Inbox::new(options.inbox_bytes),
+            buckets: Buckets::new(options.budgets),
             output: Vec::new(),
             written: 0,
             room: Room::There,
             unanswered: None,
             writing: Writing::Open,
-            patience,
+            patience: options.patience,
             closed: None,
             error: None,
             failure: None,
             dropped: Dropped::default(),
             clock,
-            trace: Tracer(trace),
-            observer,
-            entropy,
-            operations,
+            trace: Tracer(options.trace),
+            observer: options.observer,
+            entropy: options.entropy,
+            operations: options.operations,
         }
     }
 
@@ -212,10 +205,8 @@ impl<T: Transport> Host<T> {
 
     /// What is left of the connection: why it closed, once that is written too.
     fn over(&mut self) -> io::Result<Option<CloseReason>> {
-        match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => Ok(self.closed.filter(|_| self.is_flushed())),
-        }
+        let failed = self.failure.take();
+        failed.map_or_else(|| Ok(self.closed.filter(|_| self.is_flushed())), Err)
     }
 
     /// What reading or writing failed with, if that ended the connection (F34).
@@ -363,6 +354,7 @@ impl<T: Transport> Host<T> {
         if let Some(observer) = &mut self.observer {
             Verdict::of(&event, self.stream.connection()).into_iter().for_each(observer);
         }
+        self.charge(Some(&event));
         if let Event::Request { request, method, params, options, .. } = &event {
             let fits = self.inbox.has_room_for(method, params.as_deref(), options.as_deref());
             if !fits && self.refuse(*request) {
@@ -517,8 +509,10 @@ impl<T: Transport> Host<T> {
         loop {
             let taken = self.stream.receive(input.unread(), self.clock.now());
             self.trace.received(taken.message);
-            if let Some(event) = taken.event {
-                self.dispatch(event);
+            match (taken.message, taken.event) {
+                (_, Some(event)) => self.dispatch(event),
+                (Some(_), None) if self.closed.is_none() => self.charge(None),
+                (_, None) => {}
             }
             self.settle();
             if taken.used == 0 {
