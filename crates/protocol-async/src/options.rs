@@ -51,7 +51,7 @@ pub struct Options {
     /// How long a peer that does not read is waited for once nothing else keeps the connection alive;
     /// 5 s.
     pub patience: Duration,
-    /// Asks the peer every so often whether it is still there; nobody does.
+    /// Asks the peer every so often whether it is still there; nobody does. A host on one thread never does.
     pub keep_alive: Option<KeepAlive>,
     /// Sees every message.
     pub trace: Option<Trace>,

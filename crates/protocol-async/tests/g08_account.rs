@@ -16,8 +16,8 @@ use std::task::{Context, Poll, Waker};
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::FutureExt;
 use protocol_async::{
-    Arrival, CallError, Cork, Driver, Incoming, Memory, Options, Peer, Request, Responder,
-    SentRequest, Timer, connect,
+    Arrival, CallError, Cork, Driver, Incoming, KeepAlive, Memory, Options, Peer, Request,
+    Responder, SentRequest, Timer, connect,
 };
 use protocol_core::{Config, Dialect, Timestamp};
 use serde_json::value::{RawValue, to_raw_value};
@@ -342,4 +342,33 @@ fn g08_what_a_burst_took_is_given_back() {
     let after = account.live();
     // Room for one write of the usual size stays, and for one read.
     assert!(burst > 20 * after, "{after} are kept of {burst}, and {quiet} were before");
+}
+
+#[test]
+fn f47_a_driver_reads_so_much_and_then_others_have_their_turn() {
+    let mut account = Account::new(Options::new(Config::server(Dialect::JSON_RPC)));
+    let flood = "{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n".repeat(100_000);
+    account.says.0.borrow_mut().extend_from_slice(flood.as_bytes());
+    let mut polls = 0;
+    while !account.says.0.borrow().is_empty() {
+        let before = account.says.0.borrow().len();
+        let _ = Pin::new(&mut account.driver).poll(&mut Context::from_waker(Waker::noop()));
+        let read = before - account.says.0.borrow().len();
+        assert!(read <= 64 << 10, "{read} bytes in one poll");
+        polls += 1;
+    }
+    assert!(polls > flood.len() >> 16);
+}
+
+#[test]
+fn g08_a_keep_alive_without_an_interval_leaves_time_for_the_rest() {
+    let mut options = options();
+    let every = std::time::Duration::ZERO;
+    // Its own request is of another protocol, so there is nothing to ask with.
+    let keep_alive = KeepAlive::every(every, &Dialect::MCP_2025_11_25).unwrap();
+    options.keep_alive = Some(keep_alive);
+    let mut account = Account::new(options);
+    account.asks("1", "work", "");
+    account.takes();
+    assert_eq!(account.at_work.len(), 1);
 }
