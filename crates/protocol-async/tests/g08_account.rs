@@ -220,29 +220,36 @@ fn g08_what_nobody_takes_reads_or_answers_stays_under_the_formula() {
     let mut account = Account::new(options());
     let long = text(7 << 10);
     let mut held = vec![("nothing", account.live())];
-    let mut note = |account: &Account, what| {
+    // What each of them adds is under its own row, too.
+    let mut note = |account: &Account, what, row: usize| {
         account.judge();
+        let (_, before) = held[held.len() - 1];
+        let more = account.live().saturating_sub(before);
+        assert!(more <= row, "{more} more bytes are held after {what}, {row} is the most");
         held.push((what, account.live()));
     };
+    let memory = account.memory;
 
     for _ in 0..64 {
         account.call(&long);
     }
-    note(&account, "calls with long methods");
+    note(&account, "calls with long methods", memory.core);
     for number in 1..=48 {
         account.answers(number, &long);
     }
-    note(&account, "results that nobody takes");
+    note(&account, "results that nobody takes", memory.results);
     for id in 0..64 {
         account.asks(&format!("{id}{}", text(40)), &long, "");
         account.takes();
     }
-    note(&account, "requests at work");
+    note(&account, "requests at work", memory.work + memory.handles);
     account.at_work.clear();
     for id in 0..64 {
         account.asks(&format!("{id}"), "m", "");
         account.takes();
     }
+    assert_eq!(account.at_work.len(), 32, "as many as may be");
+    note(&account, "small ones in their place", 0);
     account.reads.0.set(false);
     let note_params = serde_json::value::to_raw_value(&[text(1 << 10)]).unwrap();
     let cork = account.peer.cork();
@@ -251,31 +258,31 @@ fn g08_what_nobody_takes_reads_or_answers_stays_under_the_formula() {
         let _ = account.peer.try_notify_raw("n", Some(&note_params));
         account.run();
     }
-    note(&account, "a cork");
-    for (_, responder) in std::mem::take(&mut account.at_work) {
+    note(&account, "a cork", memory.corked + 4 * (16 << 10));
+    while let Some((_, responder)) = account.at_work.pop() {
         responder.respond(json(7 << 10));
         account.run();
     }
-    note(&account, "answers that wait");
+    note(&account, "answers that wait", memory.answers);
     for id in 100..400 {
         account.asks(&format!("{id}"), &long, "");
         account.says(r#"{"jsonrpc":"2.0","method":"n","params":[1]}"#);
         account.says(&format!(r#"{{"jsonrpc":"2.0","id":"{}","method":7}}"#, text(60)));
     }
-    note(&account, "arrivals");
+    note(&account, "arrivals", memory.inbox + memory.answers);
     let batch = vec![r#"{"jsonrpc":"2.0","method":"n"}"#; 64].join(",");
     for _ in 0..64 {
         account.says(&format!("[{batch}]"));
     }
-    note(&account, "batches");
+    note(&account, "batches", memory.inbox);
     account.says.0.borrow_mut().extend_from_slice(&[b'['; 8 << 10]);
     account.run();
-    note(&account, "an unfinished message");
+    note(&account, "an unfinished message", memory.reading);
     account.cork = None;
     account.reads.0.set(true);
     account.run();
     drop(account.incoming.clone());
-    note(&account, "all is read");
+    note(&account, "all is read", 0);
 
     let peak = account.judge();
     println!("{}\nat most held: {peak}", account.memory);
