@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_async::CallError;
+use protocol_async::{Budget, CallError, Cheap, OverBudget};
 use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
 use protocol_blocking::threaded::{Options, Way};
 use protocol_blocking::{Answer, BeforeStart, Handler, Notification, Request, Responder};
@@ -589,4 +589,18 @@ fn g07_a_failing_transport_ends_the_handler_and_is_reported() {
     };
     assert_eq!(host.run(&steps).unwrap_err().kind(), io::ErrorKind::Other);
     assert_eq!(causes.into_inner().unwrap(), [Cause::Shutdown]);
+}
+
+#[test]
+fn g08_what_costs_the_peer_little_has_a_budget() {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    let mut options = Options::new(Config::server(Dialect::ACP_V1));
+    options.budgets.violations = Budget::Limited { per_second: 1, burst: 3 };
+    let mut host = Host::new(FdTransport::new(&near, &near), options);
+    for _ in 0..4 {
+        io::Write::write_all(&mut far, b"[]\n").unwrap();
+    }
+    assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
+    let over = host.error().unwrap().get_ref().unwrap().downcast_ref::<OverBudget>().unwrap();
+    assert_eq!(over.what, Cheap::Violation);
 }

@@ -36,6 +36,7 @@ impl Trace {
             start: START_IN_WORDS.into(),
             part: 1,
             payloads: Payloads::Kept,
+            setup: None,
             hops: opened.collect(),
         };
         let said = |verdict: &'static str, why: &str, t| {
@@ -60,7 +61,7 @@ impl Trace {
                 Happening::Noted(note) => said("noted", note, last),
             });
         }
-        lines.extend(fault.map(|fault| said("fault", &fault, last)));
+        lines.extend(fault.map(|fault| said("failed", &fault, last)));
         let held = lines.len() as u64 - 1;
         lines.push(Line::End(End { t: last, lines: held, dropped: 0 }));
         let text = |line| serde_json::to_string(&line).expect("a line is JSON") + "\n";

@@ -65,7 +65,7 @@ impl Failure {
         Some(Self { fault, what, history, trace, runs, replay })
     }
 
-    /// As [`Trace::recording`]; what is wrong is its last verdict, a `fault`.
+    /// As [`Trace::recording`]; what is wrong is its last verdict, `failed`.
     #[must_use]
     pub fn recording(&self) -> String {
         self.trace.recorded(Some(format!("{}: {}", self.fault, self.what)))
