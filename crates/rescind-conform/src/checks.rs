@@ -1,21 +1,25 @@
 //! The table of checks, in the order in which they are made and reported.
 
 use crate::check::{Check, Clause, Id, Item, Level, Need, Rule, Step};
-use crate::family::Family::{self, Abp, Acp, AcpDraft, AcpV2, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025};
+use crate::family::Family::{
+    self, Abp, Acp, AcpDraft, AcpV2, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
+};
 
 const JSON_RPC: &str = "https://www.jsonrpc.org/specification";
 const ACP: &str = "https://agentclientprotocol.com/rfds/request-cancellation";
-const LSP: &str =
-    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#cancelRequest";
-const LSP_DOLLAR: &str =
-    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#dollarRequests";
-const LSP_EXIT: &str =
-    "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#initialize";
-const MCP: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation";
-const MCP_NEW: &str = "https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation";
-const MCP_PROGRESS: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress";
-const MCP_STDIO: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio";
-const MCP_STOP: &str = "https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#stdio";
+const LSP: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#cancelRequest";
+const LSP_DOLLAR: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#dollarRequests";
+const LSP_EXIT: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#initialize";
+const MCP: &str =
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation";
+const MCP_NEW: &str =
+    "https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation";
+const MCP_PROGRESS: &str =
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress";
+const MCP_STDIO: &str =
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio";
+const MCP_STOP: &str =
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#stdio";
 const ABP: &str = "docs/dialects.md, abp";
 const OURS: &str = "docs/conformance.md, what users need";
 
@@ -25,29 +29,84 @@ const ALL: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp20
 const TYPED: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Erlmcp];
 const LARGE: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026, Erlmcp];
 
-const fn clause(families: &'static [Family], level: Level, text: &'static str, source: &'static str) -> Clause {
+const fn clause(
+    families: &'static [Family],
+    level: Level,
+    text: &'static str,
+    source: &'static str,
+) -> Clause {
     Clause { families, level, text, source }
 }
 
 /// What each protocol wants of a request that was cancelled.
 const ENDED: &[Clause] = &[
-    clause(WITH_ACP, Level::Must, "A cancelled request is answered: with its result, a part of it, or error -32800.", ACP),
-    clause(&[Lsp], Level::Must, "A cancelled request still has to return and send an answer; it can't be left hanging.", LSP),
-    clause(&[McpUntil2025], Level::Should, "The receiver of a cancel stops the work and does not answer the request.", MCP),
-    clause(&[Mcp2026], Level::Must, "On stdio nothing further is sent for a cancelled request.", MCP_NEW),
-    clause(&[Abp], Level::Must, "A cancelled call is answered, and its cancel is acknowledged.", ABP),
+    clause(
+        WITH_ACP,
+        Level::Must,
+        "A cancelled request is answered: with its result, a part of it, or error -32800.",
+        ACP,
+    ),
+    clause(
+        &[Lsp],
+        Level::Must,
+        "A cancelled request still has to return and send an answer; it can't be left hanging.",
+        LSP,
+    ),
+    clause(
+        &[McpUntil2025],
+        Level::Should,
+        "The receiver of a cancel stops the work and does not answer the request.",
+        MCP,
+    ),
+    clause(
+        &[Mcp2026],
+        Level::Must,
+        "On stdio nothing further is sent for a cancelled request.",
+        MCP_NEW,
+    ),
+    clause(
+        &[Abp],
+        Level::Must,
+        "A cancelled call is answered, and its cancel is acknowledged.",
+        ABP,
+    ),
 ];
 
 const IGNORED: &[Clause] = &[
     clause(WITH_ACP, Level::Must, "A cancel of an unknown or finished request is ignored.", ACP),
-    clause(&[Lsp], Level::Must, "A cancel is a notification: nothing answers it, and a finished request is not answered again.", LSP),
-    clause(&[McpUntil2025], Level::Should, "A cancel of an unknown or finished request is ignored.", MCP),
-    clause(&[Mcp2026], Level::Should, "A cancel of an unknown or finished request is ignored.", MCP_NEW),
-    clause(&[Abp], Level::Must, "A cancel that finds nothing is acknowledged as such, and changes nothing.", ABP),
+    clause(
+        &[Lsp],
+        Level::Must,
+        "A cancel is a notification: nothing answers it, and a finished request is not answered again.",
+        LSP,
+    ),
+    clause(
+        &[McpUntil2025],
+        Level::Should,
+        "A cancel of an unknown or finished request is ignored.",
+        MCP,
+    ),
+    clause(
+        &[Mcp2026],
+        Level::Should,
+        "A cancel of an unknown or finished request is ignored.",
+        MCP_NEW,
+    ),
+    clause(
+        &[Abp],
+        Level::Must,
+        "A cancel that finds nothing is acknowledged as such, and changes nothing.",
+        ABP,
+    ),
 ];
 
 const MALFORMED: &[Clause] = &[
-    clause(&[Acp, AcpV2, AcpDraft, Lsp, Abp], Level::Must, "A notification is never answered, and one bad message ends no connection.", JSON_RPC),
+    clause(
+        &[Acp, AcpV2, AcpDraft, Lsp, Abp],
+        Level::Must,
+        "A notification is never answered, and one bad message ends no connection.",
+        JSON_RPC,
+    ),
     clause(&[McpUntil2025, Mcp2026], Level::Should, "A malformed cancel is ignored.", MCP),
 ];
 
@@ -58,15 +117,43 @@ const NOT_NAMED: &[Clause] = &[clause(
     JSON_RPC,
 )];
 
-const SAME_ID: &[Clause] = &[clause(TYPED, Level::Must, "An answer has the id of its request: the same value, of the same type.", JSON_RPC)];
+/// The same for the protocols whose ids are numbers or texts.
+const NOT_NAMED_BY_TYPE: &[Clause] = &[clause(
+    &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026],
+    Level::Must,
+    "A cancel names one request; others go on, those with an id that only looks alike included.",
+    JSON_RPC,
+)];
+
+const SAME_ID: &[Clause] = &[clause(
+    TYPED,
+    Level::Must,
+    "An answer has the id of its request: the same value, of the same type.",
+    JSON_RPC,
+)];
 
 const HONOUR: &[Clause] = &[
-    clause(WITH_ACP, Level::Should, "The receiver stops the work and what that had started, as soon as it can.", ACP),
-    clause(&[Lsp], Level::Information, "A server may answer with its result; the point of a cancel is that it need not.", LSP),
+    clause(
+        WITH_ACP,
+        Level::Should,
+        "The receiver stops the work and what that had started, as soon as it can.",
+        ACP,
+    ),
+    clause(
+        &[Lsp],
+        Level::Information,
+        "A server may answer with its result; the point of a cancel is that it need not.",
+        LSP,
+    ),
     clause(&[Abp], Level::Should, "A cancelled operation is stopped.", ABP),
 ];
 
-const LIVES_ON: &[Clause] = &[clause(CANCELLING, Level::Must, "The connection serves on after a cancel: later requests are answered.", JSON_RPC)];
+const LIVES_ON: &[Clause] = &[clause(
+    CANCELLING,
+    Level::Must,
+    "The connection serves on after a cancel: later requests are answered.",
+    JSON_RPC,
+)];
 
 const SLOW_A: Item = Item::Slow('a', Id::Fresh);
 const SLOW_B: Item = Item::Slow('b', Id::Fresh);
@@ -89,7 +176,10 @@ macro_rules! cancel_by_id {
             title: $title,
             clauses: $families,
             needs: &[Need::SlowIfSilent],
-            steps: &[Step::OneRead(&[Item::Slow('a', Id::Token($token)), Item::Cancel('a')]), Step::Settled('a')],
+            steps: &[
+                Step::OneRead(&[Item::Slow('a', Id::Token($token)), Item::Cancel('a')]),
+                Step::Settled('a'),
+            ],
             rules: END_OF_A,
             ..BASE
         }
@@ -111,9 +201,12 @@ macro_rules! same_id {
 }
 
 /// [`ENDED`] for the protocols whose ids may be greater than 32 bits.
-const ENDED_LARGE: &[Clause] = &[
-    clause(&[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026], Level::Should, "An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)", JSON_RPC),
-];
+const ENDED_LARGE: &[Clause] = &[clause(
+    &[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026],
+    Level::Should,
+    "An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
+    JSON_RPC,
+)];
 
 /// Every check.
 pub const CHECKS: &[Check] = &[
@@ -129,7 +222,12 @@ pub const CHECKS: &[Check] = &[
         id: "cancel/running",
         title: "a cancel while the request is at work: it ends as the protocol wants",
         needs: &[Need::Slow, Need::ReadsOn],
-        steps: &[Step::Send(&[SLOW_A]), Step::Started('a'), Step::Send(&[Item::Cancel('a')]), Step::Settled('a')],
+        steps: &[
+            Step::Send(&[SLOW_A]),
+            Step::Started('a'),
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Settled('a'),
+        ],
         rules: END_OF_A,
         witness: "Progress of the request, or an answer to another while it was at work, says that it had begun; then as cancel/one-read.",
         ..BASE
@@ -138,7 +236,13 @@ pub const CHECKS: &[Check] = &[
         id: "cancel/late",
         title: "a cancel of an answered request: no second answer, and nothing else",
         clauses: IGNORED,
-        steps: &[Step::Send(&[Item::Quick('a', Id::Fresh)]), Step::Answered('a'), Step::Send(&[Item::Cancel('a')]), Step::Next, Step::Next],
+        steps: &[
+            Step::Send(&[Item::Quick('a', Id::Fresh)]),
+            Step::Answered('a'),
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Next,
+            Step::Next,
+        ],
         rules: &[Rule::AnsweredOnce('a'), Rule::NextAnswered],
         witness: "Two requests, sent after the cancel one after the other, are answered.",
         ..BASE
@@ -147,7 +251,12 @@ pub const CHECKS: &[Check] = &[
         id: "cancel/twice",
         title: "two cancels of one request: it ends once",
         needs: &[Need::SlowIfSilent],
-        steps: &[Step::OneRead(&[SLOW_A, Item::Cancel('a'), Item::Cancel('a')]), Step::Settled('a'), Step::Send(&[Item::Cancel('a')]), Step::Next],
+        steps: &[
+            Step::OneRead(&[SLOW_A, Item::Cancel('a'), Item::Cancel('a')]),
+            Step::Settled('a'),
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Next,
+        ],
         rules: END_OF_A,
         ..BASE
     },
@@ -155,7 +264,11 @@ pub const CHECKS: &[Check] = &[
         id: "cancel/unknown",
         title: "a cancel of an id that was never used: nothing is said about it",
         clauses: IGNORED,
-        steps: &[Step::Send(&[Item::CancelId("900001"), Item::CancelId("\"never\"")]), Step::Next, Step::Next],
+        steps: &[
+            Step::Send(&[Item::CancelId("900001"), Item::CancelId("\"never\"")]),
+            Step::Next,
+            Step::Next,
+        ],
         rules: &[Rule::NothingUnder("900001"), Rule::NothingUnder("\"never\""), Rule::NextAnswered],
         witness: "Two requests, sent after the cancels one after the other, are answered.",
         ..BASE
@@ -172,9 +285,13 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "cancel/other-type",
         title: "7 is in flight and \"7\" is cancelled: 7 goes on",
-        clauses: NOT_NAMED,
+        clauses: NOT_NAMED_BY_TYPE,
         needs: &[Need::SlowIfSilent],
-        steps: &[Step::OneRead(&[Item::Slow('a', Id::Token("7")), Item::CancelId("\"7\"")]), Step::Next, Step::Settled('a')],
+        steps: &[
+            Step::OneRead(&[Item::Slow('a', Id::Token("7")), Item::CancelId("\"7\"")]),
+            Step::Next,
+            Step::Settled('a'),
+        ],
         rules: &[Rule::Undisturbed('a'), Rule::NextAnswered],
         ..BASE
     },
@@ -194,8 +311,17 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "cancel/before-request",
         title: "a cancel that is written before its request does not keep that from being answered",
-        clauses: &[clause(CANCELLING, Level::Should, "Messages of one stream are read in order: a cancel of what is not in flight is ignored.", JSON_RPC)],
-        steps: &[Step::OneRead(&[Item::CancelId("41"), Item::Slow('a', Id::Token("41"))]), Step::Next, Step::Settled('a')],
+        clauses: &[clause(
+            CANCELLING,
+            Level::Should,
+            "Messages of one stream are read in order: a cancel of what is not in flight is ignored.",
+            JSON_RPC,
+        )],
+        steps: &[
+            Step::OneRead(&[Item::CancelId("41"), Item::Slow('a', Id::Token("41"))]),
+            Step::Next,
+            Step::Settled('a'),
+        ],
         rules: &[Rule::Undisturbed('a'), Rule::NextAnswered],
         ..BASE
     },
@@ -212,7 +338,12 @@ pub const CHECKS: &[Check] = &[
         title: "the answer to a cancelled request is a result or says that it was cancelled",
         clauses: &[
             clause(WITH_ACP, Level::Must, "The answer is a result or error -32800.", ACP),
-            clause(&[Lsp], Level::Should, "The answer is a result, or an error that says cancelled (-32800, -32802).", LSP),
+            clause(
+                &[Lsp],
+                Level::Should,
+                "The answer is a result, or an error that says cancelled (-32800, -32802).",
+                LSP,
+            ),
             clause(&[Abp], Level::Must, "The answer says cancelled, or is the result.", ABP),
         ],
         steps: &[Step::OneRead(&[SLOW_A, Item::Cancel('a')]), Step::Settled('a')],
@@ -223,11 +354,36 @@ pub const CHECKS: &[Check] = &[
         id: "cancel/any-moment",
         title: "twenty requests, cancelled at 0, 25, 50, 75 and 110 % of the time they take: each ends once",
         clauses: &[
-            clause(WITH_ACP, Level::Must, "A cancelled request is answered once, whenever the cancel comes.", ACP),
-            clause(&[Lsp], Level::Must, "A cancelled request is answered once, whenever the cancel comes.", LSP),
-            clause(&[McpUntil2025], Level::Must, "A request is answered at most once, whenever the cancel comes.", MCP),
-            clause(&[Mcp2026], Level::Must, "A request is answered at most once, whenever the cancel comes.", MCP_NEW),
-            clause(&[Abp], Level::Must, "A cancelled call is answered once, whenever the cancel comes.", ABP),
+            clause(
+                WITH_ACP,
+                Level::Must,
+                "A cancelled request is answered once, whenever the cancel comes.",
+                ACP,
+            ),
+            clause(
+                &[Lsp],
+                Level::Must,
+                "A cancelled request is answered once, whenever the cancel comes.",
+                LSP,
+            ),
+            clause(
+                &[McpUntil2025],
+                Level::Must,
+                "A request is answered at most once, whenever the cancel comes.",
+                MCP,
+            ),
+            clause(
+                &[Mcp2026],
+                Level::Must,
+                "A request is answered at most once, whenever the cancel comes.",
+                MCP_NEW,
+            ),
+            clause(
+                &[Abp],
+                Level::Must,
+                "A cancelled call is answered once, whenever the cancel comes.",
+                ABP,
+            ),
         ],
         steps: &[Step::AnyMoment, Step::Next],
         rules: &[Rule::AllEnded, Rule::NextAnswered],
@@ -244,11 +400,21 @@ pub const CHECKS: &[Check] = &[
     cancel_by_id!("cancel/id-zero", "the request with id 0 can be cancelled", "0", ENDED),
     cancel_by_id!("cancel/id-text", "the request with id \"7\" can be cancelled", "\"7\"", ENDED),
     cancel_by_id!("cancel/id-empty", "the request with id \"\" can be cancelled", "\"\"", ENDED),
-    cancel_by_id!("cancel/id-large", "the request with id 2^53+1 can be cancelled", "9007199254740993", ENDED_LARGE),
+    cancel_by_id!(
+        "cancel/id-large",
+        "the request with id 2^53+1 can be cancelled",
+        "9007199254740993",
+        ENDED_LARGE
+    ),
     Check {
         id: "cancel/acknowledged",
         title: "the cancel of a call in flight is acknowledged as having found it",
-        clauses: &[clause(&[Abp], Level::Must, "A cancel is acknowledged with whether it cancelled something.", ABP)],
+        clauses: &[clause(
+            &[Abp],
+            Level::Must,
+            "A cancel is acknowledged with whether it cancelled something.",
+            ABP,
+        )],
         needs: &[Need::Slow],
         steps: &[Step::OneRead(&[SLOW_A, Item::Cancel('a')]), Step::Settled('a')],
         rules: &[Rule::Acknowledged('a', true)],
@@ -257,15 +423,31 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "cancel/acknowledged-late",
         title: "the cancel of an answered call is acknowledged as having found nothing",
-        clauses: &[clause(&[Abp], Level::Must, "A cancel is acknowledged with whether it cancelled something.", ABP)],
-        steps: &[Step::Send(&[Item::Quick('a', Id::Fresh)]), Step::Answered('a'), Step::Send(&[Item::Cancel('a')]), Step::Next, Step::Next],
+        clauses: &[clause(
+            &[Abp],
+            Level::Must,
+            "A cancel is acknowledged with whether it cancelled something.",
+            ABP,
+        )],
+        steps: &[
+            Step::Send(&[Item::Quick('a', Id::Fresh)]),
+            Step::Answered('a'),
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Next,
+            Step::Next,
+        ],
         rules: &[Rule::Acknowledged('a', false)],
         ..BASE
     },
     Check {
         id: "cancel/initialize",
         title: "the request that opens the session can't be cancelled",
-        clauses: &[clause(&[AcpDraft], Level::Must, "initialize can't be cancelled: nothing is declared before its answer.", ACP)],
+        clauses: &[clause(
+            &[AcpDraft],
+            Level::Must,
+            "initialize can't be cancelled: nothing is declared before its answer.",
+            ACP,
+        )],
         steps: &[Step::OneRead(&[Item::Opening('a'), Item::Cancel('a')]), Step::Next],
         rules: &[Rule::Undisturbed('a')],
         ..BASE
@@ -274,11 +456,28 @@ pub const CHECKS: &[Check] = &[
         id: "progress/after-cancel",
         title: "no progress of a request once its cancel was read",
         clauses: &[
-            clause(&[McpUntil2025], Level::Should, "Processing stops, and with it progress.", MCP_PROGRESS),
-            clause(&[Mcp2026], Level::Must, "On stdio nothing further is sent for a cancelled request.", MCP_NEW),
+            clause(
+                &[McpUntil2025],
+                Level::Should,
+                "Processing stops, and with it progress.",
+                MCP_PROGRESS,
+            ),
+            clause(
+                &[Mcp2026],
+                Level::Must,
+                "On stdio nothing further is sent for a cancelled request.",
+                MCP_NEW,
+            ),
         ],
         needs: &[Need::Slow, Need::Progress, Need::ReadsOn],
-        steps: &[Step::Send(&[SLOW_A]), Step::Started('a'), Step::Send(&[Item::Cancel('a')]), Step::Next, Step::Natural('t'), Step::Next],
+        steps: &[
+            Step::Send(&[SLOW_A]),
+            Step::Started('a'),
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Next,
+            Step::Natural('t'),
+            Step::Next,
+        ],
         rules: &[Rule::NoProgressAfter('a')],
         witness: "A request that was sent after the cancel is answered, so the cancel was read; then the same work is done anew, with its progress.",
         ..BASE
@@ -287,7 +486,11 @@ pub const CHECKS: &[Check] = &[
         id: "honour/one-read",
         title: "a request that is cancelled before its turn is not worked on to its end",
         clauses: HONOUR,
-        steps: &[Step::OneRead(&[SLOW_B, SLOW_A, Item::Cancel('a')]), Step::Answered('b'), Step::Settled('a')],
+        steps: &[
+            Step::OneRead(&[SLOW_B, SLOW_A, Item::Cancel('a')]),
+            Step::Answered('b'),
+            Step::Settled('a'),
+        ],
         rules: &[Rule::Honoured { cancelled: 'a', before: 'b' }],
         witness: "The answer says cancelled, or comes before that to an equal request that was asked first.",
         ..BASE
@@ -297,7 +500,13 @@ pub const CHECKS: &[Check] = &[
         title: "a request that is cancelled at work is not worked on to its end",
         clauses: HONOUR,
         needs: &[Need::Slow, Need::ReadsOn],
-        steps: &[Step::Send(&[SLOW_B, SLOW_A]), Step::Started('a'), Step::Send(&[Item::Cancel('a')]), Step::Answered('b'), Step::Settled('a')],
+        steps: &[
+            Step::Send(&[SLOW_B, SLOW_A]),
+            Step::Started('a'),
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Answered('b'),
+            Step::Settled('a'),
+        ],
         rules: &[Rule::Honoured { cancelled: 'a', before: 'b' }],
         witness: "The answer says cancelled, or comes before that to an equal request that was asked first.",
         ..BASE
@@ -305,7 +514,12 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "honour/freed",
         title: "cancelled requests free the server sooner than others do",
-        clauses: &[clause(CANCELLING, Level::Information, "Work that nobody waits for is not done.", OURS)],
+        clauses: &[clause(
+            CANCELLING,
+            Level::Information,
+            "Work that nobody waits for is not done.",
+            OURS,
+        )],
         needs: &[Need::Slow],
         steps: &[Step::Compare],
         rules: &[Rule::FreedSooner],
@@ -316,8 +530,18 @@ pub const CHECKS: &[Check] = &[
         id: "load/burst",
         title: "a thousand requests and their cancels in one write: each ends once",
         clauses: &[
-            clause(&[Acp, AcpV2, AcpDraft, Lsp, Abp], Level::Must, "Every request is answered once.", JSON_RPC),
-            clause(&[McpUntil2025, Mcp2026], Level::Must, "Every request is answered at most once.", JSON_RPC),
+            clause(
+                &[Acp, AcpV2, AcpDraft, Lsp, Abp],
+                Level::Must,
+                "Every request is answered once.",
+                JSON_RPC,
+            ),
+            clause(
+                &[McpUntil2025, Mcp2026],
+                Level::Must,
+                "Every request is answered at most once.",
+                JSON_RPC,
+            ),
         ],
         steps: &[Step::Burst(1000), Step::Next],
         rules: &[Rule::AllEnded, Rule::NextAnswered],
@@ -338,22 +562,47 @@ pub const CHECKS: &[Check] = &[
         "id/large",
         "id 2^53+1 is answered as 2^53+1",
         "9007199254740993",
-        &[clause(LARGE, Level::Should, "An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)", JSON_RPC)]
+        &[clause(
+            LARGE,
+            Level::Should,
+            "An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
+            JSON_RPC
+        )]
     ),
     Check {
         id: "id/duplicate",
         title: "an id that is in flight, used again, ends no connection",
-        clauses: &[clause(CANCELLING, Level::Should, "Such a client is wrong; a server refuses the second, and the first goes on.", OURS)],
-        steps: &[Step::OneRead(&[Item::Slow('a', Id::Token("51")), Item::Slow('b', Id::Token("51"))]), Step::Answered('a'), Step::Next],
+        clauses: &[clause(
+            CANCELLING,
+            Level::Should,
+            "Such a client is wrong; a server refuses the second, and the first goes on.",
+            OURS,
+        )],
+        steps: &[
+            Step::OneRead(&[Item::Slow('a', Id::Token("51")), Item::Slow('b', Id::Token("51"))]),
+            Step::Answered('a'),
+            Step::Next,
+        ],
         rules: &[Rule::NextAnswered],
         ..BASE
     },
     Check {
         id: "id/both-directions",
         title: "our cancel of an id that only the server uses leaves the server's request alone",
-        clauses: &[clause(&[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025], Level::Must, "A cancel names a request of its sender; ids of the two directions have nothing to do with each other.", JSON_RPC)],
+        clauses: &[clause(
+            &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025],
+            Level::Capability,
+            "Of servers that ask: a cancel names a request of its sender; ids of the two directions have nothing to do with each other.",
+            JSON_RPC,
+        )],
         needs: &[Need::Reverse],
-        steps: &[Step::HoldReverse, Step::Send(&[Item::Reverse('a')]), Step::Asked, Step::CancelTheirId, Step::Next],
+        steps: &[
+            Step::HoldReverse,
+            Step::Send(&[Item::Reverse('a')]),
+            Step::Asked,
+            Step::CancelTheirId,
+            Step::Next,
+        ],
         rules: &[Rule::TheirsUndisturbed, Rule::NextAnswered],
         ..BASE
     },
@@ -361,11 +610,28 @@ pub const CHECKS: &[Check] = &[
         id: "cancel/nested",
         title: "the cancel of a request cancels what the server had asked of us for it",
         clauses: &[
-            clause(WITH_ACP, Level::Should, "A cancelled request's own requests are cancelled.", ACP),
-            clause(&[Lsp, McpUntil2025], Level::Information, "Nobody works for a cancelled request.", OURS),
+            clause(
+                WITH_ACP,
+                Level::Should,
+                "A cancelled request's own requests are cancelled.",
+                ACP,
+            ),
+            clause(
+                &[Lsp, McpUntil2025],
+                Level::Information,
+                "Nobody works for a cancelled request.",
+                OURS,
+            ),
         ],
         needs: &[Need::Reverse],
-        steps: &[Step::HoldReverse, Step::Send(&[Item::Reverse('a')]), Step::Asked, Step::Send(&[Item::Cancel('a')]), Step::Next, Step::Next],
+        steps: &[
+            Step::HoldReverse,
+            Step::Send(&[Item::Reverse('a')]),
+            Step::Asked,
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Next,
+            Step::Next,
+        ],
         rules: &[Rule::TheirsCancelled],
         witness: "Two requests, sent after the cancel one after the other, are answered.",
         ..BASE
@@ -374,8 +640,18 @@ pub const CHECKS: &[Check] = &[
         id: "unknown/notification",
         title: "an unknown notification is not answered, and ends nothing",
         clauses: &[
-            clause(&[Acp, AcpV2, AcpDraft, Lsp], Level::Must, "Unknown notifications that begin with $/ are ignored.", LSP_DOLLAR),
-            clause(&[JsonRpc, McpUntil2025, Mcp2026, Erlmcp], Level::Must, "Notifications are not answered.", JSON_RPC),
+            clause(
+                &[Acp, AcpV2, AcpDraft, Lsp],
+                Level::Must,
+                "Unknown notifications that begin with $/ are ignored.",
+                LSP_DOLLAR,
+            ),
+            clause(
+                &[JsonRpc, McpUntil2025, Mcp2026, Erlmcp],
+                Level::Must,
+                "Notifications are not answered.",
+                JSON_RPC,
+            ),
         ],
         steps: &[Step::Send(&[Item::Notification("$/conformanceUnknown")]), Step::Next, Step::Next],
         rules: &[Rule::NothingUnder("null"), Rule::NothingUnder("(none)"), Rule::NextAnswered],
@@ -385,7 +661,12 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "unknown/request",
         title: "an unknown request that begins with $/ is refused as an unknown method",
-        clauses: &[clause(&[Acp, AcpV2, AcpDraft, Lsp], Level::Must, "Unknown requests that begin with $/ are answered -32601.", LSP_DOLLAR)],
+        clauses: &[clause(
+            &[Acp, AcpV2, AcpDraft, Lsp],
+            Level::Must,
+            "Unknown requests that begin with $/ are answered -32601.",
+            LSP_DOLLAR,
+        )],
         steps: &[Step::Send(&[Item::Request('a', "$/conformanceUnknown")]), Step::Next, Step::Next],
         rules: &[Rule::UnknownMethod('a')],
         ..BASE
@@ -394,10 +675,26 @@ pub const CHECKS: &[Check] = &[
         id: "output/clean",
         title: "everything that the server writes to its standard output is a message",
         clauses: &[
-            clause(&[McpUntil2025, Mcp2026], Level::Must, "A server writes nothing to its standard output that is no message.", MCP_STDIO),
-            clause(&[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, Abp, Erlmcp], Level::Must, "What is sent is a message of the protocol.", JSON_RPC),
+            clause(
+                &[McpUntil2025, Mcp2026],
+                Level::Must,
+                "A server writes nothing to its standard output that is no message.",
+                MCP_STDIO,
+            ),
+            clause(
+                &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, Abp, Erlmcp],
+                Level::Must,
+                "What is sent is a message of the protocol.",
+                JSON_RPC,
+            ),
         ],
-        steps: &[Step::Next, Step::OneRead(&[SLOW_A, Item::Cancel('a')]), Step::Next, Step::Natural('t'), Step::Next],
+        steps: &[
+            Step::Next,
+            Step::OneRead(&[SLOW_A, Item::Cancel('a')]),
+            Step::Next,
+            Step::Natural('t'),
+            Step::Next,
+        ],
         rules: &[Rule::Clean],
         witness: "The server has been opened, called, cancelled and called again.",
         ..BASE
@@ -424,9 +721,19 @@ pub const CHECKS: &[Check] = &[
         id: "end/pending",
         title: "the input ends with a request at work: the server ends",
         clauses: &[
-            clause(&[McpUntil2025, Mcp2026], Level::Should, "A client ends a server by closing its input; the server exits then.", MCP_STOP),
+            clause(
+                &[McpUntil2025, Mcp2026],
+                Level::Should,
+                "A client ends a server by closing its input; the server exits then.",
+                MCP_STOP,
+            ),
             clause(&[Lsp], Level::Should, "A server that has lost its client ends.", LSP_EXIT),
-            clause(&[JsonRpc, Acp, AcpV2, AcpDraft, Abp, Erlmcp], Level::Should, "Servers that nobody talks to any more end.", OURS),
+            clause(
+                &[JsonRpc, Acp, AcpV2, AcpDraft, Abp, Erlmcp],
+                Level::Should,
+                "Servers that nobody talks to any more end.",
+                OURS,
+            ),
         ],
         steps: &[Step::Send(&[SLOW_A]), Step::Next, Step::End],
         rules: &[Rule::Exited],

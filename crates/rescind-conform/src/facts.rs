@@ -88,7 +88,12 @@ impl Facts {
         Self::with(dialect, target, options, options.patience)
     }
 
-    fn with(dialect: Dialect, target: &dyn Target, options: &Options, patience: Duration) -> Result<Self, Unreached> {
+    fn with(
+        dialect: Dialect,
+        target: &dyn Target,
+        options: &Options,
+        patience: Duration,
+    ) -> Result<Self, Unreached> {
         let family = Family::of(&dialect);
         let opening = options.open.clone().unwrap_or_else(|| family.opening(&dialect));
         let mut facts = Self {
@@ -107,7 +112,9 @@ impl Facts {
             _ => None,
         });
         let first = first.unwrap_or_default();
-        let revision = first["protocolVersion"].as_str().and_then(|name| Dialect::named(&format!("mcp-{name}")));
+        let revision = first["protocolVersion"]
+            .as_str()
+            .and_then(|name| Dialect::named(&format!("mcp-{name}")));
         if let (true, Some(settled)) = (family.is_mcp(), revision) {
             facts.dialect = settled;
         }
@@ -128,7 +135,11 @@ impl Facts {
     }
 
     /// Starts a server and opens the session.
-    pub(crate) fn open(&self, target: &dyn Target, patience: Duration) -> Result<Session, Unreached> {
+    pub(crate) fn open(
+        &self,
+        target: &dyn Target,
+        patience: Duration,
+    ) -> Result<Session, Unreached> {
         let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
         let mut session = Session::new(link, Wire::new(self.dialect.clone()), patience);
         self.perform_opening(&mut session)?;
@@ -136,7 +147,11 @@ impl Facts {
     }
 
     /// Starts a server and opens nothing.
-    pub(crate) fn unopened(&self, target: &dyn Target, patience: Duration) -> Result<Session, Unreached> {
+    pub(crate) fn unopened(
+        &self,
+        target: &dyn Target,
+        patience: Duration,
+    ) -> Result<Session, Unreached> {
         let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
         Ok(Session::new(link, Wire::new(self.dialect.clone()), patience))
     }
@@ -162,7 +177,10 @@ impl Facts {
                     Waited::Ended => "not answered: the server ended",
                     Waited::TimedOut => "not answered",
                 };
-                return Err(Unreached::Opening { why: format!("{method} is {how}"), stderr: session.stderr() });
+                return Err(Unreached::Opening {
+                    why: format!("{method} is {how}"),
+                    stderr: session.stderr(),
+                });
             }
         }
         if let Some(document) = &self.document {
@@ -211,7 +229,12 @@ impl Facts {
         let (slow, quick) = ("\"slow\"", "\"meanwhile\"");
         let mut messages = Vec::new();
         messages.extend(self.change(session, 2));
-        messages.push(session.wire.request(slow, &request.method, &request.lasting(ms), "progress"));
+        messages.push(session.wire.request(
+            slow,
+            &request.method,
+            &request.lasting(ms),
+            "progress",
+        ));
         let begun = Instant::now();
         session.send(&messages, false);
         let meanwhile = session.wire.request(quick, &self.quick.method, &self.quick.params, "");
@@ -222,7 +245,8 @@ impl Facts {
         let is_done = matches!(outcome, Outcome::Result(result) if result["isError"] != true);
         let is_slow = self.document.is_some() || natural >= Duration::from_millis(ms) / 2;
         let has_progress = session.progress_of("progress").next().is_some();
-        let reads_on = session.answers_to(quick).next().is_some_and(|(meanwhile, _)| meanwhile < at);
+        let reads_on =
+            session.answers_to(quick).next().is_some_and(|(meanwhile, _)| meanwhile < at);
         (is_done && is_slow).then_some(Slow { request, natural, has_progress, reads_on })
     }
 

@@ -131,7 +131,9 @@ impl Family {
     pub(crate) fn quick(self) -> Vec<Request> {
         let unknown = Request::new("conformance/unknown", json!({}));
         match self {
-            Self::McpUntil2025 => vec![Request::new("ping", json!({})), Request::new("tools/list", json!({}))],
+            Self::McpUntil2025 => {
+                vec![Request::new("ping", json!({})), Request::new("tools/list", json!({}))]
+            }
             Self::Mcp2026 => vec![Request::new("tools/list", json!({})), unknown],
             Self::Erlmcp => vec![Request::new("tools/list", json!({})), unknown],
             _ => vec![unknown],

@@ -8,9 +8,9 @@ use crate::wire::{Heard, Outcome};
 /// A cancelled request frees the server if it is not busy for longer than this part of the time.
 const FREED: f64 = 0.8;
 
-/// What is wrong, if anything is: the first thing for each rule.
-pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Vec<String> {
-    rules.iter().filter_map(|rule| breaks(play, *rule).err()).collect()
+/// What is wrong first, if anything is.
+pub(crate) fn judge(play: &Play<'_>, rules: &[Rule]) -> Option<String> {
+    rules.iter().find_map(|rule| breaks(play, *rule).err())
 }
 
 fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
@@ -27,7 +27,9 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
         Rule::NextAnswered => next_answered(play),
         Rule::NothingUnder(id) => match play.session.answers_to(id).next() {
             None => Ok(()),
-            Some((_, outcome)) => Err(format!("under id {id} there is an answer: {}", said(outcome))),
+            Some((_, outcome)) => {
+                Err(format!("under id {id} there is an answer: {}", said(outcome)))
+            }
         },
         Rule::NoProgressAfter(name) => no_progress_after(play, made(play, name)?),
         Rule::Clean => clean(play),
@@ -43,13 +45,17 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
         },
         Rule::NoOrphan => match play.ended {
             Some(true) => Ok(()),
-            Some(false) => Err("something that the server had started was left, and had to be ended".into()),
+            Some(false) => {
+                Err("something that the server had started was left, and had to be ended".into())
+            }
             None => Err("the server has not ended".into()),
         },
         Rule::Acknowledged(name, cancelled) => acknowledged(play, made(play, name)?, cancelled),
         Rule::FreedSooner => match play.ratio {
             Some(ratio) if ratio <= FREED => Ok(()),
-            Some(ratio) => Err(format!("it is busy for {ratio:.2} of the time that it is without a cancel")),
+            Some(ratio) => {
+                Err(format!("it is busy for {ratio:.2} of the time that it is without a cancel"))
+            }
             None => Err("it was not timed".into()),
         },
     }
@@ -76,27 +82,26 @@ fn once(play: &Play<'_>, made: &Made) -> Result<(), String> {
     match answers(play, made)[..] {
         [_] => Ok(()),
         [] => Err(format!("request {} is never answered{}", made.id, under_another_id(play, made))),
-        [first, second, ..] => {
-            Err(format!("request {} is answered twice: {}, then {}", made.id, said(first), said(second)))
-        }
+        [first, second, ..] => Err(format!(
+            "request {} is answered twice: {}, then {}",
+            made.id,
+            said(first),
+            said(second)
+        )),
     }
 }
 
 /// An answer that has lost its id, or the type of it.
 fn under_another_id(play: &Play<'_>, made: &Made) -> String {
     let same = |id: &str| id.trim_matches('"') == made.id.trim_matches('"');
-    let known = |id: &str| {
-        play.nexts.iter().any(|next| next.id == id)
-            || play.named.values().chain(&play.crowd).any(|made| made.id == id)
-            || id.starts_with("\"open-")
-    };
+    let known = |id: &str| play.ids.contains(id) || id.starts_with("\"open-");
     let other = play.session.heard().find_map(|(_, heard)| match heard {
         Heard::Answer { id, .. } if *id != made.id && same(id) => Some(id.clone()),
         _ => None,
     });
     let other = other.or_else(|| {
         play.session.heard().find_map(|(_, heard)| match heard {
-            Heard::Answer { id, .. } if !known(id) && !id.starts_with("\"progress") => Some(id.clone()),
+            Heard::Answer { id, .. } if !known(id) => Some(id.clone()),
             _ => None,
         })
     });
@@ -120,7 +125,9 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), String> {
     }
     match answers(play, made)[..] {
         [] => Ok(()),
-        [outcome, ..] => Err(format!("request {} was cancelled, and is answered: {}", made.id, said(outcome))),
+        [outcome, ..] => {
+            Err(format!("request {} was cancelled, and is answered: {}", made.id, said(outcome)))
+        }
     }
 }
 
@@ -136,7 +143,9 @@ fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), String> {
 
 fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), String> {
     let (cancelled, before) = (made(play, cancelled)?, made(play, before)?);
-    let first = |made: &Made| play.session.answers_to(&made.id).next().map(|(at, outcome)| (at, outcome.clone()));
+    let first = |made: &Made| {
+        play.session.answers_to(&made.id).next().map(|(at, outcome)| (at, outcome.clone()))
+    };
     match (first(cancelled), first(before)) {
         (Some((_, outcome)), _) if outcome.is_cancelled() => Ok(()),
         (Some((at, _)), Some((before, _))) if at < before => Ok(()),
@@ -162,7 +171,11 @@ fn all_ended(play: &Play<'_>) -> Result<(), String> {
         let is_owed = play.wants_answers() || made.cancelled_at.is_none();
         match counts.get(made.id.as_str()).copied().unwrap_or(0) {
             0 if is_owed => {
-                return Err(format!("request {} is never answered{}", made.id, under_another_id(play, made)));
+                return Err(format!(
+                    "request {} is never answered{}",
+                    made.id,
+                    under_another_id(play, made)
+                ));
             }
             0 | 1 => {}
             count => return Err(format!("request {} is answered {count} times", made.id)),
@@ -176,7 +189,9 @@ fn next_answered(play: &Play<'_>) -> Result<(), String> {
         match play.session.answers_to(&next.id).count() {
             1 => {}
             0 => return Err(format!("the next request, {}, is not answered", next.id)),
-            count => return Err(format!("the next request, {}, is answered {count} times", next.id)),
+            count => {
+                return Err(format!("the next request, {}, is answered {count} times", next.id));
+            }
         }
     }
     Ok(())
@@ -200,7 +215,9 @@ fn no_progress_after(play: &Play<'_>, made: &Made) -> Result<(), String> {
 
 fn clean(play: &Play<'_>) -> Result<(), String> {
     play.session.record.iter().try_for_each(|entry| match &entry.what {
-        What::Broken { violation } => Err(format!("what it wrote is no message that it may write: {violation}")),
+        What::Broken { violation } => {
+            Err(format!("what it wrote is no message that it may write: {violation}"))
+        }
         _ => Ok(()),
     })
 }
@@ -216,11 +233,19 @@ fn unknown_method(play: &Play<'_>, made: &Made) -> Result<(), String> {
 
 fn theirs_cancelled(play: &Play<'_>) -> Result<(), String> {
     let theirs = play.theirs.as_deref().ok_or("the server asked nothing of us")?;
-    let cancelled = play.session.heard().any(|(_, heard)| matches!(heard, Heard::Cancel { id } if id == theirs));
+    let cancelled = play
+        .session
+        .heard()
+        .any(|(_, heard)| matches!(heard, Heard::Cancel { id } if id == theirs));
     let answered = play.named.values().any(|made| {
-        made.cancelled_at.is_none() && answers(play, made).iter().any(|outcome| outcome.is_cancelled())
+        made.cancelled_at.is_none()
+            && answers(play, made).iter().any(|outcome| outcome.is_cancelled())
     });
-    if cancelled || answered { Ok(()) } else { Err(format!("the server does not cancel its own request {theirs}")) }
+    if cancelled || answered {
+        Ok(())
+    } else {
+        Err(format!("the server does not cancel its own request {theirs}"))
+    }
 }
 
 fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), String> {

@@ -51,9 +51,11 @@ impl Known {
 
 fn ids(text: &str) -> Result<Vec<String>, String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    let named = lines.filter(|line| !line.is_empty()).map(|id| match CHECKS.iter().any(|check: &Check| check.id == id) {
-        true => Ok(id.to_owned()),
-        false => Err(format!("there is no check {id:?}")),
+    let named = lines.filter(|line| !line.is_empty()).map(|id| {
+        match CHECKS.iter().any(|check: &Check| check.id == id) {
+            true => Ok(id.to_owned()),
+            false => Err(format!("there is no check {id:?}")),
+        }
     });
     named.collect()
 }

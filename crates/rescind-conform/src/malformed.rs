@@ -52,7 +52,10 @@ mod tests {
         assert_eq!(all.len(), 20);
         for params in &all {
             let message = message(&Wire::new(Dialect::MCP_2025_11_25), params.as_deref(), "1");
-            assert!(serde_json::from_str::<&serde_json::value::RawValue>(&message).is_ok(), "{message}");
+            assert!(
+                serde_json::from_str::<&serde_json::value::RawValue>(&message).is_ok(),
+                "{message}"
+            );
         }
     }
 }

@@ -30,7 +30,13 @@ pub fn page() -> String {
                 url if url.starts_with("http") => format!("[source]({url})"),
                 text => text.into(),
             };
-            let _ = writeln!(out, "- **{}** in {}: {} ({source})", clause.level, names.join(", "), clause.text);
+            let _ = writeln!(
+                out,
+                "- **{}** in {}: {} ({source})",
+                clause.level,
+                names.join(", "),
+                clause.text
+            );
         }
         let _ = writeln!(out, "\nWitness: {}\n", check.witness);
     }

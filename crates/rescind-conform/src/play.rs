@@ -1,6 +1,6 @@
 //! Plays the steps of a check with one server, and keeps what the rules are judged by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -36,8 +36,10 @@ pub(crate) struct Next {
 pub(crate) enum Stop {
     /// The check can't be done with this server.
     NotExercised(String),
-    /// The server ended, or did not do for long what it has to.
+    /// The server did not do for long what it has to.
     Stuck(String),
+    /// The server ended, and was not asked to.
+    Ended(String),
 }
 
 /// A check as it is played.
@@ -55,6 +57,8 @@ pub(crate) struct Play<'a> {
     pub(crate) ended: Option<bool>,
     /// How long the server was busy with a cancelled request, in parts of how long without the cancel.
     pub(crate) ratio: Option<f64>,
+    /// Every id that was used.
+    pub(crate) ids: HashSet<String>,
     rng: Rng,
     next_id: u64,
     version: u64,
@@ -67,12 +71,18 @@ const MOMENTS: [u32; 5] = [0, 25, 50, 75, 110];
 /// Requests for each of them.
 const EACH_MOMENT: usize = 4;
 /// Requests that [`Step::OutputFull`] makes: their answers fill any pipe.
-const FILLING: usize = 3000;
+const FILLING: usize = 5000;
 /// Pairs that [`Step::Compare`] times.
 const PAIRS: usize = 5;
 
 impl<'a> Play<'a> {
-    pub(crate) fn new(session: Session, facts: &'a Facts, seed: u64, slow_ms: u64, patience: Duration) -> Self {
+    pub(crate) fn new(
+        session: Session,
+        facts: &'a Facts,
+        seed: u64,
+        slow_ms: u64,
+        patience: Duration,
+    ) -> Self {
         let mut rng = Rng::with_seed(seed);
         let next_id = rng.u64(1000..100_000);
         Self {
@@ -84,6 +94,7 @@ impl<'a> Play<'a> {
             theirs: None,
             ended: None,
             ratio: None,
+            ids: HashSet::new(),
             rng,
             next_id,
             version: 10,
@@ -117,7 +128,8 @@ impl<'a> Play<'a> {
             Step::HoldReverse => self.session.answers = false,
             Step::Asked => return self.wait_until_asked(),
             Step::CancelTheirId => {
-                let cancel = self.session.wire.cancel(self.theirs.as_deref().unwrap_or("0"), "\"c\"");
+                let cancel =
+                    self.session.wire.cancel(self.theirs.as_deref().unwrap_or("0"), "\"c\"");
                 self.session.send(&[cancel], false);
             }
             Step::End => return self.end(),
@@ -143,12 +155,15 @@ impl<'a> Play<'a> {
         let (own, cancel_id) = (self.fresh(), self.fresh());
         let id = match id {
             Id::Fresh => own.clone(),
-            Id::Token(token) if self.facts.family() == crate::Family::Abp && !token.starts_with('"') => {
+            Id::Token(token)
+                if self.facts.family() == crate::Family::Abp && !token.starts_with('"') =>
+            {
                 format!("\"{token}\"")
             }
             Id::Token(token) => token.to_owned(),
         };
         let token = format!("progress-{}", own.trim_matches('"'));
+        self.ids.insert(id.clone());
         Made { id, token, cancelled_at: None, cancel_id }
     }
 
@@ -159,7 +174,8 @@ impl<'a> Play<'a> {
         self.version += 1;
         let change = facts.change(&self.session, self.version);
         let params = slow.request.lasting(ms);
-        let request = self.session.wire.request(&made.id, &slow.request.method, &params, &made.token);
+        let request =
+            self.session.wire.request(&made.id, &slow.request.method, &params, &made.token);
         change.into_iter().chain([request]).collect()
     }
 
@@ -206,15 +222,20 @@ impl<'a> Play<'a> {
                 vec![message]
             }
             Item::Reverse(name) => {
-                let request = self.facts.reverse.clone().unwrap_or_else(|| self.facts.quick.clone());
+                let request =
+                    self.facts.reverse.clone().unwrap_or_else(|| self.facts.quick.clone());
                 self.named_request(name, &request.method, &request.lasting(self.slow_ms))
             }
-            Item::Opening(name) => match self.facts.opening.first().map(|opening| opening.message.clone()) {
-                Some(message) => self.named_request(name, &message.method, &message.params),
-                None => vec![],
-            },
+            Item::Opening(name) => {
+                match self.facts.opening.first().map(|opening| opening.message.clone()) {
+                    Some(message) => self.named_request(name, &message.method, &message.params),
+                    None => vec![],
+                }
+            }
             Item::Request(name, method) => self.named_request(name, method, &json!({})),
-            Item::Cancel(name) => self.named.get(&name).map(|made| self.cancel(made)).into_iter().collect(),
+            Item::Cancel(name) => {
+                self.named.get(&name).map(|made| self.cancel(made)).into_iter().collect()
+            }
             Item::CancelWithMore(name) => self
                 .named
                 .get(&name)
@@ -248,7 +269,7 @@ impl<'a> Play<'a> {
     fn waited(&self, waited: Waited, what: &str) -> Result<(), Stop> {
         match waited {
             Waited::Done => Ok(()),
-            Waited::Ended => Err(Stop::Stuck(format!("the server ended before {what}"))),
+            Waited::Ended => Err(Stop::Ended(format!("the server ended before {what}"))),
             Waited::TimedOut => {
                 Err(Stop::Stuck(format!("{} s passed without {what}", self.patience.as_secs())))
             }
@@ -284,7 +305,9 @@ impl<'a> Play<'a> {
             self.next()?;
         }
         if self.session.is_answered(&made.id) {
-            return Err(Stop::NotExercised("the request was done before it could be cancelled".into()));
+            return Err(Stop::NotExercised(
+                "the request was done before it could be cancelled".into(),
+            ));
         }
         Ok(())
     }
@@ -318,16 +341,20 @@ impl<'a> Play<'a> {
 
     fn malformed_cancels(&mut self, name: Name) -> Result<(), Stop> {
         let id = self.made(name)?.id.clone();
-        for (number, params) in malformed::params(self.session.wire.cancel_member(), &id).into_iter().enumerate() {
+        for (number, params) in
+            malformed::params(self.session.wire.cancel_member(), &id).into_iter().enumerate()
+        {
             self.session.note(format!("malformed cancel {}", number + 1));
             let own = self.fresh();
             let message = malformed::message(&self.session.wire, params.as_deref(), &own);
             self.session.send(&[message], false);
+            let after = format!(
+                "after the malformed cancel with params {}",
+                params.as_deref().unwrap_or("(none)")
+            );
             self.next().map_err(|stop| match stop {
-                Stop::Stuck(why) => Stop::Stuck(format!(
-                    "after the malformed cancel with params {}: {why}",
-                    params.as_deref().unwrap_or("(none)")
-                )),
+                Stop::Stuck(why) => Stop::Stuck(format!("{after}: {why}")),
+                Stop::Ended(why) => Stop::Ended(format!("{after}: {why}")),
                 other => other,
             })?;
         }
@@ -394,7 +421,8 @@ impl<'a> Play<'a> {
 
     fn any_moment(&mut self) -> Result<(), Stop> {
         let ms = self.slow_ms / 2;
-        let natural = self.facts.slow.as_ref().map_or(Duration::from_millis(5), |slow| slow.natural);
+        let natural =
+            self.facts.slow.as_ref().map_or(Duration::from_millis(5), |slow| slow.natural);
         let natural = natural.min(Duration::from_millis(ms.max(50)));
         for _ in 0..EACH_MOMENT * MOMENTS.len() {
             let made = self.make(Id::Fresh);
@@ -455,7 +483,8 @@ impl<'a> Play<'a> {
             })
         };
         let own = self.named.values().next().map(|made| made.id.clone()).unwrap_or_default();
-        let waited = self.session.wait(|session| asked(session).is_some() || session.is_answered(&own));
+        let waited =
+            self.session.wait(|session| asked(session).is_some() || session.is_answered(&own));
         self.waited(waited, "a request of the server's")?;
         self.theirs = asked(&self.session);
         match &self.theirs {
@@ -482,7 +511,9 @@ impl<'a> Play<'a> {
 
     fn compare(&mut self) -> Result<(), Stop> {
         if self.facts.slow.as_ref().is_some_and(|slow| slow.reads_on) {
-            return Err(Stop::NotExercised("the server works on several requests at the same time".into()));
+            return Err(Stop::NotExercised(
+                "the server works on several requests at the same time".into(),
+            ));
         }
         let (mut with, mut without) = (Vec::new(), Vec::new());
         for _ in 0..PAIRS {

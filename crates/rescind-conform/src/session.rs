@@ -11,6 +11,8 @@ use crate::wire::{Heard, Wire};
 /// A server that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
 
+/// How many times as long a server is waited for that is busy.
+const LONGER: u32 = 4;
 /// How long a write to a stopped process may take.
 const WRITTEN: Duration = Duration::from_secs(1);
 
@@ -112,7 +114,9 @@ impl Session {
                     let _ = written.recv_timeout(WRITTEN);
                 });
                 if !stopped {
-                    self.note("the process could not be stopped: the messages may be read one by one");
+                    self.note(
+                        "the process could not be stopped: the messages may be read one by one",
+                    );
                 }
             }
             _ => write(None),
@@ -136,12 +140,30 @@ impl Session {
     }
 
     /// Takes what comes until something holds.
+    ///
+    /// A server that is busy is waited for a few times longer: the machine may be slow.
     pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
+        for _ in 1..LONGER {
+            let before = self.busy();
+            let waited = self.wait_for(self.patience, &mut until);
+            if waited != Waited::TimedOut || before == self.busy() {
+                return waited;
+            }
+        }
         self.wait_for(self.patience, &mut until)
     }
 
+    /// How much time its processes have used so far, where that is known.
+    fn busy(&self) -> Option<u64> {
+        self.child().and_then(Child::busy)
+    }
+
     /// As [`wait`](Self::wait), no longer than this.
-    pub(crate) fn wait_for(&mut self, patience: Duration, until: &mut dyn FnMut(&Self) -> bool) -> Waited {
+    pub(crate) fn wait_for(
+        &mut self,
+        patience: Duration,
+        until: &mut dyn FnMut(&Self) -> bool,
+    ) -> Waited {
         let deadline = Instant::now() + patience;
         loop {
             if until(self) {
@@ -150,7 +172,8 @@ impl Session {
             if self.has_ended() {
                 return Waited::Ended;
             }
-            match self.link.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self.link.output.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
                 Ok(bytes) => self.take(&bytes),
                 Err(RecvTimeoutError::Timeout) => return Waited::TimedOut,
                 Err(RecvTimeoutError::Disconnected) => self.ended(),
@@ -221,7 +244,10 @@ impl Session {
     }
 
     /// The answers under an id, with their places in the record.
-    pub(crate) fn answers_to<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (usize, &'a crate::wire::Outcome)> {
+    pub(crate) fn answers_to<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> impl Iterator<Item = (usize, &'a crate::wire::Outcome)> {
         self.heard().filter_map(move |(at, heard)| match heard {
             Heard::Answer { id: theirs, outcome } if theirs == id => Some((at, outcome)),
             _ => None,

@@ -1,15 +1,16 @@
 //! Stopping a process, so that two messages wait for it in one read (`SIGSTOP`, write, `SIGCONT`).
 
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, getpgid, kill_process_group};
+
 /// Does something while the group of this process is stopped. Whether it was.
 #[cfg(unix)]
-pub(crate) fn while_stopped(leader: u32, does: impl FnOnce()) -> bool {
-    use rustix::process::{Signal, kill_process_group};
-
-    let Some(group) = group(leader) else {
+pub(crate) fn while_stopped(process: u32, does: impl FnOnce()) -> bool {
+    let Some(group) = group_of(process) else {
         does();
         return false;
     };
-    let stopped = kill_process_group(group, Signal::STOP).is_ok() && is_stopped(leader);
+    let stopped = kill_process_group(group, Signal::STOP).is_ok() && is_stopped(group);
     does();
     // It may be gone: then there is nothing to go on.
     let _ = kill_process_group(group, Signal::CONT);
@@ -18,29 +19,30 @@ pub(crate) fn while_stopped(leader: u32, does: impl FnOnce()) -> bool {
 
 /// Kills the group of this process.
 #[cfg(unix)]
-pub(crate) fn kill(leader: u32) {
-    use rustix::process::{Signal, kill_process_group};
-
-    if let Some(group) = group(leader) {
+pub(crate) fn kill(process: u32) {
+    if let Some(group) = group_of(process) {
         // It may be gone.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
+/// The group that a process is in, if that is not ours.
 #[cfg(unix)]
-fn group(leader: u32) -> Option<rustix::process::Pid> {
-    rustix::process::Pid::from_raw(i32::try_from(leader).ok()?)
+fn group_of(process: u32) -> Option<Pid> {
+    let process = Pid::from_raw(i32::try_from(process).ok()?)?;
+    let group = getpgid(Some(process)).ok()?;
+    (getpgid(None) != Ok(group)).then_some(group)
 }
 
 /// Waits until the process is seen to be stopped; a signal is not obeyed at once.
 #[cfg(target_os = "linux")]
-fn is_stopped(leader: u32) -> bool {
+fn is_stopped(group: Pid) -> bool {
     use std::time::{Duration, Instant};
 
     const PATIENCE: Duration = Duration::from_secs(2);
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
-        let mut all = group_states(leader).peekable();
+        let mut all = group_states(group.as_raw_pid()).peekable();
         if all.peek().is_some() && all.all(|state| matches!(state, 'T' | 't' | 'Z' | 'X')) {
             return true;
         }
@@ -51,21 +53,42 @@ fn is_stopped(leader: u32) -> bool {
 
 /// The states of the processes in a group.
 #[cfg(target_os = "linux")]
-fn group_states(leader: u32) -> impl Iterator<Item = char> {
+fn group_states(group: i32) -> impl Iterator<Item = char> {
+    group_stats(group).filter_map(|fields| fields.first()?.chars().next())
+}
+
+/// How much processor time the group of a process has used, in ticks.
+#[cfg(target_os = "linux")]
+pub(crate) fn busy(process: u32) -> Option<u64> {
+    const USER_AND_SYSTEM: std::ops::Range<usize> = 11..13;
+    let group = group_of(process)?.as_raw_pid();
+    let times = group_stats(group).filter_map(|fields| {
+        let times = fields.get(USER_AND_SYSTEM)?.iter().map(|ticks| ticks.parse::<u64>().ok());
+        times.sum::<Option<u64>>()
+    });
+    Some(times.sum())
+}
+
+/// The fields of `/proc/*/stat` from the state on, for the processes in a group.
+#[cfg(target_os = "linux")]
+fn group_stats(group: i32) -> impl Iterator<Item = Vec<String>> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(move |process| {
         let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
         // The name is in parentheses, and may hold some itself.
         let (_, rest) = stat.rsplit_once(") ")?;
-        let mut fields = rest.split(' ');
-        let state = fields.next()?.chars().next()?;
-        let group: u32 = fields.nth(1)?.parse().ok()?;
-        (group == leader).then_some(state)
+        let fields: Vec<String> = rest.split(' ').map(String::from).collect();
+        (fields.get(2)?.parse() == Ok(group)).then_some(fields)
     })
 }
 
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn busy(_: u32) -> Option<u64> {
+    None
+}
+
 #[cfg(all(unix, not(target_os = "linux")))]
-fn is_stopped(_: u32) -> bool {
+fn is_stopped(_: Pid) -> bool {
     true
 }
 

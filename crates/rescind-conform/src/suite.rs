@@ -152,7 +152,13 @@ pub fn run(
         }
     });
     let stale = options.known.stale(&outcomes);
-    Ok(Report { facts: facts.describe(), seed: options.seed, took: begun.elapsed(), outcomes, stale })
+    Ok(Report {
+        facts: facts.describe(),
+        seed: options.seed,
+        took: begun.elapsed(),
+        outcomes,
+        stale,
+    })
 }
 
 /// One check on one server.
@@ -215,7 +221,9 @@ impl Case<'_> {
         let slow = self.facts.slow.as_ref();
         let is_silent = self.facts.dialect.answer != protocol_core::AnswerRule::Answered;
         self.check.needs.iter().find_map(|need| match need {
-            Need::Slow if slow.is_none() => Some("no request is known that takes its time (--slow)"),
+            Need::Slow if slow.is_none() => {
+                Some("no request is known that takes its time (--slow)")
+            }
             Need::SlowIfSilent if slow.is_none() && is_silent => {
                 Some("no request is known that takes its time (--slow)")
             }
@@ -236,7 +244,10 @@ impl Case<'_> {
     /// Plays the check once with a fresh server.
     fn once(&self, slow_ms: u64) -> Once {
         let patience = self.options.patience;
-        let opens = matches!(self.check.steps.first(), Some(Step::OneRead([crate::check::Item::Opening(_), ..])));
+        let opens = matches!(
+            self.check.steps.first(),
+            Some(Step::OneRead([crate::check::Item::Opening(_), ..]))
+        );
         let session = match opens {
             true => self.facts.unopened(self.target, patience),
             false => self.facts.open(self.target, patience),
@@ -259,15 +270,13 @@ impl Case<'_> {
 }
 
 fn verdict(play: &Play<'_>, rules: &[Rule], stopped: Option<Stop>) -> Verdict {
-    if let Some(Stop::NotExercised(why)) = stopped {
-        return Verdict::NotExercised { why };
-    }
     let broken = judge(play, rules);
-    match (broken.into_iter().next(), stopped) {
-        (Some(_), Some(Stop::Stuck(stuck))) => Verdict::Fail { why: stuck },
-        (Some(why), _) => Verdict::Fail { why },
+    match (stopped, broken) {
+        (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
+        (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => Verdict::Fail { why },
         // Nothing wrong was seen of what was not done: that is no pass.
-        (None, Some(Stop::Stuck(why) | Stop::NotExercised(why))) => Verdict::NotExercised { why },
+        (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
+        (None, Some(why)) => Verdict::Fail { why },
         (None, None) => Verdict::Pass,
     }
 }
@@ -288,4 +297,3 @@ fn hash(text: &str) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
-

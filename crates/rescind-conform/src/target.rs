@@ -50,7 +50,8 @@ impl Target for Program {
             self.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
         let mut command = Command::new(program);
         command.args(arguments);
-        let command = ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES });
+        let command =
+            ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES });
         let spawned = spawn(command)?;
         let child = Child { process: spawned.owner.process().clone(), owner: Some(spawned.owner) };
         Ok(Link::new(spawned.stdout, spawned.stdin, Some(child)))
@@ -190,6 +191,11 @@ impl Child {
     /// waits for it in one read. Whether they were.
     pub(crate) fn while_stopped(&self, does: impl FnOnce()) -> bool {
         stopped::while_stopped(self.process.id(), does)
+    }
+
+    /// How much processor time its group has used, where that is known.
+    pub(crate) fn busy(&self) -> Option<u64> {
+        stopped::busy(self.process.id())
     }
 
     pub(crate) fn stderr(&self) -> String {

@@ -28,7 +28,8 @@ pub(crate) fn slow_ones(listed: &Value, all: bool) -> Vec<Request> {
 /// A call with arguments that we understand, if one of them is a time; with how many there are.
 fn call(tool: &Value) -> Option<(usize, Request)> {
     let schema = &tool["inputSchema"];
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut arguments = Map::new();
     let mut takes_time = false;
     for (name, kind) in schema["properties"].as_object()? {
@@ -74,7 +75,10 @@ mod tests {
             tool("write", &["seconds"], false),
         ] });
         let names = |all| -> Vec<Value> {
-            slow_ones(&listed, all).into_iter().map(|request| request.params["name"].clone()).collect()
+            slow_ones(&listed, all)
+                .into_iter()
+                .map(|request| request.params["name"].clone())
+                .collect()
         };
         assert_eq!(names(false), ["long", "sleep"]);
         assert_eq!(names(true), ["long", "sleep", "write"]);
@@ -86,6 +90,9 @@ mod tests {
         let request = &slow_ones(&listed, false)[0];
         assert_eq!(request.lasting(500)["arguments"], json!({ "to": 10, "every_ms": 50 }));
         let listed = json!({ "tools": [tool("long", &["duration", "steps"], true)] });
-        assert_eq!(slow_ones(&listed, false)[0].lasting(1500)["arguments"], json!({ "duration": 2, "steps": 10 }));
+        assert_eq!(
+            slow_ones(&listed, false)[0].lasting(1500)["arguments"],
+            json!({ "duration": 2, "steps": 10 })
+        );
     }
 }

@@ -28,7 +28,9 @@ pub(crate) enum Heard {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Result(Value),
-    Error { code: i64 },
+    Error {
+        code: i64,
+    },
     /// ABP, where it has no code.
     Cancelled,
 }
@@ -80,7 +82,9 @@ impl Wire {
         let mut out = Vec::new();
         for message in messages {
             if self.framing() == Framing::ContentLength {
-                out.extend_from_slice(format!("Content-Length: {}\r\n\r\n", message.len()).as_bytes());
+                out.extend_from_slice(
+                    format!("Content-Length: {}\r\n\r\n", message.len()).as_bytes(),
+                );
             }
             out.extend_from_slice(message.as_bytes());
             if self.framing() == Framing::Newline {
@@ -95,7 +99,9 @@ impl Wire {
         let mut params = params.clone();
         if self.dialect.envelope == Envelope::Abp {
             return match method {
-                "initialize" => format!(r#"{{"type":"initialize","id":{id},"timestamp":0,"payload":{params}}}"#),
+                "initialize" => {
+                    format!(r#"{{"type":"initialize","id":{id},"timestamp":0,"payload":{params}}}"#)
+                }
                 _ => format!(
                     r#"{{"type":"capabilities/call","id":{id},"timestamp":0,"payload":{{"capability":{},"params":{params},"options":{{"callId":{id},"progressToken":{}}}}}}}"#,
                     json!(method),
@@ -109,7 +115,9 @@ impl Wire {
                 if !progress.is_empty() {
                     meta.insert("progressToken".into(), json!(progress));
                 }
-                for (name, value) in self.family.meta().iter().flat_map(|all| all.as_object().into_iter().flatten()) {
+                for (name, value) in
+                    self.family.meta().iter().flat_map(|all| all.as_object().into_iter().flatten())
+                {
                     meta.insert(name.clone(), value.clone());
                 }
             }
@@ -123,7 +131,10 @@ impl Wire {
     /// A notification.
     pub(crate) fn notification(&self, method: &str, params: &Value) -> String {
         if self.dialect.envelope == Envelope::Abp {
-            return format!(r#"{{"type":{},"id":"n","timestamp":0,"payload":{params}}}"#, json!(method));
+            return format!(
+                r#"{{"type":{},"id":"n","timestamp":0,"payload":{params}}}"#,
+                json!(method)
+            );
         }
         format!(r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#, json!(method))
     }
@@ -132,10 +143,16 @@ impl Wire {
     pub(crate) fn cancel_with(&self, params: &str, own: &str) -> String {
         match &self.dialect.cancel {
             CancelRule::Request { method, .. } => {
-                format!(r#"{{"type":{},"id":{own},"timestamp":0,"payload":{params}}}"#, json!(method))
+                format!(
+                    r#"{{"type":{},"id":{own},"timestamp":0,"payload":{params}}}"#,
+                    json!(method)
+                )
             }
             CancelRule::Operation { method, .. } => {
-                format!(r#"{{"jsonrpc":"2.0","id":{own},"method":{},"params":{params}}}"#, json!(method))
+                format!(
+                    r#"{{"jsonrpc":"2.0","id":{own},"method":{},"params":{params}}}"#,
+                    json!(method)
+                )
             }
             CancelRule::Notification { method, .. } => {
                 format!(r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#, json!(method))
@@ -162,7 +179,9 @@ impl Wire {
     pub(crate) fn answer(&self, id: &str, method: &str) -> String {
         let result = match method {
             "workspace/configuration" => "[null]",
-            "client/registerCapability" | "client/unregisterCapability" | "window/workDoneProgress/create" => "null",
+            "client/registerCapability"
+            | "client/unregisterCapability"
+            | "window/workDoneProgress/create" => "null",
             "workspace/workspaceFolders" | "roots/list" => "null",
             "elicitation/create" => r#"{"action":"cancel"}"#,
             "ping" => "{}",
@@ -177,12 +196,15 @@ impl Wire {
 
     /// What a message says.
     pub(crate) fn read(&self, message: &[u8]) -> Heard {
-        let Ok(envelope) = serde_json::from_slice::<Envelopes<'_>>(message) else { return Heard::Other };
+        let Ok(envelope) = serde_json::from_slice::<Envelopes<'_>>(message) else {
+            return Heard::Other;
+        };
         let id = envelope.id.map(|id| id.get().to_owned());
         if self.dialect.envelope == Envelope::Abp {
             return read_abp(envelope.kind.as_deref().unwrap_or_default(), envelope.payload, id);
         }
-        let params = || envelope.params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
+        let params =
+            || envelope.params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
         match (envelope.method, id) {
             (Some(method), Some(id)) => Heard::Request { id, method },
             (Some(method), None) if self.dialect.cancel.is(&method) => {
@@ -200,10 +222,13 @@ impl Wire {
             (None, id) => {
                 let id = id.unwrap_or_else(|| "(none)".into());
                 match (envelope.error, envelope.result) {
-                    (Some(error), _) => {
-                        Heard::Answer { id, outcome: Outcome::Error { code: error["code"].as_i64().unwrap_or(0) } }
+                    (Some(error), _) => Heard::Answer {
+                        id,
+                        outcome: Outcome::Error { code: error["code"].as_i64().unwrap_or(0) },
+                    },
+                    (None, result) => {
+                        Heard::Answer { id, outcome: Outcome::Result(result.unwrap_or_default()) }
                     }
-                    (None, result) => Heard::Answer { id, outcome: Outcome::Result(result.unwrap_or_default()) },
                 }
             }
         }
@@ -211,8 +236,10 @@ impl Wire {
 }
 
 fn read_abp(kind: &str, payload: Option<&RawValue>, id: Option<String>) -> Heard {
-    let payload: Value = payload.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
-    let named = || payload.get("callId").map(Value::to_string).or_else(|| id.clone()).unwrap_or_default();
+    let payload: Value =
+        payload.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
+    let named =
+        || payload.get("callId").map(Value::to_string).or_else(|| id.clone()).unwrap_or_default();
     match kind {
         "capabilities/cancel-result" => {
             Heard::Acknowledged { id: named(), cancelled: payload["cancelled"] == true }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Subcommand};
 use rescind_conform::{
-    CHECKS, Expected, Known, Opening, Options, Outcome, Program, Report, Request, Verdict, Way, Whole, matrix,
+    CHECKS, Expected, Known, Opening, Options, Outcome, Program, Report, Request, Verdict, Way,
+    Whole, matrix,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -169,13 +170,16 @@ fn clone(error: &io::Error) -> io::Error {
 impl ServerArgs {
     fn options(&self) -> Result<Options, String> {
         let read = |path: &Option<PathBuf>| match path {
-            Some(path) => fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display())),
+            Some(path) => {
+                fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+            }
             None => Ok(String::new()),
         };
         let mut options = Options::new(self.dialect.spoken().dialect.clone());
         options.slow = request("--slow", self.slow.as_deref())?;
         options.reverse = request("--reverse", self.reverse.as_deref())?;
-        options.open = self.open.as_deref().map(|path| opening(path, &read(&self.open)?)).transpose()?;
+        options.open =
+            self.open.as_deref().map(|path| opening(path, &read(&self.open)?)).transpose()?;
         options.language.clone_from(&self.language);
         options.allow_tools = self.allow_tools;
         options.seed = self.seed;
@@ -194,9 +198,12 @@ impl ServerArgs {
     }
 
     fn write_reports(&self, report: &Report) -> Result<(), String> {
-        let name = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+        let name =
+            self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, String>| match path {
-            Some(path) => fs::write(path, text()?).map_err(|error| format!("{}: {error}", path.display())),
+            Some(path) => {
+                fs::write(path, text()?).map_err(|error| format!("{}: {error}", path.display()))
+            }
             None => Ok(()),
         };
         write(&self.json, &|| Ok(format!("{:#}\n", report.to_json())))?;
@@ -208,9 +215,13 @@ impl ServerArgs {
     /// The command that runs one check as it was run here.
     fn replay(&self, id: &str) -> String {
         let mut words: Vec<String> = ["rescind", "conform", "server"].map(String::from).to_vec();
-        words.extend(self.dialect.spoken().arguments().map(|word| word.to_string_lossy().into_owned()));
+        words.extend(
+            self.dialect.spoken().arguments().map(|word| word.to_string_lossy().into_owned()),
+        );
         for (option, values) in [("--slow", &self.slow), ("--reverse", &self.reverse)] {
-            words.extend(values.iter().flat_map(|values| [vec![option.into()], values.clone()].concat()));
+            words.extend(
+                values.iter().flat_map(|values| [vec![option.into()], values.clone()].concat()),
+            );
         }
         if let Some(open) = &self.open {
             words.extend(["--open".into(), open.display().to_string()]);
@@ -221,7 +232,13 @@ impl ServerArgs {
         if self.allow_tools {
             words.push("--allow-tools".into());
         }
-        words.extend(["--only".into(), id.into(), "--seed".into(), self.seed.to_string(), "--".into()]);
+        words.extend([
+            "--only".into(),
+            id.into(),
+            "--seed".into(),
+            self.seed.to_string(),
+            "--".into(),
+        ]);
         words.extend(self.command.iter().map(|word| word.to_string_lossy().into_owned()));
         words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
@@ -238,7 +255,8 @@ fn quoted(word: &str) -> String {
 
 fn request(option: &str, words: Option<&[String]>) -> Result<Option<Request>, String> {
     let Some([method, params]) = words else { return Ok(None) };
-    let params: Value = serde_json::from_str(params).map_err(|error| format!("{option} {method}: {error}"))?;
+    let params: Value =
+        serde_json::from_str(params).map_err(|error| format!("{option} {method}: {error}"))?;
     Ok(Some(Request::new(method, params)))
 }
 
@@ -316,7 +334,8 @@ fn print_whole(report: &Report) -> io::Result<()> {
         writeln!(out, "{id} is listed as known to fail, and does not")?;
     }
     let server = harmless(report.facts["server"].as_str().unwrap_or_default());
-    let (dialect, whole) = (report.facts["dialect"].as_str().unwrap_or_default(), report.whole().as_str());
+    let (dialect, whole) =
+        (report.facts["dialect"].as_str().unwrap_or_default(), report.whole().as_str());
     let took = report.took.as_secs_f64();
     writeln!(out, "{whole}: {} ({server}; {dialect}; {took:.1} s)", report.summary())?;
     out.flush()

@@ -11,7 +11,9 @@ impl Report {
         let tried = self.count("pass") + self.count("fail");
         let (message, color) = match self.whole() {
             Whole::Pass => (format!("{} checks", self.count("pass")), "brightgreen"),
-            Whole::Incomplete => (format!("{} of {tried} checks, incomplete", self.count("pass")), "yellow"),
+            Whole::Incomplete => {
+                (format!("{} of {tried} checks, incomplete", self.count("pass")), "yellow")
+            }
             Whole::Fail => (format!("{} of {tried} checks", self.count("pass")), "orange"),
         };
         json!({ "schemaVersion": 1, "label": "cancellation", "message": message, "color": color })

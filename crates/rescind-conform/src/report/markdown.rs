@@ -18,7 +18,9 @@ pub fn matrix(servers: &[(&str, &Report)]) -> String {
     out.push_str(&"---|".repeat(servers.len()));
     out.push('\n');
     for check in CHECKS {
-        let found = |report: &Report| report.outcomes.iter().find(|outcome| outcome.id == check.id).cloned();
+        let found = |report: &Report| {
+            report.outcomes.iter().find(|outcome| outcome.id == check.id).cloned()
+        };
         let row: Vec<_> = servers.iter().map(|(_, report)| found(report)).collect();
         if row.iter().flatten().all(|outcome| outcome.verdict == Verdict::NotApplicable) {
             continue;

@@ -140,7 +140,9 @@ impl Report {
             outcome.level == Level::Must && matches!(outcome.verdict, Verdict::NotExercised { .. })
         };
         match () {
-            () if !self.stale.is_empty() || self.outcomes.iter().any(Outcome::is_failure) => Whole::Fail,
+            () if !self.stale.is_empty() || self.outcomes.iter().any(Outcome::is_failure) => {
+                Whole::Fail
+            }
             () if self.outcomes.iter().any(unexercised) => Whole::Incomplete,
             () => Whole::Pass,
         }

@@ -56,7 +56,9 @@ impl Transcript {
             let (way, text) = match &entry.what {
                 What::Sent(message) => (Way::Sent, cut(message.as_bytes())),
                 What::Got { message, .. } => (Way::Received, cut(message)),
-                What::Broken { violation } => (Way::Note, format!("no message that a server may write: {violation}")),
+                What::Broken { violation } => {
+                    (Way::Note, format!("no message that a server may write: {violation}"))
+                }
                 What::Ended => (Way::Note, "the server's output ends".into()),
                 What::Note(text) => (Way::Note, text.clone()),
             };
