@@ -263,10 +263,10 @@ impl Server {
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => break false,
                 Err(RecvTimeoutError::Timeout) => {
                     steps += 1;
-                    self.progress(token.as_deref(), steps);
                     if token.is_some() {
                         self.lock().progressed.push(id.into());
                     }
+                    self.progress(token.as_deref(), steps);
                 }
             }
         };
