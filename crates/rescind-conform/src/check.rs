@@ -142,6 +142,8 @@ pub enum Step {
 pub enum Item {
     /// The request that takes its time.
     Slow(Name, Id),
+    /// The same, asked to take half as long.
+    SlowForHalf(Name),
     /// A request that is done at once.
     Quick(Name, Id),
     /// A request that makes the server ask something of us.
@@ -184,7 +186,7 @@ pub enum Rule {
     Honoured {
         /// The cancelled one.
         cancelled: Name,
-        /// The one that was asked first and takes as long.
+        /// The one that was asked first, and takes half as long or as long.
         before: Name,
     },
     /// No request was answered twice, and every one at least once where the protocol wants that.

@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
-/// Functions in it.
+/// Functions in it, unless a server takes too long for them.
 const FUNCTIONS: usize = 300;
+/// At least so many.
+const FEWEST: usize = 10;
 
 /// A language that we can write.
+#[derive(Debug)]
 struct Language {
     id: &'static str,
     extension: &'static str,
@@ -62,9 +65,9 @@ const PROVIDERS: &[(&str, &str)] = &[
 /// A document of a language server's.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    language: &'static str,
+    language: &'static Language,
     uri: String,
-    text: String,
+    functions: usize,
     method: &'static str,
 }
 
@@ -83,26 +86,37 @@ impl Document {
         };
         // A server without a name: Python's and TypeScript's often have none.
         let language = LANGUAGES.iter().find(fits).or(LANGUAGES.last())?;
-        let head = if language.id == "go" { "package a\n" } else { "" };
-        let text = head.to_owned() + &(0..FUNCTIONS).map(language.function).collect::<String>();
         let uri = format!("file:///tmp/rescind-conform/generated.{}", language.extension);
-        Some(Self { language: language.id, uri, text, method })
+        Some(Self { language, uri, functions: FUNCTIONS, method })
+    }
+
+    /// One that takes a server so many hundredths of the time.
+    pub(crate) fn shortened(&self, hundredths: usize) -> Self {
+        Self { functions: (self.functions * hundredths / 100).max(FEWEST), ..self.clone() }
+    }
+
+    fn text(&self, more: Option<usize>) -> String {
+        let head = if self.language.id == "go" { "package a\n" } else { "" };
+        head.to_owned()
+            + &(0..self.functions).chain(more).map(self.language.function).collect::<String>()
     }
 
     /// Params of `textDocument/didOpen`.
     pub(crate) fn opened(&self) -> Value {
-        json!({ "textDocument": { "uri": self.uri, "languageId": self.language, "version": 1, "text": self.text } })
+        json!({ "textDocument": {
+            "uri": self.uri,
+            "languageId": self.language.id,
+            "version": 1,
+            "text": self.text(None),
+        } })
     }
 
-    /// Params of `textDocument/didChange`: the whole text, with one more line.
+    /// Params of `textDocument/didChange`: the whole text, with one function more, each time another.
     pub(crate) fn changed(&self, version: u64) -> Value {
-        let more = (LANGUAGES.iter().find(|it| it.id == self.language)).map(|it| it.function);
-        let more = more.map_or_else(String::new, |function| {
-            function(FUNCTIONS + usize::try_from(version).unwrap_or(0))
-        });
+        let more = FUNCTIONS + usize::try_from(version).unwrap_or(0);
         json!({
             "textDocument": { "uri": self.uri, "version": version },
-            "contentChanges": [{ "text": format!("{}{more}", self.text) }],
+            "contentChanges": [{ "text": self.text(Some(more)) }],
         })
     }
 

@@ -59,19 +59,39 @@ impl Facts {
             None => facts.candidates(&mut session, options),
         };
         drop(session);
-        for candidate in candidates.into_iter().take(TOOLS) {
-            let mut session = facts.open(target, options.patience)?;
-            if let Some(slow) = facts.measure(&mut session, candidate, options) {
-                let is_better = facts.slow.as_ref().is_none_or(|best| slow.is_better_than(best));
-                if is_better {
-                    facts.slow = Some(slow);
-                }
-            }
-            if facts.slow.as_ref().is_some_and(|slow| slow.has_progress) {
-                break;
+        facts.try_all(target, candidates, options)?;
+        // A document that takes a server longer than a slow request should is shortened.
+        if let (Some(document), Some(slow)) = (facts.document.clone(), facts.slow.clone()) {
+            let hundredths = u128::from(options.slow_ms) * 100 / slow.natural.as_millis().max(1);
+            if hundredths < 100 {
+                let hundredths = usize::try_from(hundredths).unwrap_or(100);
+                (facts.document, facts.slow) = (Some(document.shortened(hundredths)), None);
+                facts.try_all(target, vec![slow.request], options)?;
             }
         }
         Ok(facts)
+    }
+
+    /// Tries requests that may take their time, and keeps the best.
+    fn try_all(
+        &mut self,
+        target: &dyn Target,
+        candidates: Vec<Request>,
+        options: &Options,
+    ) -> Result<(), Unreached> {
+        for candidate in candidates.into_iter().take(TOOLS) {
+            let mut session = self.open(target, options.patience)?;
+            if let Some(slow) = self.measure(&mut session, candidate, options) {
+                let is_better = self.slow.as_ref().is_none_or(|best| slow.is_better_than(best));
+                if is_better {
+                    self.slow = Some(slow);
+                }
+            }
+            if self.slow.as_ref().is_some_and(|slow| slow.has_progress) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Opens, in an older revision of MCP if the newest is refused.

@@ -147,10 +147,11 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), String
         play.session.answers_to(&made.id).next().map(|(at, outcome)| (at, outcome.clone()))
     };
     match (first(cancelled), first(before)) {
-        (Some((_, outcome)), _) if outcome.is_cancelled() => Ok(()),
+        // An error is no end of the work either; a document that changed meanwhile is told by one.
+        (Some((_, outcome)), _) if !matches!(outcome, Outcome::Result(_)) => Ok(()),
         (Some((at, _)), Some((before, _))) if at < before => Ok(()),
         (Some((_, outcome)), _) => Err(format!(
-            "request {} is answered with {}, after request {} that was asked first and takes as long",
+            "request {} is answered with {}, after request {} that was asked first",
             cancelled.id,
             said(&outcome),
             before.id

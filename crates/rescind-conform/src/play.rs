@@ -215,6 +215,12 @@ impl<'a> Play<'a> {
                 self.named.insert(name, made);
                 messages
             }
+            Item::SlowForHalf(name) => {
+                let made = self.make(Id::Fresh);
+                let messages = self.slow(&made, self.slow_ms / 2);
+                self.named.insert(name, made);
+                messages
+            }
             Item::Quick(name, id) => {
                 let made = self.make(id);
                 let message = self.quick(&made);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use protocol_core::Dialect;
-use rescind_conform::{Outcome, Options, Program, Report, Request, Verdict, matrix, run};
+use rescind_conform::{Options, Outcome, Program, Report, Request, Verdict, matrix, run};
 use rescind_interop::peers::{self, CommandLine};
 use serde_json::json;
 
@@ -27,12 +27,22 @@ fn installed() -> Vec<Peer> {
     let peer = |name, dialect, command, arguments| Peer { name, dialect, command, arguments };
     vec![
         peer("clangd 19", Dialect::LSP_3_17, peers::clangd(), ""),
-        peer("MCP TypeScript SDK 1.32.2", Dialect::MCP, peers::node("mcp_server.mjs"), "--allow-tools"),
+        peer(
+            "MCP TypeScript SDK 1.32.2",
+            Dialect::MCP,
+            peers::node("mcp_server.mjs"),
+            "--allow-tools",
+        ),
         peer("server-everything 2026.8.31", Dialect::MCP, everything, ""),
         peer("MCP Python SDK 2.3.0", Dialect::MCP, peers::python("mcp_server.py"), "--allow-tools"),
         peer("rmcp 3.9.0", Dialect::MCP, own(env!("CARGO_BIN_EXE_rmcp_server")), "--allow-tools"),
         peer("ACP TypeScript SDK 2.4.0", Dialect::ACP_V1, peers::node("acp_agent.mjs"), SLEEP),
-        peer("agent-client-protocol 5.0.0", Dialect::ACP_V1, own(env!("CARGO_BIN_EXE_sdk_agent")), SLEEP),
+        peer(
+            "agent-client-protocol 5.0.0",
+            Dialect::ACP_V1,
+            own(env!("CARGO_BIN_EXE_sdk_agent")),
+            SLEEP,
+        ),
     ]
 }
 
@@ -43,10 +53,20 @@ fn more() -> Vec<Peer> {
         let program = folder.join(program);
         let words = [program.to_string_lossy().into_owned()].into_iter();
         let words = words.chain(arguments.iter().map(|word| (*word).into())).collect();
-        Peer { name, dialect: Dialect::LSP_3_17, command: program.is_file().then_some(words), arguments: options }
+        Peer {
+            name,
+            dialect: Dialect::LSP_3_17,
+            command: program.is_file().then_some(words),
+            arguments: options,
+        }
     };
     vec![
-        lsp("pyright 1.1.414", "node_modules/.bin/pyright-langserver", &["--stdio"], "--language python"),
+        lsp(
+            "pyright 1.1.414",
+            "node_modules/.bin/pyright-langserver",
+            &["--stdio"],
+            "--language python",
+        ),
         lsp(
             "typescript-language-server 6.0.2",
             "node_modules/.bin/typescript-language-server",
@@ -72,21 +92,26 @@ impl Peer {
             options.slow = Some(Request::new("sleep", json!({ "ms": "$MS" })));
             options.reverse = Some(Request::new("nested", json!({ "ms": "$MS" })));
         }
-        options.patience = Duration::from_secs(30);
+        options.patience = Duration::from_secs(10);
         options
     }
 
     fn test(&self) -> Option<Report> {
         let command = self.command.as_ref()?;
         let target = Program::new(command.iter().map(Into::into).collect());
-        let report = run(&target, &self.options(), |_| {}).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let report = run(&target, &self.options(), |_| {})
+            .unwrap_or_else(|error| panic!("{}: {error}", self.name));
         println!("{}: {}, {:.1} s", self.name, report.summary(), report.took.as_secs_f64());
         Some(report)
     }
 }
 
 fn failed(report: &Report) -> Vec<&Outcome> {
-    report.outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Fail { .. })).collect()
+    report
+        .outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome.verdict, Verdict::Fail { .. }))
+        .collect()
 }
 
 /// What is known of these peers comes out.
@@ -110,11 +135,14 @@ fn known_truths(name: &str, report: &Report) {
 #[test]
 fn what_is_known_of_real_servers_comes_out() {
     let peers: Vec<Peer> = installed().into_iter().chain(more()).collect();
-    let tested: Vec<(&Peer, Report)> =
-        peers.iter().filter_map(|peer| Some((peer, peer.test()?))).collect();
-    if env::var_os("BLESS").is_some() {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance-results.md");
-        fs::write(page, page_of(&tested)).unwrap();
+    let mut tested: Vec<(&Peer, Report)> = Vec::new();
+    for peer in &peers {
+        tested.extend(peer.test().map(|report| (peer, report)));
+        if env::var_os("BLESS").is_some() {
+            let page =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance-results.md");
+            fs::write(page, page_of(&tested)).unwrap();
+        }
     }
     for (peer, report) in &tested {
         known_truths(peer.name, report);
@@ -130,7 +158,9 @@ fn page_of(tested: &[(&Peer, Report)]) -> String {
             .map(|(peer, report)| (peer.name, report))
             .collect();
         page += &format!("## {protocol}\n\n{}\n", matrix(&columns));
-        for (peer, report) in tested.iter().filter(|(peer, _)| peer.dialect.name.starts_with(protocol)) {
+        for (peer, report) in
+            tested.iter().filter(|(peer, _)| peer.dialect.name.starts_with(protocol))
+        {
             page += &section(peer, report);
         }
     }

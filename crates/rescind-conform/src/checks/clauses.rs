@@ -164,3 +164,11 @@ pub(super) const ENDED_LARGE: &[Clause] = &[clause(
     "An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
     JSON_RPC,
 )];
+
+/// [`SAME_ID`] for the protocols whose ids may be greater than 32 bits.
+pub(super) const SAME_LARGE_ID: &[Clause] = &[clause(
+    LARGE,
+    Level::Should,
+    "An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
+    JSON_RPC,
+)];
