@@ -52,7 +52,7 @@ fn call(tool: &Value) -> Option<(usize, Request)> {
 fn value_for(argument: &str) -> Option<&'static str> {
     let name = argument.to_lowercase();
     let fits = |word: &&str| name == *word || (word.len() > 3 && name.contains(*word));
-    ARGUMENTS.iter().find(|(words, _)| words.iter().any(|word| fits(word))).map(|(_, value)| *value)
+    ARGUMENTS.iter().find(|(words, _)| words.iter().any(&fits)).map(|(_, value)| *value)
 }
 
 #[cfg(test)]

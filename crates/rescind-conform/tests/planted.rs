@@ -54,8 +54,8 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (None, "acp", vec![]),
         (None, "acp-draft", vec![]),
         (None, "mcp", vec![]),
-        (RegistersLate, "acp", vec!["honour/one-read"]),
-        (RegistersLate, "mcp", silent_but(&["cancel/running", "progress/after-cancel"])),
+        (LosesImmediateCancels, "acp", vec!["honour/one-read"]),
+        (LosesImmediateCancels, "mcp", silent_but(&["cancel/running", "progress/after-cancel"])),
         (NeverAnswersCancelled, "acp", ended(&["honour/one-read", "honour/running"])),
         (AnswersTwice, "acp", ended(&[])),
         (

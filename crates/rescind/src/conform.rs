@@ -103,7 +103,7 @@ struct ServerArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Write a report that continuous integration reads (JUnit XML)
+    /// Write a report that continuous integration reads (`JUnit` XML)
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 

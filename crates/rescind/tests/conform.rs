@@ -1,4 +1,5 @@
 //! `rescind conform`: what it says of `rescind serve`, and how it says it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::PathBuf;

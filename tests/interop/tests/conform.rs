@@ -34,7 +34,6 @@ fn installed() -> Vec<Peer> {
             "--allow-tools",
         ),
         peer("server-everything 2026.8.31", Dialect::MCP, everything, ""),
-        peer("MCP Python SDK 2.3.0", Dialect::MCP, peers::python("mcp_server.py"), "--allow-tools"),
         peer("rmcp 3.9.0", Dialect::MCP, own(env!("CARGO_BIN_EXE_rmcp_server")), "--allow-tools"),
         peer("ACP TypeScript SDK 2.4.0", Dialect::ACP_V1, peers::node("acp_agent.mjs"), SLEEP),
         peer(
@@ -43,6 +42,7 @@ fn installed() -> Vec<Peer> {
             own(env!("CARGO_BIN_EXE_sdk_agent")),
             SLEEP,
         ),
+        peer("MCP Python SDK 2.3.0", Dialect::MCP, peers::python("mcp_server.py"), "--allow-tools"),
     ]
 }
 
@@ -77,7 +77,9 @@ fn more() -> Vec<Peer> {
     ]
 }
 
-const SLEEP: &str = r#"--slow sleep '{"ms":"$MS"}' --reverse nested '{"ms":"$MS"}'"#;
+/// Agents made for our tests, which have no more than these methods.
+const SLEEP: &str =
+    r#"--open /dev/null --slow sleep '{"ms":"$MS"}' --reverse nested '{"ms":"$MS"}'"#;
 
 fn own(program: &str) -> Option<CommandLine> {
     Some(peers::line(&[program]))
@@ -89,6 +91,7 @@ impl Peer {
         options.allow_tools = self.arguments.contains("--allow-tools");
         options.language = self.arguments.strip_prefix("--language ").map(Into::into);
         if self.arguments == SLEEP {
+            options.open = Some(vec![]);
             options.slow = Some(Request::new("sleep", json!({ "ms": "$MS" })));
             options.reverse = Some(Request::new("nested", json!({ "ms": "$MS" })));
         }

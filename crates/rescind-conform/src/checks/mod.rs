@@ -325,7 +325,6 @@ pub const CHECKS: &[Check] = &[
         ],
         rules: &[Rule::NoProgressAfter('a')],
         witness: "A request that was sent after the cancel is answered, so the cancel was read; then the same work is done anew, with its progress.",
-        ..BASE
     },
     Check {
         id: "honour/one-read",
@@ -354,7 +353,6 @@ pub const CHECKS: &[Check] = &[
         ],
         rules: &[Rule::Honoured { cancelled: 'a', before: 'b' }],
         witness: "The answer says cancelled, or comes before that to a request that was asked first and is done in half the time.",
-        ..BASE
     },
     Check {
         id: "honour/freed",
@@ -369,7 +367,6 @@ pub const CHECKS: &[Check] = &[
         steps: &[Step::Compare],
         rules: &[Rule::FreedSooner],
         witness: "How long it takes until the server has done the next request like it, five times with a cancel and five times without, in turn: told as a ratio, never a MUST.",
-        ..BASE
     },
     Check {
         id: "load/burst",
@@ -472,7 +469,6 @@ pub const CHECKS: &[Check] = &[
         ],
         rules: &[Rule::TheirsCancelled],
         witness: "The next request, sent after the cancel, is answered, and other work is done from its beginning to its end.",
-        ..BASE
     },
     Check {
         id: "unknown/notification",
@@ -586,6 +582,5 @@ pub const CHECKS: &[Check] = &[
         steps: &[Step::Next, Step::End],
         rules: &[Rule::NoOrphan],
         witness: "Once it has ended, nothing of its process group runs.",
-        ..BASE
     },
 ];

@@ -6,7 +6,7 @@ use super::{Outcome, Report, Verdict, Way};
 use crate::check::Level;
 
 impl Report {
-    /// JUnit XML: what fails and counts is a failure, what was not tried is skipped.
+    /// `JUnit` XML: what fails and counts is a failure, what was not tried is skipped.
     ///
     /// # Errors
     ///

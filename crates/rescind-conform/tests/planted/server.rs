@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    RegistersLate,
+    LosesImmediateCancels,
     NeverAnswersCancelled,
     AnswersTwice,
     AnswersLateCancels,
@@ -103,7 +103,8 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
         _ => Protocol::Mcp,
     };
     if fault == Fault::LeavesAnOrphan {
-        Command::new("sleep").arg("1000").spawn().expect("there is a sleep");
+        // Never waited for: that is the fault.
+        drop(Command::new("sleep").arg("1000").spawn().expect("there is a sleep"));
     }
     let room = if fault == Fault::DropsWhatDoesNotFit { 1500 } else { 1 << 20 };
     let (out, lines) = sync_channel(room);
@@ -153,7 +154,7 @@ impl Server {
         let id = message.id.map(|id| id.get().to_owned());
         match (message.method.as_deref(), id) {
             (Some(method), Some(id)) => {
-                self.request(&id, method, &message.params.unwrap_or_default())
+                self.request(&id, method, &message.params.unwrap_or_default());
             }
             (Some(method), None) if method == self.cancel_method() => self.cancel(message.params),
             (Some(_), None) if self.fault == Fault::AnswersNotifications => {
@@ -216,8 +217,8 @@ impl Server {
     fn register(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
         let before = self.lock().registered;
         thread::spawn(work);
-        // The reader goes on when the request is in the table, unless that is what is wrong.
-        while self.fault != Fault::RegistersLate && self.lock().registered == before {
+        // The reader goes on when the request is in the table.
+        while self.lock().registered == before {
             thread::yield_now();
         }
     }
@@ -236,9 +237,6 @@ impl Server {
     /// Works for so long, or until it is cancelled.
     fn work(&self, id: &str, time: Duration, token: Option<String>) {
         let (stop, stopped) = channel();
-        if self.fault == Fault::RegistersLate {
-            thread::sleep(Duration::from_millis(50));
-        }
         {
             let mut table = self.lock();
             if self.fault == Fault::DiesOfDuplicates && table.at_work.contains_key(id) {
@@ -273,7 +271,7 @@ impl Server {
         self.lock().at_work.remove(id);
         match (is_cancelled, self.protocol) {
             (false, _) if id.starts_with("\"open-") => {
-                self.answer(id, &json!({ "result": self.initialized() }))
+                self.answer(id, &json!({ "result": self.initialized() }));
             }
             (false, _)
                 if self.fault == Fault::CancelsInitialize && time < Duration::from_millis(60) =>
@@ -381,6 +379,12 @@ impl Server {
             Fault::WedgesAfterFour if table.cancelled >= 4 => loop {
                 thread::park();
             },
+            Fault::LosesImmediateCancels
+                if table.began.get(&id) == Some(&table.requests)
+                    && !table.progressed.contains(&id) =>
+            {
+                return;
+            }
             Fault::IgnoresLaterCancels
                 if table.began.get(&id).is_some_and(|began| *began < table.requests)
                     || table.progressed.contains(&id) =>
