@@ -475,8 +475,14 @@ impl<'a> Play<'a> {
         }
         let at = self.session.record.len();
         self.named.values_mut().for_each(|made| made.cancelled_at = Some(at));
-        // What the server does while nobody reads can't be seen: this gives it time, and proves nothing.
-        self.session.wait_for(Duration::from_millis(200), &mut |_| false);
+        // Until the server does nothing any more: it waits for whoever reads, or has done all.
+        for _ in 0..50 {
+            let before = self.session.busy();
+            self.session.wait_for(Duration::from_millis(200), &mut |_| false);
+            if before == self.session.busy() {
+                break;
+            }
+        }
         self.session.hold_output(false);
         self.wait_for_crowd()
     }

@@ -154,7 +154,7 @@ impl Session {
     }
 
     /// How much time its processes have used so far, where that is known.
-    fn busy(&self) -> Option<u64> {
+    pub(crate) fn busy(&self) -> Option<u64> {
         self.child().and_then(Child::busy)
     }
 

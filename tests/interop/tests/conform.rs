@@ -34,7 +34,6 @@ fn installed() -> Vec<Peer> {
             "--allow-tools",
         ),
         peer("server-everything 2026.8.31", Dialect::MCP, everything, ""),
-        peer("rmcp 3.9.0", Dialect::MCP, own(env!("CARGO_BIN_EXE_rmcp_server")), "--allow-tools"),
         peer("ACP TypeScript SDK 2.4.0", Dialect::ACP_V1, peers::node("acp_agent.mjs"), SLEEP),
         peer(
             "agent-client-protocol 5.0.0",

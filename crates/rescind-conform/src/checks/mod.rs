@@ -110,6 +110,7 @@ pub const CHECKS: &[Check] = &[
         title: "a cancel of an id that was never used: nothing is said about it",
         clauses: IGNORED,
         steps: &[
+            Step::Next,
             Step::Send(&[Item::CancelId("900001"), Item::CancelId("\"never\"")]),
             Step::Next,
             Step::Next,
@@ -163,6 +164,7 @@ pub const CHECKS: &[Check] = &[
             JSON_RPC,
         )],
         steps: &[
+            Step::Next,
             Step::OneRead(&[Item::CancelId("41"), Item::Slow('a', Id::Token("41"))]),
             Step::Next,
             Step::Settled('a'),
@@ -487,7 +489,12 @@ pub const CHECKS: &[Check] = &[
                 JSON_RPC,
             ),
         ],
-        steps: &[Step::Send(&[Item::Notification("$/conformanceUnknown")]), Step::Next, Step::Next],
+        steps: &[
+            Step::Next,
+            Step::Send(&[Item::Notification("$/conformanceUnknown")]),
+            Step::Next,
+            Step::Next,
+        ],
         rules: &[Rule::NothingUnder("null"), Rule::NothingUnder("(none)"), Rule::NextAnswered],
         witness: "Two requests, sent after it one after the other, are answered.",
         ..BASE

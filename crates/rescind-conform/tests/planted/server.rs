@@ -379,10 +379,7 @@ impl Server {
             Fault::WedgesAfterFour if table.cancelled >= 4 => loop {
                 thread::park();
             },
-            Fault::LosesImmediateCancels
-                if table.began.get(&id) == Some(&table.requests)
-                    && !table.progressed.contains(&id) =>
-            {
+            Fault::LosesImmediateCancels if table.began.get(&id) == Some(&table.requests) => {
                 return;
             }
             Fault::IgnoresLaterCancels
