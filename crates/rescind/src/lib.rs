@@ -3,6 +3,7 @@
 
 mod address;
 pub mod call;
+pub mod conform;
 pub mod dialect;
 mod exit;
 pub mod export;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{ColorChoice, Parser, Subcommand};
 use rescind::call::{self, CallArgs};
+use rescind::conform::{self, ConformArgs};
 use rescind::dialect::list;
 use rescind::export::{self, ExportArgs};
 use rescind::relay::{self, RelayArgs};
@@ -31,6 +32,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Call(CallArgs),
+    Conform(ConformArgs),
     Relay(Box<RelayArgs>),
     Serve(ServeArgs),
     Step(StepArgs),
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> ExitCode {
     match command {
         Command::Call(args) => call::main(&args),
+        Command::Conform(args) => conform::main(&args),
         Command::Relay(args) => relay::main(&args),
         Command::Dialects => list::print().map_or_else(output_error, |()| ExitCode::SUCCESS),
         Command::Serve(args) => serve::main(&args),
