@@ -20,8 +20,8 @@ fn a_dropped_cancel_cancels_nothing_and_the_method_is_looked_at() {
         let said = call(&cancelled, &["--runtime", runtime, "--fault", "drop cancel"]);
         assert_eq!((said.code, said.stdout.contains("400")), (Some(0), true), "{said:?}");
         assert!(said.stderr.contains("down: fault: drop cancel"), "{said:?}");
-        let other =
-            call(&cancelled, &["--runtime", runtime, "--fault", "drop request method nap*"]);
+        let long = ["--cancel-after", "50ms", "sleep", r#"{"ms":60000}"#];
+        let other = call(&long, &["--runtime", runtime, "--fault", "drop request method nap*"]);
         assert_eq!(other.code, Some(3), "{other:?}");
     }
 }
@@ -97,6 +97,8 @@ fn what_is_wrong_in_a_fault_is_said() {
     let said = rescind(["relay", "--fault", "drop cancle", "--", "true"]);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.stderr.contains("at byte 5: `cancle` is none of request"), "{said:?}");
-    let said = rescind(["relay", "--dialect", "abp", "--fault", "drop cancel", "--", "true"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
+    for dialect in ["abp", "dap"] {
+        let said = rescind(["relay", "--dialect", dialect, "--fault", "drop cancel", "--", "true"]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+    }
 }

@@ -167,14 +167,27 @@ fn g05_a_stopped_server_holds_its_client_no_longer_than_the_deadline() {
     assert!(waited >= deadline && waited < deadline.mul_f64(1.5), "{waited:?}");
 }
 
+#[test]
+fn who_gives_no_request_up_can_not_ask_what_is_stuck() {
+    let said = rescind(["relay", "--on-stuck", "kill", "--", "true"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("--deadline"), "{said:?}");
+}
+
 #[cfg(unix)]
 #[test]
 fn g05_a_stuck_server_is_reported_or_ended_and_one_that_speaks_is_neither() {
-    let stuck = |what| ["--deadline", "300ms", "--stuck-after", "100ms", "--on-stuck", what];
-    // It answers the cancel, so it is not stuck.
-    let said = call(&["sleep", r#"{"ms":60000}"#], &stuck("kill"));
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(!said.stderr.contains("is stuck"), "{said:?}");
+    let stuck = |what| ["--deadline", "300ms", "--stuck-after", "1s", "--on-stuck", what];
+    // It answers the cancel, so it is not stuck, and lives to answer what takes longer than a stuck one has.
+    let free = ["--method", "initialize=none", "--method", "stubborn=none"];
+    let mut client = Client::start(&[&stuck("kill")[..], &free].concat(), &[RESCIND, "serve"]);
+    client.ask(1, "initialize", serde_json::json!({ "protocolVersion": 1 }));
+    client.answer(PATIENCE).unwrap();
+    client.ask(2, "sleep", serde_json::json!({ "ms": 60_000 }));
+    client.ask(3, "stubborn", serde_json::json!({ "ms": 2_500 }));
+    assert!(client.answer(PATIENCE).unwrap().contains("-32803"));
+    let answer = client.answer(PATIENCE).unwrap();
+    assert!(answer.contains("\"result\""), "{answer}");
     for (what, told) in [("kill", "is stuck, and is ended"), ("report", "is stuck: it has said")] {
         let relay = [&stuck(what)[..], &["--method", "for/ever=none"]].concat();
         let mut client = Client::start(&relay, &["sleep", "600"]);

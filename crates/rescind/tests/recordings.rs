@@ -105,6 +105,11 @@ fn what_can_not_be_made_is_said_and_costs_nothing() {
     let args = ["view", no_recording.to_str().unwrap(), "--html", page.to_str().unwrap()];
     assert_eq!(rescind(args).code, Some(2));
     assert_eq!(fs::read_to_string(&page).unwrap(), "as it was");
+    let own = directory.join("own.jsonl");
+    fs::copy(&path, &own).unwrap();
+    let said = rescind(["view", own.to_str().unwrap(), "--html", own.to_str().unwrap()]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(fs::read(&own).unwrap() == fs::read(&path).unwrap(), "the recording is still there");
     let nowhere = directory.join("nowhere/page.html");
     let said = rescind(["view", path.to_str().unwrap(), "--html", nowhere.to_str().unwrap()]);
     assert_eq!(said.code, Some(7), "{said:?}");
@@ -113,10 +118,15 @@ fn what_can_not_be_made_is_said_and_costs_nothing() {
         use std::os::unix::fs::PermissionsExt;
         let made = directory.join("made.html");
         let _ = fs::remove_file(&made);
-        let said = rescind(["view", path.to_str().unwrap(), "--html", made.to_str().unwrap()]);
-        assert_eq!(said.code, Some(0), "{said:?}");
-        let mode = fs::metadata(&made).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode, 0o600, "it is as secret as the recording");
+        for is_there in [false, true] {
+            if is_there {
+                fs::set_permissions(&made, fs::Permissions::from_mode(0o644)).unwrap();
+            }
+            let said = rescind(["view", path.to_str().unwrap(), "--html", made.to_str().unwrap()]);
+            assert_eq!(said.code, Some(0), "{said:?}");
+            let mode = fs::metadata(&made).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "it is as secret as the recording");
+        }
     }
 }
 

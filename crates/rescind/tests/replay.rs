@@ -167,6 +167,53 @@ fn a_server_is_asked_again_what_was_recorded() {
     assert_eq!(said.code, Some(6), "{said:?}");
 }
 
+#[test]
+fn a_server_that_is_gone_or_reads_nothing_answers_nothing_and_is_not_waited_for() {
+    let path = path("deaf");
+    record(&path, &CANCELLED, &[], &SERVE);
+    // More than a pipe holds.
+    let message =
+        serde_json::json!({ "jsonrpc": "2.0", "method": "n", "params": ["x".repeat(1 << 20)] });
+    let message = message.to_string();
+    let part = serde_json::json!({ "kind": "notification", "method": "n" });
+    let line = serde_json::json!({ "message": {
+        "t": 0, "hop": "down", "dir": "sent", "bytes": message.len(), "parts": [part], "text": message,
+    } });
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, end) = text.split_at(text.find(r#"{"end":"#).unwrap_or(text.len()));
+    fs::write(&path, format!("{before}{line}\n{end}")).unwrap();
+    for server in [&["true"][..], &["sleep", "600"][..]] {
+        let said = against(&path, &["--wait", "100ms"], server);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        let first = "id 1 initialize: recorded a result, now no answer\n";
+        assert!(said.stdout.contains(first), "{said:?}");
+    }
+}
+
+#[test]
+fn a_time_that_runs_backwards_is_no_time_to_wait() {
+    let path = path("backwards");
+    record(&path, &CANCELLED, &[], &SERVE);
+    let text = fs::read_to_string(&path).unwrap();
+    let sent = r#","hop":"down","dir":"sent""#;
+    let (before, rest) = text.split_once(sent).unwrap();
+    fs::write(&path, format!("{before}999{sent}{rest}")).unwrap();
+    let said = against(&path, &[], &SERVE);
+    assert!(said.stdout.contains("2 requests: "), "{said:?}");
+}
+
+#[test]
+fn only_json_rpc_is_played_to_a_server() {
+    let path = path("dap");
+    let dap = ["--dialect", "dap"];
+    let server = [RESCIND, "serve", "--dialect", "dap"];
+    record(&path, &[&dap[..], &["echo", "{}"]].concat(), &dap, &server);
+    assert_eq!(replay(&path).code, Some(0));
+    let said = against(&path, &[], &server);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("abp and dap are not played to servers"), "{said:?}");
+}
+
 /// What `call` records is no relay's, and has a client's side all the same.
 #[test]
 fn a_server_gets_the_answers_that_it_had_when_it_was_recorded() {

@@ -81,8 +81,10 @@ impl<'a> McpTrace<'a> {
     }
 
     fn message(&mut self, message: &Message<'_>) -> io::Result<()> {
+        // Between the tokens of JSON there may be line ends, and an event is one line.
+        let text = message.text.as_deref().map(|text| text.replace(['\n', '\r'], " "));
         let payload: Option<&RawValue> =
-            message.text.as_deref().and_then(|text| serde_json::from_str(text).ok());
+            text.as_deref().and_then(|text| serde_json::from_str(text).ok());
         match payload {
             Some(payload) => self.write(message.t, message.dir, Body::Message { payload }),
             None => {

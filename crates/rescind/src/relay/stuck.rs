@@ -21,7 +21,7 @@ pub(super) struct StuckArgs {
     /// What to do with a server that says nothing at all for --stuck-after once a request was given up:
     /// say so, or end it, so that whatever else it owes is answered with an error. Needs a --deadline,
     /// --idle, --cap or --method. A ping that is not answered is no sign
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", requires = "GuardArgs")]
     on_stuck: Option<OnStuck>,
 
     /// How long a server has to say anything after a request was given up, such as 2s

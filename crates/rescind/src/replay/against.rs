@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -126,8 +126,8 @@ impl Script {
         let Some(dialect) = reading.dialect else {
             return Err("whoever recorded this was nobody's client".into());
         };
-        if dialect.envelope == Envelope::Abp {
-            return Err("abp is not played to servers".into());
+        if dialect.envelope != Envelope::JsonRpc {
+            return Err("abp and dap are not played to servers".into());
         }
         let Reading { steps, requests, answers, .. } = reading;
         Ok(Self { config: Config::client(dialect), steps, answers, requests })
@@ -234,7 +234,7 @@ pub(super) struct Played {
 
 /// A real server, and what it says.
 struct Server {
-    stdin: ChildStdin,
+    say: Sender<Vec<u8>>,
     said: Receiver<Vec<u8>>,
     framing: Framing,
     _owner: Owner,
@@ -251,9 +251,11 @@ pub(super) fn play(
     let (tell, said) = sync_channel(SAID);
     let config = script.config.clone();
     thread::spawn(move || listen(stdout, config, &tell));
+    let (say, told) = channel();
+    thread::spawn(move || speak(stdin, &told));
     let framing = script.config.dialect.framing;
     let mut player = Player {
-        server: Server { stdin, said, framing, _owner: owner },
+        server: Server { say, said, framing, _owner: owner },
         answers: std::mem::take(&mut script.answers),
         endings: HashMap::new(),
         played: Played::default(),
@@ -267,13 +269,13 @@ pub(super) fn play(
         match step {
             Step::Say { t, message } => {
                 if pace == Pace::Recorded {
-                    let after = Duration::from_micros(t - first.unwrap_or_default());
-                    player.hear_until(begun + after, |_| false)?;
+                    let after = t.saturating_sub(first.unwrap_or_default());
+                    player.hear_until(begun + Duration::from_micros(after), |_| false);
                 }
-                player.say(message)?;
+                player.say(message);
             }
             Step::Answered(id) if pace == Pace::Fast => {
-                player.hear_until(Instant::now() + patience, |it| it.endings.contains_key(id))?;
+                player.hear_until(Instant::now() + patience, |it| it.endings.contains_key(id));
             }
             Step::Answered(_) => {}
         }
@@ -283,7 +285,7 @@ pub(super) fn play(
     };
     player.hear_until(Instant::now() + patience, |player| {
         !script.requests.values().any(|asked| waits(asked, player))
-    })?;
+    });
     for asked in script.requests.values_mut() {
         asked.now = player.endings.remove(&asked.id).unwrap_or_default();
     }
@@ -314,6 +316,16 @@ fn listen(mut stdout: ChildStdout, config: Config, tell: &SyncSender<Vec<u8>>) {
     }
 }
 
+/// Says to a server what it is told, on a thread of its own: one that reads nothing must not be waited for, and
+/// one that is gone has no answers.
+fn speak(mut stdin: ChildStdin, told: &Receiver<Vec<u8>>) {
+    for message in told {
+        if stdin.write_all(&message).and_then(|()| stdin.flush()).is_err() {
+            return;
+        }
+    }
+}
+
 struct Player {
     server: Server,
     answers: HashMap<String, VecDeque<Vec<u8>>>,
@@ -322,31 +334,30 @@ struct Player {
 }
 
 impl Player {
-    fn say(&mut self, message: &[u8]) -> io::Result<()> {
-        let said = self.server.stdin.write_all(&framed(self.server.framing, message));
-        said.and_then(|()| self.server.stdin.flush())
+    fn say(&self, message: &[u8]) {
+        // Nobody takes it once the server is gone.
+        let _ = self.server.say.send(framed(self.server.framing, message));
     }
 
     /// Listens to the server until then, or until it has said enough or is gone.
-    fn hear_until(&mut self, until: Instant, is_enough: impl Fn(&Self) -> bool) -> io::Result<()> {
+    fn hear_until(&mut self, until: Instant, is_enough: impl Fn(&Self) -> bool) {
         while !is_enough(self) {
             let left = until.saturating_duration_since(Instant::now());
             match self.server.said.recv_timeout(left) {
-                Ok(message) => self.heard(&message)?,
+                Ok(message) => self.heard(&message),
                 // It is time, or nothing more comes.
                 Err(_) => break,
             }
         }
-        Ok(())
     }
 
-    fn heard(&mut self, message: &[u8]) -> io::Result<()> {
-        let Ok(said) = serde_json::from_slice::<Said<'_>>(message) else { return Ok(()) };
+    fn heard(&mut self, message: &[u8]) {
+        let Ok(said) = serde_json::from_slice::<Said<'_>>(message) else { return };
         match (said.id, &said.method) {
             (Some(id), Some(method)) => {
                 let answers = self.answers.get_mut(method);
                 match answers.and_then(VecDeque::pop_front) {
-                    Some(answer) if !answer.is_empty() => self.answer(id, &answer)?,
+                    Some(answer) if !answer.is_empty() => self.answer(id, &answer),
                     Some(_) => {}
                     None => *self.played.unknown.entry(method.clone()).or_default() += 1,
                 }
@@ -356,16 +367,15 @@ impl Player {
             }
             (None, _) => {}
         }
-        Ok(())
     }
 
     /// Gives the recorded answer to a request, under the id that the request has now.
-    fn answer(&mut self, id: &RawValue, recorded: &[u8]) -> io::Result<()> {
-        let Ok(said) = serde_json::from_slice::<Said<'_>>(recorded) else { return Ok(()) };
+    fn answer(&self, id: &RawValue, recorded: &[u8]) {
+        let Ok(said) = serde_json::from_slice::<Said<'_>>(recorded) else { return };
         let (name, value) = match said.error {
             Some(error) => ("error", error.get()),
             None => ("result", said.result.map_or("null", RawValue::get)),
         };
-        self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"{name}":{value}}}"#).as_bytes())
+        self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"{name}":{value}}}"#).as_bytes());
     }
 }

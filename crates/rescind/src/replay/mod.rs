@@ -34,7 +34,8 @@ use crate::{exit, failure, note, output_error, usage_error};
 /// compared, but counted. `rescind call --record FILE --payloads` makes a recording for that, too.
 ///
 /// Exit codes: 0 it is all the same, 1 something differs, or the recording does not hold everything, 2 usage,
-/// which includes a file that can't be replayed at all, 7 standard output could not be written.
+/// which includes a file that can't be replayed at all, 6 the server could not be started, 7 standard output
+/// could not be written.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     /// The recording

@@ -112,9 +112,14 @@ pub fn main(args: &ViewArgs) -> ExitCode {
 
 /// Writes a page of the requests that are wanted.
 fn html(args: &ViewArgs, filter: Option<Filter>, out: &Path) -> ExitCode {
-    // A file that is no recording must not cost the page that was there.
-    if let Err(problem) = files::parts(&args.file) {
-        return usage_error(problem);
+    // A file that is no recording must not cost the page that was there, nor a page the recording.
+    let parts = match files::parts(&args.file) {
+        Ok(parts) => parts,
+        Err(problem) => return usage_error(problem),
+    };
+    let there = out.canonicalize().ok();
+    if there.is_some() && parts.iter().any(|part| part.canonicalize().ok() == there) {
+        return usage_error(format_args!("{} is the recording", out.display()));
     }
     let written = Page::create(out, filter).map_err(Trouble::from).and_then(|mut page| {
         let (flaws, counts) = walk(&args.file, &mut page)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::rc::Rc;
 
-use protocol_core::{AnswerRule, Dialect, WireId, code};
+use protocol_core::{AnswerRule, Cancellers, Dialect, WireId, code};
 use protocol_record::line::{Direction, Dropped, Hop, Id, Kind, Line, Message, Part, Verdict};
 
 use super::row::{Outcome, Row};
@@ -25,6 +25,8 @@ pub(crate) struct Pairing {
     hops: HashMap<String, Rc<str>>,
     /// Whose dialect leaves a cancelled request without an answer.
     silent: HashSet<Rc<str>>,
+    /// Who may cancel.
+    cancellers: HashMap<Rc<str>, Cancellers>,
     tree: Tree,
     begun: u64,
     remembered: usize,
@@ -64,6 +66,7 @@ impl Pairing {
             named: HashMap::new(),
             hops: HashMap::new(),
             silent: HashSet::new(),
+            cancellers: HashMap::new(),
             tree: Tree::default(),
             begun: 0,
             remembered,
@@ -157,13 +160,21 @@ impl Pairing {
 
     /// A connection is open. What had its name before is another.
     fn open(&mut self, opened: &Hop<'_>) {
+        let is_again = self.hops.contains_key(&*opened.hop);
         let hop = self.hop(&opened.hop);
-        self.named.retain(|name, _| name.hop != hop);
+        // A server has many connections: nothing is looked through for a new name.
+        if is_again {
+            self.named.retain(|name, _| name.hop != hop);
+        }
         self.tree.open(&hop, opened);
-        match Dialect::named(&opened.dialect) {
-            Some(dialect) if dialect.answer != AnswerRule::Answered => self.silent.insert(hop),
-            _ => self.silent.remove(&hop),
-        };
+        self.silent.remove(&hop);
+        self.cancellers.remove(&hop);
+        if let Some(dialect) = Dialect::named(&opened.dialect) {
+            if dialect.answer != AnswerRule::Answered {
+                self.silent.insert(hop.clone());
+            }
+            self.cancellers.insert(hop, dialect.cancellers);
+        }
     }
 
     fn part(
@@ -239,9 +250,11 @@ impl Pairing {
     /// client's, one of those.
     fn cancel(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {
         let id = wire(part.cancels.as_ref())?;
-        let in_flight = [dir, other(dir)].into_iter().find_map(|dir| {
-            let number = self.find(hop, dir, &id)?;
-            self.rows.get(&number)?.end.is_none().then_some(number)
+        let in_flight = [dir, other(dir)].into_iter().find_map(|asked| {
+            let number = self.find(hop, asked, &id)?;
+            let row = self.rows.get(&number)?;
+            let is_meant = asked == dir || self.is_ended_by_server(row);
+            (row.end.is_none() && is_meant).then_some(number)
         });
         let Some(number) = in_flight else {
             self.counts.stray_cancels += 1;
@@ -253,6 +266,15 @@ impl Pairing {
             self.tree.end(row);
         }
         Some(number)
+    }
+
+    fn is_ended_by_server(&self, row: &Row) -> bool {
+        match self.cancellers.get(&row.hop) {
+            Some(Cancellers::Client { server_ends }) => {
+                server_ends.iter().any(|method| *method == row.method)
+            }
+            _ => false,
+        }
     }
 
     fn answer(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {

@@ -27,7 +27,9 @@ pub(crate) struct Tree {
 impl Tree {
     /// A connection was opened. Nothing is in flight over it.
     pub(crate) fn open(&mut self, name: &Rc<str>, hop: &Hop<'_>) {
-        self.roles.insert(name.clone(), hop.role);
+        if self.roles.insert(name.clone(), hop.role).is_none() {
+            return;
+        }
         self.in_flight.retain(|(it, _), _| it != name);
         self.to_pass_on.retain(|_, waiting| {
             waiting.retain(|_, it| it != name);

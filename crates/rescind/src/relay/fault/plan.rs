@@ -69,8 +69,8 @@ impl Plan {
             return Err("more than 64 faults");
         }
         let dialects = [&options.up, &options.down].map(|config| config.dialect.clone());
-        if dialects.iter().any(|dialect| dialect.envelope == Envelope::Abp) {
-            return Err("the messages of abp are not told apart by --fault");
+        if dialects.iter().any(|dialect| dialect.envelope != Envelope::JsonRpc) {
+            return Err("the messages of abp and dap are not told apart by --fault");
         }
         let lanes = dialects.map(|dialect| Lane {
             dialect,

@@ -97,7 +97,7 @@ function filters() {
 
 function nextMarked(step) {
   const { list } = table;
-  for (let count = 1, at = table.active?.position ?? -1; count <= list.length; count++) {
+  for (let count = 1, at = table.active?.position ?? (step > 0 ? -1 : list.length); count <= list.length; count++) {
     at = (at + step + list.length) % list.length;
     if (MARKS.cancelled[1](list[at]) || MARKS.late[1](list[at])) return table.choose(list[at]);
   }

@@ -82,12 +82,6 @@ fn a_cancel_that_is_a_request_is_a_row_too() {
 }
 
 #[test]
-fn a_server_may_cancel_a_request_of_its_clients() {
-    let ended = message!(20, "received", r#"{"kind":"cancel","cancels":1,"method":"c"}"#);
-    assert_eq!(rows(&[ASKED, ended]).0, ["m, unanswered, cancelled 20"]);
-}
-
-#[test]
 fn a_verdict_says_what_messages_do_not() {
     let settled =
         verdict!(30, r#""verdict":"settled","id":1,"outcome":"timed_out","cause":"deadline""#);
@@ -124,6 +118,24 @@ fn b05_a_request_with_the_id_of_one_in_flight_is_another() {
 fn a_connection_of_the_same_name_is_another() {
     let opened = r#"{"opened":{"t":40,"hop":"a","role":"client","dialect":"acp"}}"#;
     assert_eq!(rows(&[ASKED, opened, RESULT]).0, ["m, unanswered"]);
+}
+
+#[test]
+fn a_cancel_that_came_too_late_is_none_of_the_other_side_s_request_with_that_id() {
+    let opened = |dialect: &str| {
+        format!(r#"{{"opened":{{"t":0,"hop":"a","role":"client","dialect":"{dialect}"}}}}"#)
+    };
+    let theirs = message!(15, "received", r#"{"kind":"request","id":1,"method":"theirs"}"#);
+    let (shown, counts) = rows(&[&opened("lsp"), theirs, CANCEL]);
+    assert_eq!(shown, ["theirs, unanswered"]);
+    assert_eq!(counts.stray_cancels, 1);
+    // A server may end what its client listens to, and nothing else.
+    let ended = message!(20, "received", r#"{"kind":"cancel","cancels":1,"method":"c"}"#);
+    let listens =
+        message!(10, "sent", r#"{"kind":"request","id":1,"method":"subscriptions/listen"}"#);
+    let shown = rows(&[&opened("mcp-2026-07-28"), listens, ended]).0;
+    assert_eq!(shown, ["subscriptions/listen, cancelled, cancelled 20"]);
+    assert_eq!(rows(&[&opened("mcp-2026-07-28"), ASKED, ended]).0, ["m, unanswered"]);
 }
 
 #[test]
