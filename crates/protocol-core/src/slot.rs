@@ -39,6 +39,19 @@ pub(crate) fn make_room<T>(rows: &mut Slab<T>) {
     }
 }
 
+/// An empty table keeps room for so many rows: up to there it doubles as it grows, which is cheap.
+const KEPT: usize = 1024;
+
+/// Gives back the room of a large table that is empty. Says whether it did: then its index is to go too.
+#[inline]
+pub(crate) fn give_back<T>(rows: &mut Slab<T>) -> bool {
+    let is_left = rows.is_empty() && rows.capacity() > KEPT;
+    if is_left {
+        *rows = Slab::new();
+    }
+    is_left
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;

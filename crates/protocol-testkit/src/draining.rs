@@ -361,7 +361,6 @@ fn message(text: &str) -> Value {
     serde_json::from_str(text).expect("a connection writes JSON")
 }
 
-/// The number that an id of ours says, as a number or, in some dialects, as a string.
 /// The number of a request or a cancel of ours.
 fn number_of(message: &Value) -> Option<u32> {
     number_in(message.get("id").unwrap_or(&message["seq"]))
@@ -373,6 +372,7 @@ fn without_number(text: String) -> String {
     behind.map_or(text.clone(), |(_, text)| format!("{{{text}"))
 }
 
+/// The number that an id of ours says, as a number or, in some dialects, as a string.
 fn number_in(id: &Value) -> Option<u32> {
     id.to_string().trim_matches('"').parse().ok()
 }

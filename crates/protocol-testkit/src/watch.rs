@@ -203,7 +203,12 @@ impl Watch {
         let envelope = self.rules.dialect.envelope;
         let cancel = |method: &str, params: &Value| {
             let (_, member) = self.cancel().filter(|(cancel, _)| *cancel == method)?;
-            let named = params.get(member).map(ToString::to_string).unwrap_or_default();
+            let named = params.get(member);
+            // In DAP it may be for a progress, and names no request then.
+            if envelope == Envelope::Dap && named.is_none_or(Value::is_null) {
+                return None;
+            }
+            let named = named.map(ToString::to_string).unwrap_or_default();
             Some(match envelope {
                 Envelope::JsonRpc | Envelope::Dap => named,
                 Envelope::Abp => call(&named),
@@ -262,5 +267,28 @@ fn members(message: &[u8]) -> Vec<Value> {
         Ok(Value::Array(members)) => members,
         Ok(message) => vec![message],
         Err(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g04_in_dap_a_cancel_of_a_progress_names_no_request() {
+        let request = |seq: u32, what: &str| format!(r#"{{"seq":{seq},"type":"request",{what}}}"#);
+        let cancel = |seq, names: &str| {
+            request(seq, &format!(r#""command":"cancel","arguments":{{{names}}}"#))
+        };
+        let mut tool = Watch::new(&Dialect::DAP);
+        for message in [
+            request(1, r#""command":"work""#),
+            cancel(2, r#""progressId":"p""#),
+            cancel(3, r#""progressId":"p","requestId":null"#),
+            cancel(4, r#""requestId":1"#),
+        ] {
+            assert!(tool.writes(message.as_bytes()).is_ok(), "{message}");
+        }
+        assert!(tool.writes(cancel(5, r#""requestId":1"#).as_bytes()).is_err(), "the second");
     }
 }

@@ -2,6 +2,8 @@
 //! world.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use protocol_async::{LocalContext, LocalRouter};
@@ -102,6 +104,38 @@ fn f51_nothing_is_found_in_a_right_handler_and_every_order_of_it_is_tried() {
     assert!(searched.is_exhausted, "{searched:?}");
     // Without those in which time passes for nothing.
     assert_eq!(searched.schedules, 35);
+}
+
+/// A session that a task of tokio ends after a minute, which wakes nobody.
+fn session(simulation: Simulation) {
+    simulation.tokio();
+    let peer = Script::new(Config::server(Dialect::ACP_V1))
+        .request("open", json!({}))
+        .request("work", json!({}));
+    simulation.serve(peer, async |incoming| {
+        let is_open = Arc::new(AtomicBool::new(true));
+        let ends = is_open.clone();
+        let router = LocalRouter::new()
+            .on_trouble(|_| {})
+            .request("open", async move |_: Value, _: LocalContext| {
+                tokio::spawn(async move {
+                    sleep(Duration::from_secs(60)).await;
+                    ends.store(false, Ordering::Relaxed);
+                });
+                Ok::<_, protocol_async::Failure>(())
+            })
+            .request("work", async move |_: Value, _: LocalContext| {
+                assert!(is_open.load(Ordering::Relaxed), "it was open before");
+                Ok::<_, protocol_async::Failure>(())
+            });
+        router.serve(&incoming).await
+    });
+}
+
+#[test]
+fn f51_what_only_a_task_of_tokio_does_while_time_passes_is_searched() {
+    let failure = try_every_order(Bound::steps(40), session).expect_err("it may be over");
+    assert_eq!(failure.fault, Fault::Panicked, "{failure}");
 }
 
 #[test]

@@ -222,8 +222,11 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn is_for_host(&self, params: Option<&RawValue>) -> bool {
         let Config { dialect, deliver_unknown_operations, .. } = self.config();
         let Some((_, member, _)) = dialect.cancel.members() else { return false };
+        let is_dap = dialect.envelope == Envelope::Dap;
         match decode::param(params, member) {
-            None => dialect.envelope == Envelope::Dap,
+            None => is_dap,
+            // Some peers write all that they could say.
+            Some(id) if is_dap => id.get() == "null",
             // The token of another server need not look like ours.
             Some(token) => {
                 *deliver_unknown_operations

@@ -276,7 +276,12 @@ impl<O, I: Default> Connection<O, I> {
 /// What a message is written with now.
 #[inline]
 fn context<C, R: Default>(machine: &Machine<C, R>, now: Timestamp) -> Context<'_> {
-    Context { config: machine.config(), now, next: machine.next_number() }
+    let config = machine.config();
+    let next = match config.dialect.envelope {
+        Envelope::Dap => machine.next_number(),
+        Envelope::JsonRpc | Envelope::Abp => 0,
+    };
+    Context { config, now, next }
 }
 
 /// Room for so many events is kept when there are none.

@@ -224,6 +224,9 @@ impl<C> Calls<C> {
                 self.spare.push(rare);
             }
         }
+        if slot::give_back(&mut self.rows) {
+            self.by_number = Index::new();
+        }
         row
     }
 

@@ -144,7 +144,11 @@ impl<R> Requests<R> {
         if row.phase != RequestPhase::Answered || has_calls {
             return None;
         }
-        Some(self.rows.remove(request.slot.get()).is_parent)
+        let is_parent = self.rows.remove(request.slot.get()).is_parent;
+        if slot::give_back(&mut self.rows) {
+            self.by_id = Index::new();
+        }
+        Some(is_parent)
     }
 
     pub(super) fn add_child(&mut self, request: RequestHandle, call: CallId) {

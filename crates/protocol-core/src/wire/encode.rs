@@ -69,7 +69,7 @@ pub(crate) enum Value<'a> {
 pub(crate) struct Context<'a> {
     pub(crate) config: &'a Config,
     pub(crate) now: Timestamp,
-    /// The number that the next message takes, in an envelope where every message has one.
+    /// The number that the next message takes, in an envelope where every message has one; 0 in others.
     pub(crate) next: u32,
 }
 

@@ -86,7 +86,7 @@ impl Model {
     /// or in DAP one that names no request.
     pub(super) fn is_for_host(&self, params: &Value) -> bool {
         if self.config.dialect.envelope == Envelope::Dap {
-            return params.get("requestId").is_none();
+            return params.get("requestId").is_none_or(Value::is_null);
         }
         let Some(token) = token_member(&self.config.dialect) else { return false };
         let named = params.get(token);

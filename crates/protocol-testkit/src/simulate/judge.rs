@@ -227,11 +227,13 @@ impl Judge {
     }
 }
 
-/// Whether it holds an answer that is an error, in either envelope.
+/// Whether it holds an answer that is an error, in whichever envelope.
 fn is_error(message: &[u8]) -> bool {
     let message: Value = serde_json::from_slice(message).unwrap_or_default();
     let members = message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice);
-    let is_error = |it: &Value| it.get("error").is_some() || it["payload"]["success"] == false;
+    let is_error = |it: &Value| {
+        it.get("error").is_some() || it["payload"]["success"] == false || it["success"] == false
+    };
     members.iter().any(is_error)
 }
 

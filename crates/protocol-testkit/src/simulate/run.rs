@@ -101,6 +101,11 @@ pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) 
     Ran { problem, steps, is_redundant, fingerprint, trace, history, choices }
 }
 
+/// How many tasks the runtime has of its own, if this world has one.
+fn tasks_of_clock() -> usize {
+    with(|world| world.clock.as_ref().map_or(0, |clock| clock.tasks()))
+}
+
 /// Nothing of a connection that is over may be left in memory.
 fn leaks(served: &[Rc<Served>]) -> Result<(), Problem> {
     served.iter().try_for_each(|served| {
@@ -152,12 +157,15 @@ impl Run {
             if self.limits.is_told {
                 self.tell(event);
             }
+            let of_clock = tasks_of_clock();
             self.take(event)?;
-            // Time passed and nobody was woken, and what was due still is.
+            // Time passed and nobody was woken, and what was due still is. A task of the runtime might have
+            // changed something meanwhile.
             let was_due = !matches!(events[0], Event::Time);
             self.is_redundant = matches!(event, Event::Time)
                 && self.is_idle
                 && was_due
+                && of_clock == 0
                 && with(|world| world.choices.is_search());
             if self.is_redundant {
                 return Ok(false);
@@ -355,14 +363,13 @@ impl Run {
 
     /// Nothing can happen any more: what must hold in the end.
     fn finish(&mut self) -> Result<(), Problem> {
-        let of_clock = with(|world| world.clock.as_ref().map_or(0, |clock| clock.tasks()));
         let waiting: Vec<_> = self
             .tasks
             .iter()
             .flatten()
             .map(|task| task.name)
             .filter(|name| *name != NETWORK)
-            .chain(std::iter::repeat_n("a task of the runtime", of_clock))
+            .chain(std::iter::repeat_n("a task of the runtime", tasks_of_clock()))
             .collect();
         if !waiting.is_empty() {
             let what = format!("at the end there is still: {}", waiting.join(", "));

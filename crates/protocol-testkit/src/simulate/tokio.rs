@@ -22,8 +22,8 @@ impl Simulation {
     /// that is this world's; its `spawn`; and everything that needs no runtime.
     ///
     /// The tasks of this world go on in the order that a seed or a search chooses. What `tokio::spawn`
-    /// starts goes on as soon as it can, in tokio's own order. `select!` takes its branches in an order
-    /// that tokio draws, unless it is `biased`: only where tokio is built with
+    /// starts goes on as soon as it can, in tokio's own order; one that never waits hangs the run. `select!`
+    /// takes its branches in an order that tokio draws, unless it is `biased`: only where tokio is built with
     /// `RUSTFLAGS="--cfg tokio_unstable"` is that order the seed's. Sockets, files, and `spawn_blocking`
     /// are of other threads, and no order of theirs is the same twice.
     ///
