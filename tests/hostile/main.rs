@@ -26,9 +26,9 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// So many, or a tenth of that in a debug build.
+/// So many, or a fiftieth of that in a debug build.
 const fn times(many: usize) -> usize {
-    if cfg!(debug_assertions) { many / 10 } else { many }
+    if cfg!(debug_assertions) { many / 50 } else { many }
 }
 
 /// For people.

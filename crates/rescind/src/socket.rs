@@ -31,7 +31,12 @@ pub(crate) enum From {
 pub(crate) enum Bound {
     Tcp(TcpListener),
     #[cfg(unix)]
-    Unix(UnixListener, #[expect(dead_code, reason = "it is there to be dropped")] SocketFile),
+    Unix {
+        /// It goes first: as long as the socket is there, no other file can be taken for its own.
+        #[expect(dead_code, reason = "it is there to be dropped")]
+        file: SocketFile,
+        bound: UnixListener,
+    },
 }
 
 /// Connects to a server, with TLS if the address says so.
@@ -59,7 +64,7 @@ impl Bound {
             Place::File(file) => {
                 let (bound, file) = SocketFile::bind(file)?;
                 bound.set_nonblocking(true)?;
-                Ok(Self::Unix(UnixListener::from_std(bound)?, file))
+                Ok(Self::Unix { file, bound: UnixListener::from_std(bound)? })
             }
             #[cfg(not(unix))]
             Place::File(_) => Err(io::ErrorKind::Unsupported.into()),
@@ -71,7 +76,7 @@ impl Bound {
         match self {
             Self::Tcp(bound) => bound.local_addr().map(Some),
             #[cfg(unix)]
-            Self::Unix(..) => Ok(None),
+            Self::Unix { .. } => Ok(None),
         }
     }
 
@@ -82,7 +87,7 @@ impl Bound {
                 Ok((at_once(stream), From::Tcp(from)))
             }
             #[cfg(unix)]
-            Self::Unix(bound, _) => Ok((Box::new(bound.accept().await?.0), From::Unix)),
+            Self::Unix { bound, .. } => Ok((Box::new(bound.accept().await?.0), From::Unix)),
         }
     }
 }

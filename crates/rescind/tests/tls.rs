@@ -117,6 +117,19 @@ fn f47_a_client_that_begins_no_tls_has_its_time() {
 }
 
 #[test]
+fn f47_a_client_that_begins_no_tls_does_not_hold_up_the_end() {
+    let identity = Identity::new("end", &["127.0.0.1"]);
+    let (mut server, port) = identity.serve(&["--grace", "1h"]);
+    let _silent = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    // Who came before has been taken in by the time this is answered.
+    let said = identity.call("127.0.0.1", &port, &["echo", "[1]"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    support::signal(server.id(), Signal::TERM);
+    server.says(&["no TLS", "the server ends"]);
+    assert_eq!(server.end().code, Some(0));
+}
+
+#[test]
 fn f47_a_certificate_that_can_t_be_read_is_said() {
     let identity = Identity::new("broken", &["127.0.0.1"]);
     let (certificate, key) = (identity.file("certificate"), identity.file("key"));

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use protocol_async::SharedOperations;
-use protocol_core::{Config, Role};
+use protocol_async::{Cancellation, Canceller, SharedOperations};
+use protocol_core::{Cause, Config, Role};
 use protocol_record::Recorder;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
@@ -78,6 +78,7 @@ impl Service {
         note(format_args!("listening on {address}"));
 
         let listener = Listener::new(self.limits, TokioTimer::start());
+        let closing = Canceller::new();
         let mut connections = FuturesUnordered::new();
         let mut accept_at = Instant::now();
         let ending = loop {
@@ -89,7 +90,9 @@ impl Service {
             tokio::select! {
                 ending = signals.next() => break ending,
                 accepted = accept => match accepted {
-                    Ok((stream, from)) => connections.push(self.serve(stream, from, &listener)),
+                    Ok((stream, from)) => {
+                        connections.push(self.serve(stream, from, &listener, closing.marker()));
+                    }
                     Err(error) => {
                         note(format_args!("rescind serve: {error}"));
                         accept_at = Instant::now() + PAUSE;
@@ -99,6 +102,7 @@ impl Service {
             }
         };
         drop(bound);
+        closing.cancel(Cause::Shutdown);
         let finish = match ending {
             Ending::Interrupted => Duration::ZERO,
             Ending::Terminated => self.grace,
@@ -112,7 +116,13 @@ impl Service {
     }
 
     /// Serves one connection, from its first byte to its last.
-    async fn serve(&self, stream: Box<dyn Stream>, from: From, listener: &Listener<TokioTimer>) {
+    async fn serve(
+        &self,
+        stream: Box<dyn Stream>,
+        from: From,
+        listener: &Listener<TokioTimer>,
+        closing: Cancellation,
+    ) {
         let seat = match listener.admit(from.ip()) {
             Ok(seat) => seat,
             // One that speaks TLS could not read why.
@@ -120,7 +130,7 @@ impl Service {
             // A client that can't be told has gone.
             Err(refused) => return drop(listener.turn_away(stream.compat(), refused).await),
         };
-        let stream = match self.secure(stream).await {
+        let stream = match self.secure(stream, &closing).await {
             Ok(stream) => stream,
             Err(error) => return note(format_args!("rescind serve: {from}: no TLS: {error}")),
         };
@@ -137,10 +147,19 @@ impl Service {
         }
     }
 
-    /// Speaks TLS, if that is spoken there, with a client that takes no longer for it than for its request.
-    async fn secure(&self, stream: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
+    /// Speaks TLS, if that is spoken there, with a client that takes no longer for it than for its request,
+    /// and does not hold up the end of the server.
+    async fn secure(
+        &self,
+        stream: Box<dyn Stream>,
+        closing: &Cancellation,
+    ) -> io::Result<Box<dyn Stream>> {
         let Some(acceptor) = &self.tls else { return Ok(stream) };
-        timeout(self.limits.handshake_time, acceptor.accept(stream)).await?
+        let accepted = timeout(self.limits.handshake_time, acceptor.accept(stream));
+        match closing.unless_cancelled(accepted).await {
+            Ok(accepted) => accepted?,
+            Err(_) => Err(io::Error::other("the server ends")),
+        }
     }
 
     fn config(&self) -> Config {
