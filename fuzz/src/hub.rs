@@ -287,13 +287,22 @@ fn result(length: usize) -> Box<RawValue> {
 /// A request with something long in one of its places.
 fn request(id: u8, place: u8, length: usize, dialect: &Dialect) -> Vec<u8> {
     let long = |here: u8| if place % 3 == here { text(length) } else { String::new() };
-    let (method, param, id) = (long(0), long(1), format!("{id}{}", long(2)));
+    let (method, param, rest) = (long(0), long(1), long(2));
     match dialect.envelope {
         Envelope::JsonRpc => {
-            format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"m{method}","params":["{param}"]}}"#)
+            let params = format!(r#"["{param}"]"#);
+            format!(
+                r#"{{"jsonrpc":"2.0","id":"{id}{rest}","method":"m{method}","params":{params}}}"#
+            )
         }
         Envelope::Abp => {
-            format!(r#"{{"type":"m{method}","id":"{id}","payload":{{"a":"{param}"}}}}"#)
+            format!(r#"{{"type":"m{method}","id":"{id}{rest}","payload":{{"a":"{param}"}}}}"#)
+        }
+        // Its numbers can't be long.
+        Envelope::Dap => {
+            let arguments = format!(r#"{{"a":"{param}{rest}"}}"#);
+            let command = format!(r#""command":"m{method}","arguments":{arguments}"#);
+            format!(r#"{{"seq":{id},"type":"request",{command}}}"#)
         }
     }
     .into_bytes()
@@ -307,6 +316,10 @@ fn answer(number: u8, length: usize, dialect: &Dialect) -> Vec<u8> {
         Envelope::Abp => format!(
             r#"{{"type":"m-result","id":"{number}","payload":{{"success":true,"data":"{long}"}}}}"#
         ),
+        Envelope::Dap => {
+            let outcome = format!(r#""success":true,"command":"m","body":"{long}""#);
+            format!(r#"{{"seq":1,"type":"response","request_seq":{number},{outcome}}}"#)
+        }
     }
     .into_bytes()
 }

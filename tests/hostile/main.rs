@@ -1,5 +1,5 @@
 //! Attacks on the running program. Each says what it may cost at most: memory by the formula of G8, processor time and
-//! another client's waiting beside a twin that is left alone (F31, F44 to F49, F71).
+//! another client's waiting beside what they are without it (F31, F44 to F49, F71).
 //!
 //! The figures are those of a release build: `cargo test --release -p rescind-hostile-suite -- --nocapture`. A debug
 //! build attacks with less and asserts memory and processor time only.

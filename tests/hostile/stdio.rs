@@ -1,6 +1,8 @@
 //! The same on standard input, on every runtime, and of a line that has no end.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,10 @@ use crate::websocket::request;
 use crate::{MIB, PATIENCE, alone, formula, mib, times};
 
 const RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
+/// Between two looks at what a server does.
+const LOOK: Duration = Duration::from_millis(500);
+/// Looks that see nothing happen: then it reads no more. A loaded machine lets it stand still for some.
+const LOOKS: usize = 6;
 
 /// The most memory of a server that is written so many lines, for as long as it takes them, and whose output nobody
 /// reads.
@@ -18,26 +24,34 @@ fn peak(runtime: &str, many: usize, line: impl Fn(usize) -> String + Send + 'sta
     let mut program = Program::start(&["serve", "--runtime", runtime]);
     let mut input = program.child.stdin.take().unwrap();
     let (_until_here, over) = std::sync::mpsc::channel::<()>();
+    let written = Arc::new(AtomicUsize::new(0));
+    let count = written.clone();
     thread::spawn(move || {
         for number in 0..many {
             if writeln!(input, "{}", line(number)).is_err() {
                 break;
             }
+            count.store(number + 1, Relaxed);
         }
         // Its input stays open until it is killed.
         let _ = over.recv();
     });
-    let (begun, mut before) = (Instant::now(), 0);
-    // It has read all, or reads no more: memory and processor time stand still.
-    while begun.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(500));
-        let spent = program.processor().as_millis();
-        if spent == before {
-            break;
+    let (mut before, mut still, mut came) = ((0, Duration::ZERO), 0, Instant::now());
+    // It has read all, or reads no more: what it takes and its processor time stand still.
+    loop {
+        thread::sleep(LOOK);
+        let seen = (written.load(Relaxed), program.processor());
+        still = if seen == before { still + 1 } else { 0 };
+        if seen.0 != before.0 {
+            came = Instant::now();
         }
-        before = spent;
+        assert!(came.elapsed() < PATIENCE, "{runtime}: it is at work though nothing comes");
+        let enough = if seen.0 == many { 1 } else { LOOKS };
+        if still >= enough {
+            return program.peak();
+        }
+        before = seen;
     }
-    program.peak()
 }
 
 fn withstands<L>(name: &str, many: usize, line: L)

@@ -15,6 +15,8 @@ use crate::{KIB, MIB, PATIENCE, alone, formula, mib, times};
 
 /// Round trips of the client that is watched, alone and beside an attack.
 const TRIPS: usize = 300;
+/// How often an attack is measured at most. What else a machine does may slow one attempt; an attack slows all.
+const ATTEMPTS: usize = 3;
 /// What a second client may wait for at most.
 const P99: Duration = Duration::from_millis(100);
 
@@ -105,7 +107,7 @@ fn withstands<H: Send>(
     name: &str,
     options: &[&str],
     most: usize,
-    attack: impl FnOnce(&Server) -> H + Send,
+    attack: impl Fn(&Server) -> H + Sync,
 ) {
     slows(5, name, options, most, attack);
 }
@@ -116,9 +118,26 @@ fn slows<H: Send>(
     name: &str,
     options: &[&str],
     most: usize,
-    attack: impl FnOnce(&Server) -> H + Send,
+    attack: impl Fn(&Server) -> H + Sync,
 ) {
     let _alone = alone();
+    for _ in 0..ATTEMPTS {
+        let [p50_before, p50, p99] = round_trips_beside(name, options, most, &attack);
+        if cfg!(debug_assertions) || p50 <= slower * p50_before && p99 < P99 {
+            return;
+        }
+    }
+    panic!("{name}: more than {slower} times the median, or {P99:?}, in {ATTEMPTS} attempts");
+}
+
+/// The median of another client's round trips alone, that beside an attack, and what one in a hundred takes longer
+/// than.
+fn round_trips_beside<H: Send>(
+    name: &str,
+    options: &[&str],
+    most: usize,
+    attack: &(impl Fn(&Server) -> H + Sync),
+) -> [Duration; 3] {
     let server = Server::start(options);
     let mut honest = server.open();
     let before = round_trips(&mut honest, &AtomicBool::new(true));
@@ -145,10 +164,7 @@ fn slows<H: Send>(
         beside.len(),
     );
     assert!(more <= most, "{name}: {} are more than the formula's {}", mib(more), mib(most));
-    if !cfg!(debug_assertions) {
-        assert!(p50 <= slower * p50_before, "{name}: p50 {p50_before:?}, then {p50:?}");
-        assert!(p99 < P99, "{name}: p99 {p99:?}");
-    }
+    [p50_before, p50, p99]
 }
 
 #[test]
@@ -258,13 +274,14 @@ fn f47_frames_that_are_announced_take_no_more_than_what_is_charged() {
         client
     };
     let mut there: Vec<_> = (0..40).map(|_| announce()).collect();
-    let sent_away = there.iter_mut().map(|client| {
-        client.get_ref().set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        client.read().is_ok_and(|message| message.is_close())
-    });
-    let sent_away = sent_away.filter(|is_sent_away| *is_sent_away);
     // Of 256 MiB one address has a quarter, and the first 64 KiB of each are free.
-    assert_eq!(sent_away.count(), 36);
+    for mut client in there.split_off(4) {
+        assert!(client.read().unwrap().is_close());
+    }
+    for client in &mut there {
+        client.get_ref().set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        assert!(!client.read().is_ok_and(|message| message.is_close()), "it stays");
+    }
 }
 
 #[test]

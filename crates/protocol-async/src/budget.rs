@@ -19,7 +19,9 @@ pub enum Cheap {
     /// Only where cancels are notifications. A batch counts once.
     VainCancel,
     /// The peer broke a rule. Not counted is what it can't know (a request over a limit or during a shutdown,
-    /// an answer that its cancel or deadline has overtaken), nor what a server prints beside its messages.
+    /// an answer that our cancel or deadline has overtaken), nor what a server prints beside its messages. A
+    /// second answer is not counted either: an overtaken one looks the same once its call is forgotten
+    /// ([`Limits::abandoned_ids`](protocol_core::Limits::abandoned_ids)).
     Violation,
 }
 
@@ -112,6 +114,8 @@ pub struct Bucket {
     all: Duration,
     /// When the bucket is full again.
     full: Timestamp,
+    /// The latest time there was: for the bucket, time does not run backwards.
+    latest: Timestamp,
 }
 
 impl Bucket {
@@ -126,14 +130,15 @@ impl Bucket {
                 (each, each.saturating_mul(burst))
             }
         };
-        Self { each, all, full: Timestamp::ZERO }
+        Self { each, all, full: Timestamp::ZERO, latest: Timestamp::ZERO }
     }
 
     /// Takes a token; `false` if there is none.
     #[must_use]
     pub fn take(&mut self, now: Timestamp) -> bool {
-        let full = self.full.max(now) + self.each;
-        let is_there = full.since(now) <= self.all;
+        self.latest = self.latest.max(now);
+        let full = self.full.max(self.latest) + self.each;
+        let is_there = full.since(self.latest) <= self.all;
         if is_there {
             self.full = full;
         }
@@ -190,6 +195,7 @@ impl Cheap {
                 .then_some(Self::VainCancel),
         }
     }
+
     /// The name in `snake_case`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -203,9 +209,11 @@ impl Cheap {
 
 /// Whether a violation counts: see [`Cheap::Violation`].
 fn is_counted(config: &Config, violation: Violation, id: Option<&WireId>) -> bool {
-    use Violation::{AnswerDropped, LateResponse, RequestAfterShutdown, TooManyRequests};
+    use Violation::{
+        AnswerDropped, DuplicateResponse, LateResponse, RequestAfterShutdown, TooManyRequests,
+    };
     match violation {
-        LateResponse | TooManyRequests | RequestAfterShutdown => false,
+        LateResponse | DuplicateResponse | TooManyRequests | RequestAfterShutdown => false,
         // What was to be answered counts itself.
         AnswerDropped => false,
         _ => !is_noise(config, violation, id),
@@ -246,14 +254,18 @@ mod tests {
         let mut taken = |millis| bucket.take(Timestamp::from_millis(millis));
         assert_eq!([0; 4].map(&mut taken), [true, true, true, false]);
         assert_eq!([99, 100, 100].map(&mut taken), [false, true, false]);
+        // A step back of the clock costs nothing, and earns nothing.
+        assert_eq!([60_000, 0, 0, 0].map(&mut taken), [true, true, true, false]);
         // A long rest earns no more than the burst.
-        assert_eq!([60_000; 4].map(&mut taken), [true, true, true, false]);
+        assert_eq!([120_000; 4].map(&mut taken), [true, true, true, false]);
     }
 
     #[test]
     fn a_bucket_may_be_bottomless_or_empty() {
         let mut bottomless = Bucket::new(Budget::Unlimited);
         assert!((0..100_000).all(|_| bottomless.take(Timestamp::ZERO)));
+        let back = [2_000, 1_000].map(Timestamp::from_millis);
+        assert!(back.into_iter().all(|now| bottomless.take(now)), "nor does a step back empty it");
         let mut empty = Bucket::new(Budget::Limited { per_second: 0, burst: 0 });
         assert!(!empty.take(Timestamp::from_millis(1 << 40)));
     }

@@ -57,7 +57,9 @@ impl Outcomes {
 
     pub(crate) fn insert(&mut self, call: CallId, outcome: RawOutcome) {
         let more = size(&outcome);
-        let outcome = if self.bytes == 0 || self.bytes + more <= self.limit {
+        // What the peer wrote nothing of always fits, too: its place is there anyway.
+        let fits = more == 0 || self.bytes == 0 || self.bytes + more <= self.limit;
+        let outcome = if fits {
             self.bytes += more;
             outcome
         } else {
@@ -134,5 +136,21 @@ mod tests {
         }
         assert_eq!(outcomes.bytes, 0);
         assert!(outcomes.waiting.capacity() < 1_000, "{}", outcomes.waiting.capacity());
+    }
+
+    #[test]
+    fn g08_an_outcome_without_bytes_fits_beside_one_over_the_limit() {
+        let mut conn: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
+        let mut outcomes = Outcomes::new(0);
+        let [large, other, next] = [(); 3]
+            .map(|()| conn.call("m", None, (), CallOptions::default(), Timestamp::ZERO).unwrap());
+        let result = || serde_json::value::to_raw_value("it is long").unwrap();
+        outcomes.insert(large, Ok(result()));
+        outcomes.insert(other, Err(Box::new(CallError::Malformed)));
+        outcomes.insert(next, Ok(result()));
+        let mut taken = |call| outcomes.take(call).unwrap().map_err(|error| *error);
+        assert!(taken(large).is_ok());
+        assert!(matches!(taken(other), Err(CallError::Malformed)));
+        assert!(matches!(taken(next), Err(CallError::Untaken)));
     }
 }

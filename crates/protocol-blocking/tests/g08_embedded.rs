@@ -58,11 +58,12 @@ fn device() -> Options {
     options
 }
 
-/// What the peer says, as often as it is read; it reads at every other turn.
+/// What the peer says, as often as it is read; it reads at every other turn, or never.
 struct Line {
     said: &'static [u8],
     left: usize,
     is_reading: bool,
+    ever_reads: bool,
 }
 
 impl Transport for Line {
@@ -71,7 +72,7 @@ impl Transport for Line {
     }
 
     fn wait(&mut self, interest: Ready, _: Option<Duration>) -> io::Result<Ready> {
-        self.is_reading = !self.is_reading;
+        self.is_reading = self.ever_reads && !self.is_reading;
         Ok(Ready { read: interest.read, write: interest.write && self.is_reading })
     }
 
@@ -128,7 +129,7 @@ fn g08_a_device_of_64_kib() {
     let said = flood();
     let before = LIVE.get();
     PEAK.set(before);
-    let line = Line { said, left: said.len(), is_reading: false };
+    let line = Line { said, left: said.len(), is_reading: false, ever_reads: true };
     let mut host = Host::new(line, device());
     let ended = host.run(&serve);
     let peak = PEAK.get() - before;
@@ -136,4 +137,29 @@ fn g08_a_device_of_64_kib() {
     assert!(matches!(ended, Ok(CloseReason::PeerGone)), "{ended:?}");
     assert!(peak <= memory.total(), "{peak} bytes were held\n{memory}");
     assert!(peak > 4 << 10, "{peak}: nothing is driven");
+}
+
+#[test]
+fn g08_what_is_refused_is_not_kept_for_a_peer_that_reads_nothing() {
+    let mut options = device();
+    options.config.limits.message_bytes = 32 << 10;
+    options.config.limits.requests = 64;
+    options.patience = Duration::ZERO;
+    let memory = memory(&options);
+    let long = "x".repeat(31 << 10);
+    let requests = (0..64).map(|id| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":["{long}"]}}"#) + "\n"
+    });
+    let said = requests.collect::<String>().leak().as_bytes();
+    assert!(memory.total() < said.len() / 2, "all of it would be too much\n{memory}");
+
+    let before = LIVE.get();
+    PEAK.set(before);
+    let line = Line { said, left: said.len(), is_reading: false, ever_reads: false };
+    let mut host = Host::new(line, options);
+    let done = |_: &Request, _: &mut dyn Responder| -> Answer { Ok(to_raw_value(&())?) };
+    let ended = host.run(&done);
+    let peak = PEAK.get() - before;
+    assert!(matches!(ended, Ok(CloseReason::PeerGone)), "{ended:?}");
+    assert!(peak <= memory.total(), "{peak} bytes were held\n{memory}");
 }

@@ -40,10 +40,10 @@ impl Known {
         }
     }
 
-    /// Those that are listed as failing and did not fail.
+    /// Those that are listed as failing and pass.
     pub(crate) fn stale(&self, outcomes: &[Outcome]) -> Vec<String> {
         let is_stale = |outcome: &&Outcome| {
-            outcome.known == Expected::Failing && !matches!(outcome.verdict, Verdict::Fail { .. })
+            outcome.known == Expected::Failing && outcome.verdict == Verdict::Pass
         };
         outcomes.iter().filter(is_stale).map(|outcome| outcome.id.into()).collect()
     }

@@ -11,7 +11,7 @@ use crate::wire::{Heard, Wire};
 /// A server that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
 
-/// How many times as long a server is waited for that is busy.
+/// How many times as long a server is waited for that is busy, or says something.
 const LONGER: u32 = 4;
 /// How long a write to a stopped process may take.
 const WRITTEN: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ pub(crate) enum Waited {
     Done,
     /// The server's output ended first.
     Ended,
-    /// Nothing came for as long as we are patient.
+    /// It did not come for as long as we are patient.
     TimedOut,
 }
 
@@ -141,12 +141,12 @@ impl Session {
 
     /// Takes what comes until something holds.
     ///
-    /// A server that is busy is waited for a few times longer: the machine may be slow.
+    /// A server that is busy, or says something, is waited for a few times longer: the machine may be slow.
     pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
         for _ in 1..LONGER {
-            let before = self.busy();
+            let before = (self.busy(), self.bytes);
             let waited = self.wait_for(self.patience, &mut until);
-            if waited != Waited::TimedOut || before == self.busy() {
+            if waited != Waited::TimedOut || before == (self.busy(), self.bytes) {
                 return waited;
             }
         }
@@ -185,9 +185,14 @@ impl Session {
         self.has_ended
     }
 
+    /// Whether it was not listened to until its end.
+    pub(crate) fn has_said_too_much(&self) -> bool {
+        self.bytes > RECORD_BYTES
+    }
+
     fn take(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len();
-        if self.bytes > RECORD_BYTES {
+        if self.has_said_too_much() {
             self.note("it said more than is kept");
             return self.ended();
         }

@@ -1,7 +1,7 @@
 //! Stopping a process, so that two messages wait for it in one read (`SIGSTOP`, write, `SIGCONT`).
 
 #[cfg(unix)]
-use rustix::process::{Pid, Signal, getpgid, kill_process_group};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 
 /// Does something while the group of this process is stopped. Whether it was.
 #[cfg(unix)]
@@ -11,6 +11,11 @@ pub(crate) fn while_stopped(process: u32, does: impl FnOnce()) -> bool {
         return false;
     };
     let stopped = kill_process_group(group, Signal::STOP).is_ok() && is_stopped(group);
+    // The watchdog leads the group: it goes on, to end the others if we are killed meanwhile. A process that
+    // leads a group of its own has none in it.
+    if i32::try_from(process) != Ok(group.as_raw_pid()) {
+        let _ = kill_process(group, Signal::CONT);
+    }
     does();
     // It may be gone: then there is nothing to go on.
     let _ = kill_process_group(group, Signal::CONT);

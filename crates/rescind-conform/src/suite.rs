@@ -248,17 +248,23 @@ impl Case<'_> {
             self.check.steps.first(),
             Some(Step::OneRead([crate::check::Item::Opening(_), ..]))
         );
-        let session = match opens {
+        let open = || match opens {
             true => self.facts.unopened(self.target, patience),
             false => self.facts.open(self.target, patience),
         };
-        let session = match session {
+        let session = match open().or_else(|_| open()) {
             Ok(session) => session,
-            Err(unreached) => return Once::without(Verdict::Fail { why: unreached.to_string() }),
+            // It has opened others: nothing is seen of what the check is about.
+            Err(unreached) => {
+                return Once::without(Verdict::NotExercised { why: unreached.to_string() });
+            }
         };
         let seed = self.options.seed ^ hash(self.check.id);
         let mut play = Play::new(session, self.facts, seed, slow_ms, patience);
         let stopped = play.perform(self.check.steps).err();
+        if stopped.is_none() && judge(&play, self.check.rules).is_some() {
+            play.wait_for_late_answers();
+        }
         let verdict = verdict(&play, self.check.rules, stopped);
         let Play { mut session, .. } = play;
         if matches!(verdict, Verdict::Fail { .. }) {

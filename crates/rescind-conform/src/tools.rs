@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use crate::family::Request;
 
-/// What an argument with such a name is given. The first that fits.
+/// What an argument with such a name is given, written small and without underscores. The first that fits.
 const ARGUMENTS: &[(&[&str], &str)] = &[
-    (&["every_ms", "interval_ms", "intervalms"], "$TENTH_MS"),
-    (&["ms", "millis", "_ms", "delayms", "durationms"], "$MS"),
+    (&["everyms", "intervalms"], "$TENTH_MS"),
+    (&["ms", "millis", "delayms", "durationms", "sleepms", "waitms"], "$MS"),
     (&["duration", "seconds", "secs", "delay", "sleep", "wait"], "$S"),
     (&["steps", "count", "to", "iterations"], "STEPS"),
 ];
@@ -50,7 +50,7 @@ fn call(tool: &Value) -> Option<(usize, Request)> {
 }
 
 fn value_for(argument: &str) -> Option<&'static str> {
-    let name = argument.to_lowercase();
+    let name = argument.to_lowercase().replace('_', "");
     let fits = |word: &&str| name == *word || (word.len() > 3 && name.contains(*word));
     ARGUMENTS.iter().find(|(words, _)| words.iter().any(&fits)).map(|(_, value)| *value)
 }
@@ -82,6 +82,15 @@ mod tests {
         };
         assert_eq!(names(false), ["long", "sleep"]);
         assert_eq!(names(true), ["long", "sleep", "write"]);
+    }
+
+    #[test]
+    fn a_unit_in_the_name_is_the_unit_that_is_meant() {
+        for name in ["delay_ms", "sleepMs", "wait_ms", "duration_ms"] {
+            let listed = json!({ "tools": [tool("wait", &[name], true)] });
+            let request = &slow_ones(&listed, false)[0];
+            assert_eq!(request.lasting(500)["arguments"][name], 500, "{name}");
+        }
     }
 
     #[test]

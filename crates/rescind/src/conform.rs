@@ -232,6 +232,13 @@ impl ServerArgs {
         if self.allow_tools {
             words.push("--allow-tools".into());
         }
+        let defaults = Options::new(self.dialect.spoken().dialect.clone());
+        if self.patience != defaults.patience {
+            words.extend(["--patience".into(), format!("{}ms", self.patience.as_millis())]);
+        }
+        if self.slow_time != Duration::from_millis(defaults.slow_ms) {
+            words.extend(["--slow-time".into(), format!("{}ms", self.slow_time.as_millis())]);
+        }
         words.extend([
             "--only".into(),
             id.into(),

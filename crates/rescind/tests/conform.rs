@@ -1,9 +1,9 @@
 //! `rescind conform`: what it says of `rescind serve`, and how it says it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::{env, fs};
 
 use serde_json::Value;
 
@@ -33,6 +33,10 @@ fn arguments(dialect: &'static str) -> Vec<&'static str> {
     }
 }
 
+/// All of them are tested with `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, and these without: the silent and the others,
+/// with either framing.
+const WITHOUT: [&str; 2] = ["lsp", "mcp-2026-07-28"];
+
 fn passes(dialect: &'static str, runtime: &str) {
     let arguments = [vec!["--dialect", dialect], arguments(dialect)].concat();
     let output = conform(&arguments, &["--dialect", dialect, "--runtime", runtime]);
@@ -57,7 +61,9 @@ fn serve_passes_everything_in_every_dialect() {
         "abp",
         "erlmcp",
     ] {
-        passes(dialect, "blocking");
+        if env::var_os("RESCIND_EVERY_CHECK").is_some() || WITHOUT.contains(&dialect) {
+            passes(dialect, "blocking");
+        }
     }
 }
 
@@ -109,7 +115,7 @@ fn a_failure_has_its_evidence_in_every_report() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("fail          SHOULD      honour/one-read"), "{said}");
     assert!(
-        said.contains("--only honour/one-read --seed 5 -- "),
+        said.contains("--slow-time 500ms --only honour/one-read --seed 5 -- "),
         "the line that runs it again: {said}"
     );
     assert!(said.contains("$/cancel_request"), "the end of what both sides said: {said}");

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use protocol_async::hub::Inbox;
 use protocol_async::{CallError, Memory, Options, Request};
-use protocol_core::{Cause, Connection};
+use protocol_core::{Cause, Connection, RequestHandle};
 use serde_json::value::RawValue;
 
 use super::call::Place;
@@ -28,8 +28,10 @@ pub fn memory(options: &Options) -> Memory {
     let place = size_of::<Mutex<Option<Outcome>>>() + size_of::<[usize; 2]>();
     let mut memory = options.memory();
     memory.core = Connection::<Place, Option<Cause>>::memory(limits);
-    // What is dropped is told in a list of its own.
-    memory.handles = limits.calls.saturating_mul(place + 3 * size_of::<u64>());
+    // What is dropped is told in a list of its own, and so is what is refused.
+    let calls = limits.calls.saturating_mul(place + 3 * size_of::<u64>());
+    let refused = limits.requests.saturating_mul(3 * size_of::<RequestHandle>());
+    memory.handles = calls.saturating_add(refused);
     memory.inbox = Inbox::memory(options.inbox_bytes).saturating_add(message);
     memory.work = message + size_of::<Request>();
     memory.answers = limits.unsent_bytes;

@@ -27,10 +27,12 @@
 mod budget;
 mod call;
 mod memory;
+mod refused;
 mod responder;
 mod tracer;
 mod transport;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem;
@@ -76,6 +78,8 @@ pub struct Host<T> {
     room: Room,
     /// An answer that waits for room while the host does other things.
     unanswered: Option<(RequestHandle, Answer)>,
+    /// Requests whose refusal waits for room.
+    refused: VecDeque<RequestHandle>,
     writing: Writing,
     patience: Duration,
     closed: Option<CloseReason>,
@@ -137,6 +141,7 @@ impl<T: Transport> Host<T> {
             written: 0,
             room: Room::There,
             unanswered: None,
+            refused: VecDeque::new(),
             writing: Writing::Open,
             patience: options.patience,
             closed: None,
@@ -161,7 +166,7 @@ impl<T: Transport> Host<T> {
     pub fn run(&mut self, handler: &(impl Handler + ?Sized)) -> io::Result<CloseReason> {
         loop {
             self.answer_waiting();
-            while self.unanswered.is_some() {
+            while self.owes_answer() {
                 self.make_room();
                 self.answer_waiting();
             }
@@ -192,7 +197,7 @@ impl<T: Transport> Host<T> {
         self.answer_waiting();
         // What arrives meanwhile has its turn in the next step.
         for _ in 0..self.inbox.len() {
-            if self.unanswered.is_some() {
+            if self.owes_answer() {
                 break;
             }
             if let Some(arrived) = self.inbox.pop() {
@@ -200,7 +205,7 @@ impl<T: Transport> Host<T> {
             }
         }
         self.checkpoint();
-        if self.inbox.is_empty() && self.unanswered.is_none() { self.over() } else { Ok(None) }
+        if self.inbox.is_empty() && !self.owes_answer() { self.over() } else { Ok(None) }
     }
 
     /// What is left of the connection: why it closed, once that is written too.
@@ -293,8 +298,9 @@ impl<T: Transport> Host<T> {
         }
     }
 
-    /// Gives the answer that waits, if there is room for it.
+    /// Gives the answers that wait, as far as there is room for them.
     fn answer_waiting(&mut self) {
+        self.answer_refused();
         if self.room == Room::Promised {
             return;
         }
@@ -357,8 +363,8 @@ impl<T: Transport> Host<T> {
         self.charge(Some(&event));
         if let Event::Request { request, method, params, options, .. } = &event {
             let fits = self.inbox.has_room_for(method, params.as_deref(), options.as_deref());
-            if !fits && self.refuse(*request) {
-                return;
+            if !fits {
+                return self.refuse(*request);
             }
             let core = self.stream.connection_mut();
             let operations = self.operations.as_ref();
@@ -392,15 +398,6 @@ impl<T: Transport> Host<T> {
         }
     }
 
-    /// Answers that too much waits. A peer that floods us and does not read even that is left to
-    /// the limits of the core.
-    fn refuse(&mut self, request: RequestHandle) -> bool {
-        let core = self.stream.connection_mut();
-        let code = core.config().dialect.overload_code;
-        let message = "The request was refused: too much waits to be served";
-        core.respond(request, Reply::Error { code, message, data: None }).is_ok()
-    }
-
     /// Takes what has arrived and writes what there is room for, without blocking.
     fn checkpoint(&mut self) {
         for _ in 0..READS_A_CHECKPOINT {
@@ -425,7 +422,9 @@ impl<T: Transport> Host<T> {
         };
         let due = self.due().map(|due| self.clock.until(due));
         let timeout = if is_last { Some(Duration::ZERO) } else { timeout };
-        let timeout = due.into_iter().chain(timeout).min();
+        // Where nothing is waited for, nothing would end the waiting.
+        let at_once = (interest == Ready::default()).then_some(Duration::ZERO);
+        let timeout = due.into_iter().chain(timeout).min().or(at_once);
         let ready = match self.transport.wait(interest, timeout) {
             Ok(ready) => ready,
             Err(failure) => {

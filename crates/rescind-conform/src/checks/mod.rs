@@ -19,7 +19,7 @@ const BASE: Check = Check {
     needs: &[],
     steps: &[],
     rules: &[],
-    witness: "The next request, sent after the cancel, is answered; where silence is wanted, the same work has been done anew from its beginning to its end.",
+    witness: "The next request, sent after the cancel, is answered; where silence is wanted, the same work has been done anew from its beginning to its end, twice.",
 };
 
 macro_rules! cancel_by_id {

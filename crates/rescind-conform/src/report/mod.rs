@@ -105,7 +105,7 @@ pub struct Report {
     pub took: Duration,
     /// Every check, in the order of the table.
     pub outcomes: Vec<Outcome>,
-    /// Checks that are listed as failing and do not fail.
+    /// Checks that are listed as failing and pass.
     pub stale: Vec<String>,
 }
 

@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
+    /// None either: at first, every second request is answered after the next.
+    AnswersOutOfOrder,
     LosesImmediateCancels,
     NeverAnswersCancelled,
     AnswersTwice,
@@ -209,6 +211,15 @@ impl Server {
             }
             "ask" => self.ask(id),
             _ if self.fault == Fault::IgnoresUnknownRequests && method.starts_with("$/") => {}
+            _ if self.fault == Fault::AnswersOutOfOrder
+                && [2, 4, 6, 8].contains(&self.lock().requests) =>
+            {
+                let (server, id) = (self.clone(), id.to_owned());
+                thread::spawn(move || {
+                    thread::sleep(Duration::from_millis(30));
+                    server.error(&id, -32601);
+                });
+            }
             _ => self.error(id, -32601),
         }
     }

@@ -44,6 +44,8 @@ pub(super) struct Watch {
     after: Duration,
     /// How many messages came from the server.
     heard: Arc<AtomicU64>,
+    /// How many had come when a request was given up last.
+    heard_before: Arc<AtomicU64>,
     given_up: Receiver<()>,
     /// So that nobody else's end is taken for one.
     _more: Sender<()>,
@@ -53,12 +55,13 @@ impl StuckArgs {
     /// Watches the server of this relay, if that is asked for.
     pub(super) fn watch(&self, options: &mut Options) -> Option<Watch> {
         let what = self.on_stuck?;
-        let heard = Arc::<AtomicU64>::default();
+        let [heard, heard_before] = [(); 2].map(|()| Arc::<AtomicU64>::default());
         // More than one at a time says no more than one.
         let (tell, given_up) = bounded(1);
         let (counted, mut trace) = (heard.clone(), options.trace.take());
+        let (heard_now, before) = (heard.clone(), heard_before.clone());
         let _more = tell.clone();
-        let watch = Watch { what, after: self.stuck_after, heard, given_up, _more };
+        let watch = Watch { what, after: self.stuck_after, heard, heard_before, given_up, _more };
         options.trace = Some(Box::new(move |side, way, message| {
             if (side, way) == (Side::Down, Way::Received) {
                 counted.fetch_add(1, Ordering::Relaxed);
@@ -68,6 +71,7 @@ impl StuckArgs {
         let mut observer = options.observer.take();
         options.observer = Some(Box::new(move |side, event| {
             if (side, matches!(event, RelayEvent::TimedOut { .. })) == (Side::Up, true) {
+                before.store(heard_now.load(Ordering::Relaxed), Ordering::Relaxed);
                 let _ = tell.try_send(());
             }
             if let Some(observer) = &mut observer {
@@ -82,9 +86,10 @@ impl Watch {
     /// Does what was asked for whenever the server is stuck; ends never.
     pub(super) async fn run(self, timer: impl Timer, owner: &mut Option<Owner>) {
         while self.given_up.recv().await.is_ok() {
-            let heard = self.heard.load(Ordering::Relaxed);
+            // What came since then counts, though this was looked into only now.
+            let before = self.heard_before.load(Ordering::Relaxed);
             timer.sleep_until(timer.now() + self.after).await;
-            if self.heard.load(Ordering::Relaxed) != heard {
+            if self.heard.load(Ordering::Relaxed) != before {
                 continue;
             }
             let silence = format_duration(self.after);
