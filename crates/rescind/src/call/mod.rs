@@ -29,6 +29,7 @@ use crate::{duration, exit, failure, usage_error};
 use asking::{Asking, how_lost};
 use interrupts::Interrupts;
 use opening::{Opened, Opening, Performed};
+use operation::Limits;
 use report::Report;
 use runtime::Runtime;
 use server::Server;
@@ -274,14 +275,20 @@ impl Attempt<'_> {
         });
         let mut outcome = early.unwrap_or_else(|| sent.wait());
         if let (Some(after), Ok(answer)) = (args.cancel_after, &outcome) {
-            outcome = operation::cancel(&dialect, peer, answer.clone(), begun + after, interrupts);
+            let limits = Limits { due: begun + after, deadline: self.deadline, grace: args.grace };
+            let told = (interrupts, self.report);
+            outcome = operation::cancel(&dialect, peer, answer.clone(), limits, told);
         }
-        let is_acknowledged = dialect.has_operations() && args.grace.is_none();
+        let settled = Instant::now();
+        let cancelled = interrupts.first_cancel();
+        // What settles here does so when the grace is over, and no earlier.
+        let is_in_time = |grace| cancelled.is_some_and(|at| settled - at < grace);
+        let is_acknowledged = dialect.has_operations() && args.grace.is_none_or(is_in_time);
         Ok(Called {
             outcome: outcome.map_err(|error| how_lost(peer, error)),
-            cancelled: interrupts.first_cancel(),
+            cancelled,
             sent: begun,
-            settled: Instant::now(),
+            settled,
             gave_up: interrupts.gave_up(),
             acknowledged: if is_acknowledged { Acknowledged::Yes } else { Acknowledged::No },
         })

@@ -185,7 +185,7 @@ impl Opening {
 /// The dialect to speak with a server that has answered our opening so, if that is not ours.
 ///
 /// MCP's newest revision opens with `server/discover`. Older servers refuse that, each in its own
-/// way, or end, or don't; then `initialize` finds out what they speak, which is what it answers.
+/// way, or end, or answer everything but that; then `initialize` finds out what they speak, which is what it answers.
 fn other_dialect(
     asking: &Asking<'_>,
     ours: Option<&Spoken>,
@@ -205,10 +205,7 @@ fn other_dialect(
         (WITHOUT_INITIALIZE, Ok(_)) if supports(&said, revision) => revision,
         (
             WITHOUT_INITIALIZE,
-            Ok(_)
-            | Err(
-                CallError::Error(_) | CallError::ConnectionLost { .. } | CallError::TimedOut { .. },
-            ),
+            Ok(_) | Err(CallError::Error(_) | CallError::ConnectionLost { .. }),
         ) => NEWEST_WITH_INITIALIZE,
         (_, Ok(_)) => said["protocolVersion"].as_str().unwrap_or(revision),
         (_, Err(_)) => revision,

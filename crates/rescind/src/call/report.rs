@@ -97,9 +97,16 @@ impl Report {
         spin(format_args!("opening: waiting for the answer to {method} (Ctrl-C gives up)"));
     }
 
-    /// What is waited for does not come soon.
-    pub(super) fn still_waits(&self) {
-        say(Line::new().styled(DIM, format_args!("still waiting for {}", self.waits_for())));
+    /// What is waited for does not come soon; a server that says nothing may be older.
+    pub(super) fn still_waits(&self, may_be_older: bool) {
+        let waits = format!("still waiting for {}", self.waits_for());
+        let line = Line::new().styled(DIM, waits);
+        say(if may_be_older {
+            let hint = " (--dialect mcp-2025-11-25 opens an older server at once)";
+            line.styled(DIM, hint)
+        } else {
+            line
+        });
     }
 
     /// The call is about to be sent.
