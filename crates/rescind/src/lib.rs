@@ -6,6 +6,7 @@ pub mod call;
 pub mod dialect;
 mod exit;
 mod noise;
+mod process;
 mod record;
 pub mod relay;
 pub mod replay;

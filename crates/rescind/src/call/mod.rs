@@ -6,14 +6,16 @@ mod client;
 mod interrupts;
 mod opening;
 mod operation;
+mod params;
 mod report;
 mod runtime;
 mod server;
+mod told;
 mod websocket;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -24,8 +26,9 @@ use serde_json::value::RawValue;
 
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
+use crate::process::ProcessArgs;
 use crate::record::{RecordArgs, Session};
-use crate::{duration, exit, failure, usage_error};
+use crate::{duration, usage_error};
 use asking::{Asking, how_lost};
 use interrupts::Interrupts;
 use opening::{Opened, Opening, Performed};
@@ -52,8 +55,8 @@ pub struct CallArgs {
     /// The method to call
     method: String,
 
-    /// Its params: a JSON array or object
-    #[arg(value_name = "PARAMS_JSON", value_parser = params)]
+    /// Its params: a JSON array or object, @FILE for one in a file, or - for one on standard input
+    #[arg(value_name = "PARAMS_JSON", value_parser = params::read)]
     params: Option<Box<RawValue>>,
 
     #[command(flatten)]
@@ -85,8 +88,12 @@ pub struct CallArgs {
     #[arg(long)]
     trace: bool,
 
+    /// Print one JSON object on standard output that says what became of the call
+    #[arg(long)]
+    json: bool,
+
     /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080` or `unix:FILE`, instead of spawning COMMAND
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
     connect: Option<Address>,
 
     /// Show the secret in this file, one line, as a bearer token
@@ -94,24 +101,14 @@ pub struct CallArgs {
     token_file: Option<PathBuf>,
 
     #[command(flatten)]
+    process: ProcessArgs,
+
+    #[command(flatten)]
     record: RecordArgs,
 
     /// The server to spawn, and its arguments [default: the built-in peer]
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-fn params(text: &str) -> Result<Box<RawValue>, String> {
-    let value: Box<RawValue> = serde_json::from_str(text).map_err(|error| {
-        let before: usize = text.split_inclusive('\n').take(error.line() - 1).map(str::len).sum();
-        let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
-        format!("not JSON at byte {}: {reason}", before + error.column().saturating_sub(1))
-    })?;
-    match value.get().as_bytes().first() {
-        Some(b'{' | b'[') => Ok(value),
-        _ => Err("params must be a JSON array or object".into()),
-    }
 }
 
 /// Runs the command.
@@ -127,31 +124,24 @@ pub fn main(args: &CallArgs) -> ExitCode {
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
     let attempt =
         Attempt { args, report: &report, recording: &recording, interrupts: &interrupts, deadline };
-    let (server, opened) = match attempt.open() {
-        Ok(reached) => reached,
-        Err(unreached) => {
-            report.ends();
-            recording.finish();
-            return match unreached {
-                Unreached::Usage(error) => usage_error(error),
-                Unreached::Failed(error) => failure(exit::UNREACHABLE, error),
-                Unreached::TimedOut => report.timed_out_opening(Instant::now()),
-                Unreached::GaveUp => report.gave_up_opening(),
-            };
-        }
-    };
-    let outcome = opened.and_then(|opened| attempt.call(&opened, &server.peer));
-    let settled = Instant::now();
-    server.end();
+    let run = attempt.run();
     report.ends();
     recording.finish();
-    match outcome {
-        // Ctrl-C may have come just before the call.
-        _ if interrupts.gave_up_opening() => report.gave_up_opening(),
-        Ok(called) => report.outcome(&args.method, &called),
-        Err(CallError::TimedOut { .. }) => report.timed_out_opening(settled),
-        Err(error) => report.outcome(&args.method, &Called::not_sent(error)),
+    match run {
+        Ok((ended, server)) => report.ended(args, &ended, server),
+        Err(usage) => usage_error(usage),
     }
+}
+
+/// How it ended.
+enum Ended {
+    /// There is no server to talk to.
+    Failed(String),
+    /// The time was over before the call could be sent.
+    TimedOut(Instant),
+    /// Ctrl-C came before the call could be sent.
+    GaveUp,
+    Called(Called),
 }
 
 /// One run of the command.
@@ -174,6 +164,28 @@ enum Unreached {
 }
 
 impl Attempt<'_> {
+    /// Opens, calls, and sees the server to its end.
+    fn run(&self) -> Result<(Ended, Option<ExitStatus>), String> {
+        let (server, opened) = match self.open() {
+            Ok(reached) => reached,
+            Err(Unreached::Usage(error)) => return Err(error),
+            Err(Unreached::Failed(error)) => return Ok((Ended::Failed(error), None)),
+            Err(Unreached::TimedOut) => return Ok((Ended::TimedOut(Instant::now()), None)),
+            Err(Unreached::GaveUp) => return Ok((Ended::GaveUp, None)),
+        };
+        let outcome = opened.and_then(|opened| self.call(&opened, &server.peer));
+        let settled = Instant::now();
+        let status = server.end();
+        let ended = match outcome {
+            // Ctrl-C may have come just before the call.
+            _ if self.interrupts.gave_up_opening() => Ended::GaveUp,
+            Ok(called) => Ended::Called(called),
+            Err(CallError::TimedOut { .. }) => Ended::TimedOut(settled),
+            Err(error) => Ended::Called(Called::not_sent(error)),
+        };
+        Ok((ended, status))
+    }
+
     /// Starts the server and opens as the dialect asks for. Where the server turns out to speak another
     /// revision of it, it is opened in that: on the same connection, if that takes on what the peers
     /// agree on; else, and where the server does not take that, with a new one.

@@ -1,6 +1,6 @@
 //! What a person reads on standard error, and a program on standard output.
 
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ use protocol_async::{CallError, Noise, RpcError};
 use protocol_blocking::threaded::{Trace, Way};
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
-use super::{Acknowledged, Called};
+use super::told::{Beside, Told};
+use super::{Acknowledged, CallArgs, Called, Ended};
 use crate::noise::Noises;
 use crate::terminal::{Line, print_json, say, spin, stop_spinning};
 use crate::{exit, output_error};
@@ -34,6 +35,7 @@ struct Shared {
     waits_for: Mutex<String>,
     /// Answers that named no request of ours.
     answers_without_id: AtomicU64,
+    notifications: AtomicU64,
     noises: Noises,
 }
 
@@ -130,6 +132,7 @@ impl Report {
 
     /// The server notified us.
     pub(super) fn notification(&self, method: &str, params: &str) {
+        self.shared.notifications.fetch_add(1, Ordering::Relaxed);
         if self.tracing == Tracing::Off {
             let shown = Line::new().text(method).text(" ").value(params.as_bytes());
             say(shown.all_styled(DIM));
@@ -160,24 +163,55 @@ impl Report {
         }
     }
 
-    /// The time was over before the call could be sent.
-    pub(super) fn timed_out_opening(&self, at: Instant) -> ExitCode {
-        let after = milliseconds(at - self.begun);
-        let what = self.waits_for();
-        say(Line::new().styled(WARN, format_args!("timed out after {after}, waiting for {what}")));
-        ExitCode::from(exit::TIMED_OUT)
+    /// The result on standard output, or with `--json` everything; what happened on standard error, in
+    /// one line.
+    pub(super) fn ended(
+        &self,
+        args: &CallArgs,
+        ended: &Ended,
+        server: Option<ExitStatus>,
+    ) -> ExitCode {
+        let waits_for = self.waits_for();
+        let exit_code = match ended {
+            Ended::Failed(error) => {
+                crate::failure(exit::UNREACHABLE, error);
+                exit::UNREACHABLE
+            }
+            Ended::TimedOut(at) => {
+                let after = milliseconds(*at - self.begun);
+                let line = format_args!("timed out after {after}, waiting for {waits_for}");
+                say(Line::new().styled(WARN, line));
+                exit::TIMED_OUT
+            }
+            Ended::GaveUp => {
+                say(Line::new().styled(WARN, format_args!("gave up, waiting for {waits_for}")));
+                exit::CANCELLED
+            }
+            Ended::Called(called) => self.called(&args.method, called),
+        };
+        let printed = match ended {
+            _ if args.json => {
+                let told = Told::new(
+                    ended,
+                    Beside {
+                        method: &args.method,
+                        begun: self.begun,
+                        notifications: self.shared.notifications.load(Ordering::Relaxed),
+                        waits_for: &waits_for,
+                        server,
+                        exit_code,
+                    },
+                );
+                print_json(&serde_json::to_string(&told).expect("it is JSON"))
+            }
+            Ended::Called(Called { outcome: Ok(result), .. }) => print_json(result.get()),
+            _ => Ok(()),
+        };
+        printed.map_or_else(output_error, |()| exit_code.into())
     }
 
-    /// Ctrl-C came before the call could be sent.
-    pub(super) fn gave_up_opening(&self) -> ExitCode {
-        let what = self.waits_for();
-        say(Line::new().styled(WARN, format_args!("gave up, waiting for {what}")));
-        ExitCode::from(exit::CANCELLED)
-    }
-
-    /// The result on standard output, the rest on standard error: one line, and no result where that is
-    /// an error.
-    pub(super) fn outcome(&self, method: &str, called: &Called) -> ExitCode {
+    /// Says in one line what became of a call, unless that is just a result.
+    fn called(&self, method: &str, called: &Called) -> u8 {
         let (style, text, code) = match &called.outcome {
             Ok(_) => (GOOD, String::new(), 0),
             Err(error) => failure(method, called, self.begun, error),
@@ -192,10 +226,7 @@ impl Report {
             None if !text.is_empty() => say(Line::new().styled(style, text)),
             None => {}
         }
-        match &called.outcome {
-            Ok(result) => print_json(result.get()).map_or_else(output_error, |()| code.into()),
-            Err(_) => code.into(),
-        }
+        code
     }
 }
 

@@ -1,5 +1,6 @@
 //! A server that was started or reached, and the connection to it.
 
+use std::process::ExitStatus;
 use std::thread::{self, JoinHandle};
 
 use protocol_blocking::threaded::{self, Incoming, Options, Peer};
@@ -41,7 +42,8 @@ impl Server {
                 (peer, incoming, End::Socket(socket))
             }
             None => {
-                let spawned = child::spawn(&spoken, &args.command).map_err(Unreached::Failed)?;
+                let spawned = child::spawn(&spoken, &args.command, &args.process)
+                    .map_err(Unreached::Failed)?;
                 let mut options = Options::new(spoken.on_stdio(Role::Client));
                 options.trace = report.trace();
                 options.noise = Some(report.noise());
@@ -56,17 +58,21 @@ impl Server {
         Ok(Self { spoken, peer, end, serving: serve(incoming, report) })
     }
 
-    /// Says goodbye, and waits for the server's end.
-    pub(super) fn end(self) {
+    /// Says goodbye, and waits for the server's end. Gives its status, if we started it.
+    pub(super) fn end(self) -> Option<ExitStatus> {
         opening::close(&self.spoken, &self.peer);
         // What the server has asked us for is over too; then its input is closed.
         self.peer.shutdown(Shutdown::CancelAll);
-        match self.end {
+        let status = match self.end {
             End::Child(owner) => child::end(owner),
-            End::Socket(socket) => socket.end(),
-        }
+            End::Socket(socket) => {
+                socket.end();
+                None
+            }
+        };
         // What the server said before it answered is shown before the answer.
         let _ = self.serving.join();
+        status
     }
 }
 

@@ -26,6 +26,7 @@ use protocol_record::line::Verdict;
 use crate::dialect::{Spoken, file_parser, parser};
 use crate::duration;
 use crate::noise::Noises;
+use crate::process::ProcessArgs;
 use crate::record::{RecordArgs, Session};
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
@@ -114,6 +115,9 @@ pub struct RelayArgs {
     faults: FaultArgs,
 
     #[command(flatten)]
+    process: ProcessArgs,
+
+    #[command(flatten)]
     record: RecordArgs,
 
     /// The server to spawn, and its arguments
@@ -147,6 +151,7 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     };
     let mut command = Command::new(program);
     command.args(arguments);
+    args.process.set_up(&mut command);
 
     let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
     let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
