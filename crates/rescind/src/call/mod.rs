@@ -11,6 +11,7 @@ mod report;
 mod runtime;
 mod server;
 mod told;
+mod trigger;
 mod websocket;
 
 use std::ffi::OsString;
@@ -36,6 +37,7 @@ use operation::Limits;
 use report::Report;
 use runtime::Runtime;
 use server::Server;
+use trigger::TriggerArgs;
 
 /// Call a method of a server, and cancel it
 ///
@@ -70,6 +72,9 @@ pub struct CallArgs {
     #[arg(long, value_name = "DUR", value_parser = duration)]
     cancel_after: Option<Duration>,
 
+    #[command(flatten)]
+    trigger: TriggerArgs,
+
     /// Give up after this long, wherever it is: connecting, opening, or calling; a call is cancelled
     #[arg(long, value_name = "DUR", value_parser = duration)]
     timeout: Option<Duration>,
@@ -83,6 +88,10 @@ pub struct CallArgs {
     /// when --cancel-after is 0
     #[arg(long, value_name = "FILE")]
     open: Option<PathBuf>,
+
+    /// Send this notification before the call, after the opening; again for each
+    #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
+    notify: Vec<String>,
 
     /// Print every message with its direction and milliseconds
     #[arg(long)]
@@ -120,10 +129,20 @@ pub fn main(args: &CallArgs) -> ExitCode {
         Ok(recording) => recording,
         Err(error) => return usage_error(error),
     };
+    let notifications = match args.notify.chunks_exact(2).map(notification).collect() {
+        Ok(notifications) => notifications,
+        Err(error) => return usage_error(error),
+    };
     let interrupts = Interrupts::catch(&report, &recording);
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
-    let attempt =
-        Attempt { args, report: &report, recording: &recording, interrupts: &interrupts, deadline };
+    let attempt = Attempt {
+        args,
+        notifications,
+        report: &report,
+        recording: &recording,
+        interrupts: &interrupts,
+        deadline,
+    };
     let run = attempt.run();
     report.ends();
     recording.finish();
@@ -131,6 +150,13 @@ pub fn main(args: &CallArgs) -> ExitCode {
         Ok((ended, server)) => report.ended(args, &ended, server),
         Err(usage) => usage_error(usage),
     }
+}
+
+/// Reads a notification that is to be sent.
+fn notification(words: &[String]) -> Result<(&str, Box<RawValue>), String> {
+    let [method, given] = words else { return Err("--notify takes METHOD and PARAMS_JSON".into()) };
+    let params = params::read(given).map_err(|error| format!("--notify {method}: {error}"))?;
+    Ok((method, params))
 }
 
 /// How it ended.
@@ -147,6 +173,8 @@ enum Ended {
 /// One run of the command.
 struct Attempt<'a> {
     args: &'a CallArgs,
+    /// What is sent just before the call.
+    notifications: Vec<(&'a str, Box<RawValue>)>,
     report: &'a Report,
     recording: &'a Session,
     interrupts: &'a Interrupts,
@@ -229,10 +257,11 @@ impl Attempt<'_> {
     }
 
     fn opening(&self, dialect: &Spoken) -> Result<Opening, String> {
-        match &self.args.open {
-            None => Ok(Opening::of(dialect, &self.args.method, self.args.params.as_deref())),
-            Some(path) => Opening::read(path),
-        }
+        let opening = match &self.args.open {
+            None => Opening::of(dialect, &self.args.method, self.args.params.as_deref()),
+            Some(path) => Opening::read(path)?,
+        };
+        Ok(opening.and_notify(&self.notifications))
     }
 
     fn perform(&self, opening: Opening, peer: &Peer) -> Result<Performed, CallError> {
@@ -286,8 +315,10 @@ impl Attempt<'_> {
             outcome
         });
         let mut outcome = early.unwrap_or_else(|| sent.wait());
-        if let (Some(after), Ok(answer)) = (args.cancel_after, &outcome) {
-            let limits = Limits { due: begun + after, deadline: self.deadline, grace: args.grace };
+        let is_to_be_cancelled = args.cancel_after.is_some() || args.trigger.is_set();
+        if let (true, Ok(answer)) = (is_to_be_cancelled, &outcome) {
+            let due = args.cancel_after.map(|after| begun + after);
+            let limits = Limits { due, deadline: self.deadline, grace: args.grace };
             let told = (interrupts, self.report);
             outcome = operation::cancel(&dialect, peer, answer.clone(), limits, told);
         }
@@ -308,7 +339,7 @@ impl Attempt<'_> {
 
     fn cancel(&self, sent: &SentRequest) {
         let now = Instant::now();
-        // Ctrl-C may have come first; to ask once more is not to give up.
+        // Ctrl-C or a notification may have come first.
         if !matches!(sent.cancel(), CancelOutcome::AlreadySettled | CancelOutcome::AlreadySent) {
             self.interrupts.cancelled(now);
             self.report.cancelling();

@@ -152,6 +152,16 @@ impl Opening {
         Ok(Self { steps: steps.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
+    /// The same, and these notifications after it.
+    pub(super) fn and_notify(mut self, notifications: &[(&str, Box<RawValue>)]) -> Self {
+        self.steps.extend(notifications.iter().map(|(method, params)| Step {
+            id: None,
+            method: (*method).into(),
+            params: Some(params.clone()),
+        }));
+        self
+    }
+
     /// Sends everything up to the last request, and awaits the requests' answers. An answer that
     /// is an error ends it, and so does one that asks for another dialect.
     pub(super) fn perform(

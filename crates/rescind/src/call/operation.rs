@@ -13,6 +13,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::interrupts::Interrupts;
 use super::report::Report;
 
+/// How often it is looked whether it is time.
+const TICK: Duration = Duration::from_millis(10);
+
 /// How a tool is called by its name alone: the method and the params of the request that starts its
 /// operation. `None` if the method is one of the protocol, or starts none.
 pub(super) fn of_tool(
@@ -29,8 +32,8 @@ pub(super) fn of_tool(
 /// When an operation is cancelled, and how long that may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// When it is time, unless Ctrl-C comes first.
-    pub(super) due: Instant,
+    /// When it is time, unless Ctrl-C or a notification that cancels comes first.
+    pub(super) due: Option<Instant>,
     /// When the time for everything is over: then it is cancelled too, and nothing is waited for.
     pub(super) deadline: Option<Instant>,
     /// How long the answer to the cancel is waited for.
@@ -58,12 +61,13 @@ pub(super) fn cancel(
             return Err(timed_out);
         }
         let now = Instant::now();
-        if limits.due <= now {
+        if limits.due.is_some_and(|due| due <= now) {
             interrupts.cancelled(now);
             report.cancelling();
             break;
         }
-        thread::sleep((limits.due - now).min(Duration::from_millis(10)));
+        let left = limits.due.map_or(TICK, |due| due - now);
+        thread::sleep(left.min(TICK));
     }
     let mut cancelled = cancel();
     let left = limits.deadline.map(|at| at.saturating_duration_since(Instant::now()));

@@ -8,7 +8,6 @@ use protocol_child::Owner;
 use protocol_core::{CloseReason, Role, Shutdown};
 
 use super::client::Client;
-use super::report::Report;
 use super::websocket::Socket;
 use super::{Attempt, Unreached, child, opening};
 use crate::dialect::Spoken;
@@ -55,7 +54,7 @@ impl Server {
                 (peer, incoming, End::Child(owner))
             }
         };
-        Ok(Self { spoken, peer, end, serving: serve(incoming, report) })
+        Ok(Self { spoken, peer, end, serving: serve(incoming, attempt) })
     }
 
     /// Says goodbye, and waits for the server's end. Gives its status, if we started it.
@@ -77,7 +76,7 @@ impl Server {
 }
 
 /// Serves what the server asks for and shows what it notifies, until the connection ends.
-fn serve(incoming: Incoming, report: &Report) -> JoinHandle<CloseReason> {
-    let client = Client::new(report.clone());
+fn serve(incoming: Incoming, attempt: &Attempt<'_>) -> JoinHandle<CloseReason> {
+    let client = Client::new(attempt);
     thread::spawn(move || threaded::serve(&incoming, 2, &client))
 }
