@@ -6,6 +6,7 @@ pub mod call;
 pub mod dialect;
 mod exit;
 mod noise;
+pub mod pages;
 mod process;
 mod record;
 pub mod relay;
