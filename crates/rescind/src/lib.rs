@@ -17,6 +17,7 @@ pub mod stats;
 pub mod step;
 pub mod terminal;
 mod token;
+mod trace;
 pub mod view;
 
 use std::fmt::Display;

@@ -185,7 +185,8 @@ fn notifications_are_sent_after_the_opening_and_before_the_call() {
         let said = call(&[&["--trace"], &notify[..], cancel, &["echo", "[1]"]].concat());
         let sent = said.stderr.lines().filter(|line| line.contains("-->"));
         let sent: Vec<Value> = sent
-            .map(|line| serde_json::from_str(line.split_once("--> ").unwrap().1).unwrap())
+            .map(|line| line.split_once("--> ").unwrap().1)
+            .map(|message| serde_json::from_str(&message[..=message.rfind('}').unwrap()]).unwrap())
             .collect();
         let methods: Vec<_> = sent.iter().filter_map(|sent| sent["method"].as_str()).collect();
         assert_eq!(methods[..3], ["initialize", "a", "b"], "{said:?}");
@@ -207,7 +208,7 @@ fn a_prompt_opens_its_session_streams_and_is_cancelled() {
 }
 
 #[test]
-fn a_trace_shows_direction_and_milliseconds() {
+fn a_trace_shows_direction_milliseconds_and_the_request() {
     let said = call(&["--trace", "echo", "[1]"]);
     let lines: Vec<&str> = said.stderr.lines().collect();
     assert_eq!(lines.len(), 4, "initialize, echo, and their answers: {said:?}");
@@ -215,6 +216,8 @@ fn a_trace_shows_direction_and_milliseconds() {
         let (time, message) = line.split_once(" ms ").unwrap();
         time.trim().parse::<f64>().unwrap();
         let message = message.strip_prefix(arrow).unwrap();
+        let (message, behind) = message.split_at(message.rfind('}').unwrap() + 1);
+        assert_eq!(behind.starts_with(" (answers "), *arrow == "<--", "{line}");
         serde_json::from_str::<Value>(message).unwrap();
     }
 }

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use protocol_async::{CallError, Noise, RpcError};
-use protocol_blocking::threaded::{Trace, Way};
+use protocol_blocking::threaded::Trace;
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
 use super::told::{Beside, Told};
 use super::{Acknowledged, CallArgs, Called, Ended};
 use crate::noise::Noises;
 use crate::terminal::{Line, print_json, say, spin, stop_spinning};
+use crate::trace::Traced;
 use crate::{exit, output_error};
 
 const DIM: Style = Style::new().dimmed();
@@ -52,18 +53,10 @@ impl Report {
     }
 
     /// What the connection calls for each message.
-    pub(super) fn trace(&self) -> Option<Trace> {
-        let begun = self.begun;
+    pub(super) fn trace(&self, dialect: &Dialect) -> Option<Trace> {
+        let mut traced = Traced::new(dialect, self.begun);
         (self.tracing == Tracing::On).then(|| {
-            Box::new(move |way, message: &[u8]| {
-                let arrow = match way {
-                    Way::Sent => "-->",
-                    Way::Received => "<--",
-                };
-                let elapsed = begun.elapsed().as_secs_f64() * 1e3;
-                let line = Line::new().styled(DIM, format_args!("{elapsed:10.3} ms"));
-                say(line.text(format_args!(" {arrow} ")).message(message));
-            }) as Trace
+            Box::new(move |way, message: &[u8]| say(traced.line("", way, message))) as Trace
         })
     }
 

@@ -34,7 +34,7 @@ impl Server {
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
                 let mut options = Options::new(spoken.config(Role::Client));
-                options.trace = report.trace();
+                options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
                 let secret = token::read(args.token_file.as_deref()).map_err(Unreached::Usage)?;
                 let (peer, incoming, socket) = Socket::open(address, secret, options, deadline)?;
@@ -44,7 +44,7 @@ impl Server {
                 let spawned = child::spawn(&spoken, &args.command, &args.process)
                     .map_err(Unreached::Failed)?;
                 let mut options = Options::new(spoken.on_stdio(Role::Client));
-                options.trace = report.trace();
+                options.trace = report.trace(&spoken.dialect);
                 options.noise = Some(report.noise());
                 let options = recording.connection("server", options);
                 let connected = args.runtime.connect(spawned, options);

@@ -103,7 +103,7 @@ impl<'a> Told<'a> {
         match &called.outcome {
             Ok(result) => told.result = Some(result),
             Err(CallError::Error(error) | CallError::Cancelled { error: Some(error), .. }) => {
-                told.error = Some(Error::of(error))
+                told.error = Some(Error::of(error));
             }
             Err(_) => {}
         }

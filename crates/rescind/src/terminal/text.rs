@@ -7,6 +7,8 @@ use anstyle::Style;
 
 /// A longer value in a line, such as the params of a notification, is cut.
 pub(crate) const VALUE: usize = 200;
+/// A longer message of a trace is cut.
+const TRACED: usize = 1024;
 /// A longer line is cut.
 const LINE: usize = 4096;
 
@@ -55,6 +57,13 @@ impl Line {
     #[must_use]
     pub(crate) fn value(self, bytes: &[u8]) -> Self {
         let most = self.shown + VALUE;
+        self.bytes(bytes, most)
+    }
+
+    /// Adds a message that something is said behind, and is cut to [`TRACED`].
+    #[must_use]
+    pub(crate) fn traced(self, bytes: &[u8]) -> Self {
+        let most = self.shown + TRACED;
         self.bytes(bytes, most)
     }
 
