@@ -2,13 +2,15 @@
 //! replayed on the committed corpus by `tests/corpus.rs`.
 //!
 //! A target panics when a guarantee does not hold.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod answers;
 mod bytes;
 mod differential;
 mod frames;
 mod handler;
+mod heap;
+mod hub;
 mod json;
 mod messages;
 mod operations;
@@ -19,6 +21,7 @@ mod schedule;
 pub use differential::differential;
 pub use frames::frames;
 pub use handler::handler;
+pub use hub::hub;
 pub use messages::messages;
 pub use operations::operations;
 pub use relay::relay;
@@ -28,7 +31,7 @@ pub use schedule::schedule;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("frames", frames),
     ("messages", messages),
     ("operations", operations),
@@ -36,4 +39,5 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("relay", relay),
     ("differential", differential),
     ("handler", handler),
+    ("hub", hub),
 ];

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::process::Command;
+use std::sync::mpsc::channel;
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +14,10 @@ use protocol_smol::SmolTimer;
 use rustix::process::{Pid, Signal, getpgid};
 use smol::io::{AsyncRead, AsyncReadExt};
 
-use crate::suite::{hasty, patient, unhurried};
-use crate::support::{Mark, PATIENCE, eventually, is_there, on_tokio, run_on_tokio, send, soon};
+use crate::suite::{first_words, hasty, patient, unhurried};
+use crate::support::{
+    Mark, PATIENCE, eventually, ignores, is_there, on_tokio, run_on_tokio, send, soon,
+};
 
 /// Behind a wrapper, and not interested in the end of its input.
 const SERVER: &str = "sh -c 'sleep 1000; true'; true";
@@ -67,30 +70,23 @@ fn f60_outside_a_runtime_nothing_is_left_running() {
 
 #[test]
 fn f60_a_grace_without_end_is_one() {
-    let spawned = spawn(ChildCommand::new(Command::new("cat")).grace(Duration::MAX)).unwrap();
+    let command = ChildCommand::new(Command::new("cat")).grace(Duration::MAX);
+    assert!(format!("{command:?}").contains("31536000s"), "a year: {command:?}");
+    let spawned = spawn(command).unwrap();
     let process = spawned.owner.process().clone();
     drop(spawned);
     assert!(smol::block_on(soon("its end", process.exit())).unwrap().success());
     assert_eq!(process.pushed(), Pushed::No);
 }
 
-/// The signals that a process ignores.
-fn ignored(id: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-    u64::from_str_radix(mask.trim(), 16).unwrap()
-}
-
 #[test]
 fn f60_a_watchdog_that_was_stopped_keeps_nobody_waiting() {
-    let Spawned { owner, stdin, stdout, .. } = spawn(hasty(Command::new("cat"))).unwrap();
+    let Spawned { owner, stdin, stdout, .. } = spawn(patient(Command::new("cat"))).unwrap();
     let process = owner.process().clone();
     let id = Pid::from_raw(i32::try_from(process.id()).unwrap());
     let watchdog = getpgid(id).unwrap().as_raw_pid().cast_unsigned();
     eventually("a terminal does not stop it", || {
-        [Signal::TSTP, Signal::TTIN, Signal::TTOU]
-            .iter()
-            .all(|signal| ignored(watchdog) >> (signal.as_raw() - 1) & 1 == 1)
+        [Signal::TSTP, Signal::TTIN, Signal::TTOU].iter().all(|signal| ignores(watchdog, *signal))
     });
     send(watchdog, Signal::STOP);
     drop((stdin, stdout, owner));
@@ -175,6 +171,33 @@ fn f32_a_blocking_reader_ends_with_the_process() {
 }
 
 #[test]
+fn f32_a_blocking_reader_whose_input_ends_is_told_how_the_process_ended() {
+    // More than once: the end of the output mostly comes first.
+    for round in 0..20 {
+        let Spawned { owner, stdout, .. } =
+            spawn(patient(Mark::new().shell("echo hello; exit 3"))).unwrap();
+        let mut output = BlockingOutput::new(stdout, owner.process()).unwrap();
+        let mut said = Vec::new();
+        let error = output.read_to_end(&mut said).unwrap_err();
+        assert_eq!(
+            (&*said, &*error.to_string()),
+            (&b"hello\n"[..], "the process ended: exit status: 3"),
+            "round {round}"
+        );
+    }
+}
+
+#[test]
+fn f32_a_blocking_reader_whose_input_ends_before_the_process_is_told_no_death() {
+    let Spawned { owner, stdin, stdout, .. } =
+        spawn(patient(Mark::new().shell("exec >&-; cat >/dev/null"))).unwrap();
+    let mut output = BlockingOutput::new(stdout, owner.process()).unwrap();
+    assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0);
+    drop(stdin);
+    assert!(owner.process().wait().unwrap().success());
+}
+
+#[test]
 fn f32_one_that_floods_an_output_it_was_left_keeps_nobody_reading() {
     let mark = Mark::new();
     let spawned = || {
@@ -194,6 +217,55 @@ fn f32_one_that_floods_an_output_it_was_left_keeps_nobody_reading() {
     let mut output = AsyncReadExt::take(output, more_than_a_pipe_holds);
     let read = smol::block_on(output.read_to_end(&mut Vec::new()));
     assert_eq!(read.unwrap_err().to_string(), "the process ended: exit status: 3");
+    mark.kill_the_rest();
+}
+
+#[test]
+fn f62_what_is_written_after_a_blocking_reader_has_gone_is_read() {
+    let mark = Mark::new();
+    // More than a pipe holds.
+    let script = "cat >/dev/null; yes | head -c 400000 || exit 1";
+    let Spawned { owner, stdin, stdout, .. } = spawn(patient(mark.shell(script))).unwrap();
+    drop(BlockingOutput::new(stdout, owner.process()).unwrap());
+    drop(stdin);
+    let status = smol::block_on(soon("its end", owner.process().exit())).unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(owner.process().pushed(), Pushed::No);
+}
+
+/// Whoever reads what nobody wants holds up nobody who ends the process.
+#[test]
+fn f60_a_silent_process_whose_blocking_reader_has_gone_is_ended() {
+    let mark = Mark::new();
+    let Spawned { owner, stdin, stdout, .. } = spawn(stubborn(&mark)).unwrap();
+    drop(BlockingOutput::new(stdout, owner.process()).unwrap());
+    let process = owner.process().clone();
+    drop((stdin, owner));
+    let (tell, told) = channel();
+    thread::spawn(move || tell.send(process.wait().map(|_| ())));
+    told.recv_timeout(PATIENCE).expect("it is ended").unwrap();
+    mark.assert_gone();
+}
+
+fn threads() -> impl Iterator<Item = String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    // One may be gone by now.
+    tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok())
+}
+
+#[test]
+fn f32_an_output_that_a_daemon_holds_is_not_read_for_ever() {
+    let mark = Mark::new();
+    let (stderr, told) = first_words();
+    let script = "setsid sh -c 'echo left >&2; exec sleep 1000' & cat >/dev/null";
+    let Spawned { owner, stdin, stdout, .. } =
+        spawn(hasty(mark.shell(script)).stderr(stderr)).unwrap();
+    smol::block_on(soon("its leave", told.recv())).unwrap();
+    drop(BlockingOutput::new(stdout, owner.process()).unwrap());
+    let process = owner.process().clone();
+    drop((stdin, owner));
+    smol::block_on(soon("its end", process.exit())).unwrap();
+    eventually("no thread reads any more", || threads().all(|name| name != "child-stdout\n"));
     mark.kill_the_rest();
 }
 

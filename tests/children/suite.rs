@@ -29,7 +29,7 @@ pub(crate) fn patient(command: Command) -> ChildCommand {
 }
 
 /// Tells when something is written to stderr.
-fn first_words() -> (Stderr, Receiver<()>) {
+pub(crate) fn first_words() -> (Stderr, Receiver<()>) {
     let (there, told) = bounded(1);
     // Only the first is waited for.
     let show = Box::new(move |_: &[u8]| {
@@ -117,7 +117,7 @@ pub(crate) async fn f34_a_call_that_could_not_be_written_is_told_the_status_too(
 pub(crate) async fn f32_an_output_that_ends_before_the_process_settles_calls(connect: Connect) {
     let mark = Mark::new();
     // It is not told the end of its input as long as its output is waited for.
-    let child = connect(hasty(mark.shell("exec >&-; cat >/dev/null"))).unwrap();
+    let child = connect(patient(mark.shell("exec >&-; cat >/dev/null"))).unwrap();
     assert_eq!(lost(child.peer.call("work", ())).await, "");
     drop((child.peer, child.incoming));
     assert!(soon("its end", child.process.exit()).await.unwrap().success());

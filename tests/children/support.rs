@@ -126,6 +126,12 @@ pub(crate) fn is_there(id: u32) -> bool {
     fs::exists(format!("/proc/{id}")).unwrap()
 }
 
+pub(crate) fn ignores(id: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
+}
+
 pub(crate) fn eventually(what: &str, there: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !there() {

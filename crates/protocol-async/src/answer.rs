@@ -84,6 +84,9 @@ pub enum CallError {
         /// What does not fit.
         problem: String,
     },
+    /// Its outcome came and was let go: those of too many other calls wait to be taken
+    /// ([`Options::result_bytes`](crate::Options::result_bytes)).
+    Untaken,
 }
 
 impl fmt::Display for CallError {
@@ -99,6 +102,9 @@ impl fmt::Display for CallError {
             }
             Self::Refused(refusal) => refusal.fmt(f),
             Self::InvalidResult { problem } => write!(f, "the result does not fit: {problem}"),
+            Self::Untaken => {
+                f.write_str("too many outcomes wait to be taken (options.result_bytes)")
+            }
         }
     }
 }
@@ -120,6 +126,16 @@ impl From<Refusal> for CallError {
 }
 
 impl CallError {
+    /// What the peer wrote of it, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Error(error) | Self::Cancelled { error: Some(error), .. } => {
+                error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len())
+            }
+            _ => 0,
+        }
+    }
+
     /// The result of a call that ended, which borrows nothing.
     ///
     /// # Errors

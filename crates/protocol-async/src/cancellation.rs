@@ -52,6 +52,9 @@ struct Source {
 }
 
 impl Cancellation {
+    /// What one holds, beside what listens to it.
+    pub(crate) const HEAP: usize = size_of::<Inner>() + size_of::<[usize; 2]>();
+
     pub(crate) fn new() -> Self {
         Self { inner: Arc::default() }
     }

@@ -15,6 +15,9 @@ use crate::peer::Peer;
 use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
 use crate::timer::{Alarm, Timer};
 
+/// Bytes that are read in one poll: then other tasks have their turn (F47).
+const READ_BYTES: usize = 64 << 10;
+
 /// Makes a connection out of two byte streams. Nothing happens until the driver is polled.
 pub fn connect<R, W, T>(
     reader: R,
@@ -27,15 +30,11 @@ where
     W: AsyncWrite + Unpin,
     T: Timer,
 {
-    let clock = timer.clone();
+    let (clock, options) = (timer.clone(), options.into());
+    let reader = Reader::new(reader, options.pipe_bytes);
     let (hub, peer, incoming) = Hub::new(options, move || clock.now());
-    let driver = Driver {
-        hub,
-        reader: Reader::new(reader),
-        writer: Writer::new(writer),
-        alarm: Alarm::new(timer),
-        error: None,
-    };
+    let driver =
+        Driver { hub, reader, writer: Writer::new(writer), alarm: Alarm::new(timer), error: None };
     (peer, incoming, driver)
 }
 
@@ -68,9 +67,9 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let mut is_idle = false;
+        let (mut is_idle, mut left) = (false, READ_BYTES);
         for _ in 0..TURNS {
-            let read = this.poll_read(cx);
+            let read = this.poll_read(cx).map(|bytes| left = left.saturating_sub(bytes));
             if read.is_pending() && is_idle {
                 return Poll::Pending;
             }
@@ -83,6 +82,9 @@ where
             is_idle = timers.is_pending() && write.is_pending();
             if read.is_pending() && is_idle {
                 return Poll::Pending;
+            }
+            if left == 0 {
+                break;
             }
         }
         cx.waker().wake_by_ref();
@@ -102,20 +104,24 @@ where
     W: AsyncWrite + Unpin,
     T: Timer + Unpin,
 {
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Reads, and says how many bytes.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        let before = self.reader.input.unread().len();
         match ready!(self.reader.poll(cx)) {
             Read::Bytes => {
+                let read = self.reader.input.unread().len() - before;
                 if self.hub.receive(&mut self.reader.input).is_break() {
                     self.reader.close();
                 }
+                Poll::Ready(read)
             }
             Read::End(error) => {
                 self.hub.finish(&self.reader.input, error.as_ref());
                 self.reader.close();
                 self.keep(error);
+                Poll::Ready(0)
             }
         }
-        Poll::Ready(())
     }
 
     /// Writes; an error ends the connection, once what the peer has said before is read (F34). The hub

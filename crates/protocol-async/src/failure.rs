@@ -91,6 +91,17 @@ impl Failure {
         })))
     }
 
+    /// What the peer is told, and no more.
+    pub(crate) fn without_reason(self) -> Self {
+        match self {
+            Self::InvalidParams(_) | Self::Internal(_) => match self.as_reply() {
+                Reply::Error { code, message, .. } => Self::Error(RpcError::new(code, message)),
+                _ => self,
+            },
+            Self::Cancelled | Self::Error(_) => self,
+        }
+    }
+
     /// As the answer to a request.
     #[must_use]
     pub fn as_reply(&self) -> Reply<'_> {

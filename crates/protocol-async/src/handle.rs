@@ -73,8 +73,8 @@ pub(crate) struct Preparation(Mutex<Prepared>);
 enum Prepared {
     #[default]
     Waiting,
-    /// Before it was sent; it never is.
-    Cancelled(Cause),
+    /// Before it was sent; it never is, unless it is being sent at this moment: then the peer is told why.
+    Cancelled(Cause, Option<Box<str>>),
     Published(CancellationHandle),
 }
 
@@ -82,7 +82,7 @@ impl Preparation {
     /// Why it was cancelled before it was sent, if it was.
     pub(crate) fn cancelled(&self) -> Option<Cause> {
         match *lock(&self.0) {
-            Prepared::Cancelled(cause) => Some(cause),
+            Prepared::Cancelled(cause, _) => Some(cause),
             Prepared::Waiting | Prepared::Published(_) => None,
         }
     }
@@ -90,9 +90,9 @@ impl Preparation {
     /// It was sent, and this cancels it now.
     pub(crate) fn published(&self, handle: CancellationHandle) {
         let before = mem::replace(&mut *lock(&self.0), Prepared::Published(handle));
-        if let Prepared::Cancelled(cause) = before {
+        if let Prepared::Cancelled(cause, reason) = before {
             // While it was being sent.
-            self.cancel(cause, None);
+            self.cancel(cause, reason.as_deref());
         }
     }
 
@@ -100,13 +100,42 @@ impl Preparation {
         let mut prepared = lock(&self.0);
         let handle = match &*prepared {
             Prepared::Waiting => {
-                *prepared = Prepared::Cancelled(cause);
+                *prepared = Prepared::Cancelled(cause, reason.map(Into::into));
                 return CancelOutcome::Withdrawn;
             }
-            Prepared::Cancelled(_) => return CancelOutcome::AlreadySettled,
+            Prepared::Cancelled(..) => return CancelOutcome::AlreadySettled,
             Prepared::Published(handle) => handle.clone(),
         };
         drop(prepared);
         handle.cancel_because(cause, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use protocol_core::{CallOptions, Config, Dialect, Timestamp};
+
+    use super::*;
+    use crate::hub::{Hub, Messages};
+    use crate::sent::SentRequest;
+
+    #[test]
+    fn g04_a_cancel_while_a_prepared_call_is_sent_keeps_its_reason() {
+        let config = Config::client(Dialect::MCP_2025_11_25);
+        let (hub, peer, _incoming) = Hub::new(config, || Timestamp::ZERO);
+        let sent: SentRequest = peer.call_raw("m", None, CallOptions::default());
+        let mut out = Messages::default();
+        let _ = hub.poll_output(Waker::noop(), &mut out);
+        out.clear();
+
+        let preparation = Arc::new(Preparation::default());
+        let handle = CancellationHandle::of_prepared(preparation.clone());
+        assert_eq!(handle.cancel_with_reason("it is late"), CancelOutcome::Withdrawn);
+        preparation.published(sent.cancellation_handle());
+        let _ = hub.poll_output(Waker::noop(), &mut out);
+        let cancel = std::str::from_utf8(out.bytes()).unwrap();
+        assert!(cancel.contains("it is late"), "{cancel}");
     }
 }

@@ -19,6 +19,7 @@ use std::task::Waker;
 use protocol_core::{InputBuffer, Shutdown, Timestamp};
 
 use crate::afterwards::Afterwards;
+pub use crate::budget::Buckets;
 use crate::closed;
 pub use crate::inbox::{Arrived, Inbox};
 use crate::incoming::Incoming;
@@ -76,8 +77,12 @@ impl Hub {
                 if let Some(message) = taken.message {
                     state.trace(Way::Received, message);
                 }
-                if let Some(event) = taken.event {
-                    state.hear(taken.message.unwrap_or(input.unread()), event, after);
+                match (taken.message, taken.event) {
+                    (message, Some(event)) => {
+                        state.hear(message.unwrap_or(input.unread()), event, after);
+                    }
+                    (Some(_), None) => state.hear_nothing(after),
+                    (None, None) => {}
                 }
                 state.dispatch_queued(after);
                 if taken.used == 0 {
@@ -197,8 +202,9 @@ impl Hub {
         self.shared.at(|state, after| {
             let event = state.stream.connection_mut().receive(message, state.now);
             state.trace(Way::Received, message);
-            if let Some(event) = event {
-                state.hear(message, event, after);
+            match event {
+                Some(event) => state.hear(message, event, after),
+                None => state.hear_nothing(after),
             }
         });
     }

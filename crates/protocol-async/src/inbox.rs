@@ -9,6 +9,9 @@ use serde_json::value::RawValue;
 use crate::message::{Notification, Request};
 use crate::method::MethodName;
 
+/// Room for so many is kept when there are none.
+const KEPT: usize = 64;
+
 /// An [`Arrival`](crate::Arrival) without its handles.
 #[derive(Debug)]
 // Its tag is a word, because a tag of one byte splits the words that are moved with it.
@@ -35,6 +38,13 @@ pub struct Inbox {
 }
 
 impl Inbox {
+    /// The most bytes of heap that one with this limit holds, beside a message that is alone.
+    #[must_use]
+    pub const fn memory(limit: usize) -> usize {
+        // All of it may be places, in a queue that grows; the smallest one has four.
+        limit.saturating_mul(3).saturating_add(4 * size_of::<Arrived>())
+    }
+
     /// An empty one, for so many bytes.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
@@ -101,18 +111,16 @@ impl Inbox {
         self.queue.is_empty()
     }
 
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
-        self.queue.clear();
-        self.bytes = 0;
-    }
-
     /// The oldest arrival.
     #[inline]
     pub fn pop(&mut self) -> Option<Arrived> {
         // Looked at before it is moved: then it is moved in whole words.
         self.bytes -= size(self.queue.front()?);
-        self.queue.pop_front()
+        let arrived = self.queue.pop_front();
+        if self.queue.is_empty() && self.queue.capacity() > KEPT {
+            self.queue.shrink_to(KEPT);
+        }
+        arrived
     }
 
     /// Takes the oldest notification with this method, wherever it stands.
@@ -135,7 +143,9 @@ impl Inbox {
         } else if let Some(Arrived::Missed(count)) = self.queue.back_mut() {
             *count += 1;
         } else {
-            self.queue.push_back(Arrived::Missed(1));
+            let missed = Arrived::Missed(1);
+            self.bytes += self::size(&missed);
+            self.queue.push_back(missed);
         }
     }
 }
@@ -149,7 +159,7 @@ fn size(arrived: &Arrived) -> usize {
             method.len() + length(params.as_deref())
         }
         Arrived::Violation(_, id) => id.as_ref().map_or(0, |id| id.token().len()),
-        Arrived::Missed(_) => return 0,
+        Arrived::Missed(_) => 0,
     };
     size_of::<Arrived>() + payload
 }

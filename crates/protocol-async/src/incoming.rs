@@ -142,7 +142,7 @@ fn take<'a>(
                         Arrival::Request(request, responder)
                     }
                     Err(refusal) => {
-                        lease.respond(handle, refusal);
+                        lease.respond(handle, None, refusal);
                         state = lease.lock();
                         continue;
                     }

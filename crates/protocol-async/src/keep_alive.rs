@@ -15,7 +15,10 @@ use crate::mcp;
 /// It asks by a request that the protocol has for that, which a peer answers at once whatever else it is
 /// doing: `ping`, in the revisions of MCP up to 2025-11-25. A protocol without such a request has no
 /// keep-alive, since any other silence may be a handler that takes its time. Where the revision is still to be agreed on, or
-/// the one that was has none, nobody is asked.
+/// the one that was has none, nobody is asked; nor during a shutdown, which makes no calls, nor while as many calls as
+/// [`Limits::calls`](protocol_core::Limits::calls) are in flight. Calls have deadlines of their own for that.
+///
+/// A host on one thread (`protocol_blocking::single`) asks nobody.
 ///
 /// Any answer will do, an error too. What is unanswered for the [patience](Self::patience) ends the
 /// connection as if the peer had gone ([`CloseReason::PeerGone`](protocol_core::CloseReason::PeerGone)):
@@ -60,7 +63,7 @@ pub struct Unanswered {
 }
 
 impl KeepAlive {
-    /// Asks this often, by the protocol's own request.
+    /// Asks this often, at most each millisecond, by the protocol's own request.
     ///
     /// # Errors
     ///
@@ -71,7 +74,7 @@ impl KeepAlive {
         has_ping.then(|| Self::new(interval, None)).ok_or(NoKeepAlive)
     }
 
-    /// Asks this often, by a request of the host's own protocol, without params. The peer must
+    /// Asks this often, at most each millisecond, by a request of the host's own protocol, without params. The peer must
     /// answer it at once, whatever it is doing.
     #[must_use]
     pub fn by(method: impl Into<Cow<'static, str>>, interval: Duration) -> Self {
@@ -79,6 +82,8 @@ impl KeepAlive {
     }
 
     fn new(every: Duration, method: Option<Cow<'static, str>>) -> Self {
+        // What is due again at once would leave no time for anything else.
+        let every = every.max(Duration::from_millis(1));
         Self { method, every, patience: Duration::from_secs(20) }
     }
 

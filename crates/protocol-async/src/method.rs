@@ -56,6 +56,11 @@ impl MethodName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The name, or as much of a long one as messages show.
+    pub(crate) fn clipped(&self) -> Self {
+        if self.0.len() <= CLIPPED { self.clone() } else { clip(&self.0).into() }
+    }
 }
 
 impl Deref for MethodName {
@@ -115,9 +120,12 @@ impl fmt::Debug for MethodName {
     }
 }
 
+/// The bytes of a name that is clipped.
+pub(crate) const CLIPPED: usize = 128;
+
 /// A method's name for a message: the peer chose how long it is.
 pub(crate) fn clip(method: &str) -> &str {
-    clip_to(method, 128)
+    clip_to(method, CLIPPED)
 }
 
 /// As many whole characters of a text as so many bytes hold.

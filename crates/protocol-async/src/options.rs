@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use protocol_core::Config;
 
+use crate::budget::Budgets;
 use crate::keep_alive::KeepAlive;
 use crate::noise::Noise;
 use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
 use crate::verdict::Observer;
 
+/// Bytes of one read.
+pub(crate) const PIPE_BYTES: usize = 64 << 10;
 /// How long a peer that does not read is waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -35,10 +38,20 @@ pub struct Options {
     /// replaced by the dialect's overload code, and so is each request that comes then. Reading goes
     /// on, so cancels get through (G3).
     pub answer_bytes: usize,
+    /// Bytes of what became of calls, and waits until whoever made them takes it; 256 MiB. An outcome
+    /// above it is let go ([`CallError::Untaken`](crate::CallError::Untaken)); one that is alone always
+    /// fits.
+    pub result_bytes: usize,
+    /// Bytes asked for in one read, and of the messages that are taken to be written ahead of the peer's
+    /// reading; 64 KiB, and at least one byte.
+    pub pipe_bytes: usize,
+    /// How often the peer may do what costs it next to nothing. Over it the connection ends
+    /// ([`OverBudget`](crate::OverBudget)).
+    pub budgets: Budgets,
     /// How long a peer that does not read is waited for once nothing else keeps the connection alive;
     /// 5 s.
     pub patience: Duration,
-    /// Asks the peer every so often whether it is still there; nobody does.
+    /// Asks the peer every so often whether it is still there; nobody does. A host on one thread never does.
     pub keep_alive: Option<KeepAlive>,
     /// Sees every message.
     pub trace: Option<Trace>,
@@ -76,6 +89,9 @@ impl Options {
             work_requests: 16_384,
             work_bytes: 64 << 20,
             answer_bytes: 64 << 20,
+            result_bytes: 256 << 20,
+            pipe_bytes: PIPE_BYTES,
+            budgets: Budgets::default(),
             patience: PATIENCE,
             keep_alive: None,
             trace: None,
@@ -101,6 +117,9 @@ impl fmt::Debug for Options {
             .field("work_requests", &self.work_requests)
             .field("work_bytes", &self.work_bytes)
             .field("answer_bytes", &self.answer_bytes)
+            .field("result_bytes", &self.result_bytes)
+            .field("pipe_bytes", &self.pipe_bytes)
+            .field("budgets", &self.budgets)
             .field("patience", &self.patience)
             .field("keep_alive", &self.keep_alive)
             .finish_non_exhaustive()

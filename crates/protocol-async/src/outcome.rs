@@ -1,7 +1,7 @@
 //! What becomes of a call, and who is told.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::task::Waker;
 
 use protocol_core::CallId;
@@ -32,18 +32,64 @@ pub(crate) enum Interest {
     Handed(HandOver),
 }
 
-/// What became of calls that have settled, until whoever made them asks.
-#[derive(Default)]
-pub(crate) struct Outcomes(HashMap<CallId, RawOutcome, BuildHasherDefault<Spread>>);
+/// What became of calls that have settled, until whoever made them asks. Bounded in bytes: a result that
+/// does not fit is let go, and its caller told so; one that waits alone always fits.
+pub(crate) struct Outcomes {
+    waiting: Map<CallId, RawOutcome>,
+    bytes: usize,
+    limit: usize,
+}
+
+/// A map has at most so much room for each entry, counted while it moves to a larger one.
+pub(crate) const MAP: usize = 4;
+
+/// A map by ids of our own.
+pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
 
 impl Outcomes {
+    /// The bytes of a place, with an error that says little.
+    pub(crate) const ROW: usize =
+        MAP * size_of::<(CallId, RawOutcome)>() + size_of::<CallError>() + 128;
+
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { waiting: Map::default(), bytes: 0, limit }
+    }
+
     pub(crate) fn insert(&mut self, call: CallId, outcome: RawOutcome) {
-        self.0.insert(call, outcome);
+        let more = size(&outcome);
+        let outcome = if self.bytes == 0 || self.bytes + more <= self.limit {
+            self.bytes += more;
+            outcome
+        } else {
+            Err(Box::new(CallError::Untaken))
+        };
+        self.waiting.insert(call, outcome);
     }
 
     /// Takes what became of a call, if it has settled.
     pub(crate) fn take(&mut self, call: CallId) -> Option<RawOutcome> {
-        self.0.remove(&call)
+        let outcome = self.waiting.remove(&call)?;
+        self.bytes -= size(&outcome);
+        shrink(&mut self.waiting);
+        Some(outcome)
+    }
+}
+
+/// What the peer wrote of it.
+fn size(outcome: &RawOutcome) -> usize {
+    match outcome {
+        Ok(result) => result.get().len(),
+        Err(error) => error.bytes(),
+    }
+}
+
+/// Gives room back once little of it is needed: what a burst took is not kept for ever.
+pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut Map<K, V>) {
+    /// Room for so many is always kept.
+    const KEPT: usize = 256;
+
+    if map.capacity() > KEPT && map.len() < map.capacity() / 8 {
+        map.shrink_to((2 * map.len()).max(KEPT / 2));
     }
 }
 
@@ -64,5 +110,29 @@ impl Hasher for Spread {
 
     fn finish(&self) -> u64 {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol_core::{CallOptions, Config, Connection, Dialect, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn g08_what_a_burst_of_outcomes_took_is_given_back() {
+        let mut conn: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
+        let mut outcomes = Outcomes::new(1 << 20);
+        let calls: Vec<CallId> = (0..10_000)
+            .map(|_| conn.call("m", None, (), CallOptions::default(), Timestamp::ZERO).unwrap())
+            .collect();
+        for &call in &calls {
+            outcomes.insert(call, Err(Box::new(CallError::Malformed)));
+        }
+        for &call in &calls {
+            assert!(outcomes.take(call).is_some());
+        }
+        assert_eq!(outcomes.bytes, 0);
+        assert!(outcomes.waiting.capacity() < 1_000, "{}", outcomes.waiting.capacity());
     }
 }

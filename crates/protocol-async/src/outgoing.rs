@@ -3,6 +3,11 @@
 use std::fmt;
 use std::mem;
 
+/// More room than this, in bytes, is given back once all is written.
+const KEPT: usize = 128 << 10;
+/// No message has fewer bytes, whatever it says.
+pub(crate) const SHORTEST: usize = 24;
+
 /// Messages to be sent, one behind the other.
 #[derive(Clone, Default)]
 pub struct Messages {
@@ -35,11 +40,17 @@ impl Messages {
         Some(&self.bytes[start..end])
     }
 
-    /// Drops them all, and keeps the room for others.
+    /// Drops them all, and keeps room for as many as are written at once.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
         (self.taken, self.start) = (0, 0);
+        if self.bytes.capacity() > KEPT {
+            self.bytes.shrink_to(KEPT);
+        }
+        if self.ends.capacity() > KEPT / SHORTEST {
+            self.ends.shrink_to(KEPT / SHORTEST);
+        }
     }
 
     /// The bytes of all messages.
@@ -64,6 +75,10 @@ impl Messages {
 
     /// Moves all of another's, none of which was taken, behind its own.
     pub(crate) fn append(&mut self, other: &mut Self) {
+        if self.is_empty() {
+            *self = mem::take(other);
+            return;
+        }
         let before = self.bytes.len();
         self.ends.extend(other.ends.drain(..).map(|end| before + end));
         self.bytes.append(&mut other.bytes);

@@ -10,6 +10,7 @@ use crate::closed::Closed;
 use crate::in_flight::{self, InFlight};
 use crate::json::written;
 use crate::lease::Lease;
+use crate::method::clip;
 use crate::outcome::Interest;
 use crate::sent::SentRequest;
 use crate::spanned;
@@ -55,7 +56,8 @@ impl Peer {
     ) -> SentRequest<T> {
         let span = spanned::call(&self.lease, method, &options);
         let called = self.lease.send(|state, now| {
-            let entry = CallEntry { interest: Interest::Later, method: method.into(), since: now };
+            let entry =
+                CallEntry { interest: Interest::Later, method: clip(method).into(), since: now };
             let core = state.stream.connection_mut();
             let called = core.call(method, params, entry, options, now);
             let call = called.map_err(|error| error.reason)?;

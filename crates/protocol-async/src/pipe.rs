@@ -11,8 +11,6 @@ use crate::outgoing::Messages;
 
 /// Turns that a driver takes in one poll: then other tasks have theirs.
 pub(crate) const TURNS: usize = 32;
-/// Bytes asked for in one read.
-const READ_BYTES: usize = 64 << 10;
 /// Reads in which the last words of a peer are taken that reads no more itself: more than any pipe or
 /// socket holds.
 const LAST_READS: u32 = 256;
@@ -22,6 +20,8 @@ pub(crate) struct Reader<R> {
     stream: Option<R>,
     /// What was read and not used yet.
     pub(crate) input: InputBuffer,
+    /// Bytes asked for in one read.
+    room: usize,
     /// How many reads are left, once only what is there already is still to be read.
     left: Option<u32>,
 }
@@ -35,8 +35,9 @@ pub(crate) enum Read {
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
-    pub(crate) const fn new(stream: R) -> Self {
-        Self { stream: Some(stream), input: InputBuffer::new(), left: None }
+    pub(crate) fn new(stream: R, room: usize) -> Self {
+        // No room at all would look like the end.
+        Self { stream: Some(stream), input: InputBuffer::new(), room: room.max(1), left: None }
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
@@ -45,7 +46,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             return self.end(None);
         }
         let mut filled = Poll::Pending;
-        let read = self.input.fill(READ_BYTES, |room| {
+        let read = self.input.fill(self.room, |room| {
             filled = Pin::new(stream).poll_read(cx, room);
             match &filled {
                 Poll::Ready(Ok(read)) => Ok(*read),

@@ -21,7 +21,7 @@ use self::half_close::HalfClose;
 use self::pace::{Pace, SLOW_AT};
 use crate::noise::Noise;
 pub use crate::noise::is_noise;
-use crate::options::{PATIENCE, Way};
+use crate::options::{PATIENCE, PIPE_BYTES, Way};
 use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
 use crate::timer::{Alarm, Timer};
 
@@ -234,10 +234,6 @@ enum Life {
     Over,
 }
 
-/// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
-/// there can be withdrawn.
-const OUTPUT_BYTES: usize = 64 << 10;
-
 impl<R, W, S, X, T> Future for RelayDriver<R, W, S, X, T>
 where
     R: AsyncRead + Unpin,
@@ -304,7 +300,7 @@ where
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     fn new(side: Side, reader: R, writer: W, answer_after_end: Duration) -> Self {
-        let (reader, writer) = (Reader::new(reader), Writer::new(writer));
+        let (reader, writer) = (Reader::new(reader, PIPE_BYTES), Writer::new(writer));
         let half = HalfClose::new(answer_after_end);
         let (life, pace) = (Life::Open, Pace::default());
         Self { side, reader, writer, life, until: None, pace, half }
@@ -380,7 +376,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             return Poll::Ready(Some(error));
         }
         let output = &mut self.writer.output;
-        while output.len() < OUTPUT_BYTES {
+        // What stays in the outbox can be withdrawn.
+        while output.len() < PIPE_BYTES {
             let is_taken = output.push(|bytes| joint.take_transmit(self.side, bytes));
             if !is_taken {
                 break;

@@ -34,7 +34,7 @@ struct Debt {
     lease: Arc<Lease>,
     request: RequestHandle,
     marker: Cancellation,
-    /// Among the requests at work. Given back when it is dropped.
+    /// Among the requests at work.
     place: Place,
 }
 
@@ -114,7 +114,9 @@ impl<T> Responder<T> {
         match ended {
             Ok(_) => {
                 spanned::request_ends(lease, *request);
-                self.debt = None;
+                if let Some(Debt { lease, place, .. }) = self.debt.take() {
+                    lease.lock().at_work.leave(place);
+                }
                 Ok(())
             }
             Err(refusal) => Err((refusal, self)),
@@ -143,10 +145,9 @@ impl<T> Responder<T> {
 
     fn pay(&mut self, given: Given<'_>) {
         if let Some(Debt { lease, request, marker, place }) = self.debt.take() {
-            spanned::answered(&lease, request, given.failure());
             // Nobody else may have the marker: then it is used again.
-            drop((marker, place));
-            lease.respond(request, given);
+            drop(marker);
+            lease.respond(request, Some(place), given);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::task::{Poll, Waker};
 use protocol_core::{CallId, Refusal, RequestHandle, Shutdown, Timestamp};
 
 use crate::afterwards::Afterwards;
+use crate::at_work::Place;
 use crate::method::MethodName;
 use crate::outcome::{HandOver, Interest, RawOutcome};
 use crate::spans;
@@ -122,9 +123,17 @@ impl Shared {
         })
     }
 
-    /// Answers a request. An answer that has no room yet waits for it, and is never lost.
-    pub(crate) fn respond(&self, request: RequestHandle, given: Given<'_>) {
-        self.with(|state, after| state.give(request, given, after));
+    /// Answers a request, which gives its place among those at work back. An answer that has no room yet
+    /// waits for it, and is never lost.
+    pub(crate) fn respond(&self, request: RequestHandle, place: Option<Place>, given: Given<'_>) {
+        self.with(|state, after| {
+            place.into_iter().for_each(|place| state.at_work.leave(place));
+            // The time is only for those who are told how long it took.
+            if spans::is_watched() {
+                state.now = self.now();
+            }
+            state.give(request, given, after);
+        });
     }
 
     /// To be called after every command and input: passes events on, releases the lock, and wakes

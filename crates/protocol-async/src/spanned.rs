@@ -4,7 +4,6 @@
 use protocol_core::{CallId, CallOptions, Cause, RequestHandle};
 
 use crate::cancellation::Cancellation;
-use crate::failure::Failure;
 use crate::message::Request;
 use crate::shared::Shared;
 use crate::spans::{self, CallSpan, Protocol, RequestSpan};
@@ -77,18 +76,10 @@ pub(crate) fn of_request(shared: &Shared, handle: RequestHandle) -> RequestSpan 
     if spans::is_watched() { shared.lock().spans.request(handle) } else { RequestSpan::default() }
 }
 
-/// A request is about to be answered: with a failure, or a result.
-#[inline]
-pub(crate) fn answered(shared: &Shared, handle: RequestHandle, failure: Option<&Failure>) {
-    if spans::is_watched() {
-        of_request(shared, handle).answered(failure, shared.now());
-    }
-}
-
 /// A request has ended without an answer.
 pub(crate) fn request_ends(shared: &Shared, handle: RequestHandle) {
-    let ended = shared.lock().spans.request_ends(handle);
-    drop(ended);
+    // It goes once the lock is released.
+    let _span = shared.lock().spans.request_ends(handle);
 }
 
 /// The span of a notification that is about to be handled.

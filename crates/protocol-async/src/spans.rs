@@ -8,7 +8,6 @@
 //!
 //! Nothing here takes params, results or an error's message.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +19,11 @@ use tracing::field::Empty;
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 use tracing::{Level, Span};
 
+use crate::budget::OverBudget;
 use crate::cancellation::{Cancellation, Following};
-use crate::failure::Failure;
 use crate::mcp;
 use crate::method::clip;
+use crate::outcome::{MAP, Map, shrink};
 
 /// Whether anybody listens at all: one load.
 #[inline]
@@ -123,7 +123,7 @@ impl CallSpan {
 #[derive(Clone, Default)]
 pub(crate) struct RequestSpan(Option<Arc<Open>>);
 
-struct Open {
+pub(crate) struct Open {
     span: Span,
     /// When the request arrived.
     since: Timestamp,
@@ -152,20 +152,6 @@ impl RequestSpan {
         Self(Some(Arc::new(Open { span, since, cancels })))
     }
 
-    /// The request is answered: with a failure, or a result.
-    pub(crate) fn answered(&self, failure: Option<&Failure>, now: Timestamp) {
-        let Some(open) = &self.0 else { return };
-        let (outcome, code) = match failure.map(Failure::as_reply) {
-            None => ("result", None),
-            Some(Reply::Error { code, .. }) => ("error", Some(code)),
-            Some(_) => ("cancelled", None),
-        };
-        let ended = Ended { outcome, code, cause: None, took: now.since(open.since) };
-        ended.record(&open.span);
-        let duration = ended.took.as_secs_f64();
-        tell!(in &open.span, DEBUG, "answered", outcome, code, duration);
-    }
-
     /// Does some work for the request: inside its span.
     #[inline]
     pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
@@ -188,11 +174,18 @@ pub(crate) struct Spans(Option<Box<InFlight>>);
 #[derive(Default)]
 struct InFlight {
     /// With when they began.
-    calls: HashMap<CallId, (CallSpan, Timestamp)>,
-    requests: HashMap<RequestHandle, RequestSpan>,
+    calls: Map<CallId, (CallSpan, Timestamp)>,
+    requests: Map<RequestHandle, RequestSpan>,
 }
 
 impl Spans {
+    /// The bytes of the span of a call, beside what the subscriber keeps.
+    pub(crate) const CALL: usize =
+        MAP * size_of::<(CallId, (CallSpan, Timestamp))>() + size_of::<(Span, [usize; 2])>();
+    /// The same for a request.
+    pub(crate) const REQUEST: usize =
+        MAP * size_of::<(RequestHandle, RequestSpan)>() + size_of::<(Open, Span, [usize; 4])>();
+
     #[inline]
     pub(crate) fn call_begins(&mut self, call: CallId, span: CallSpan, now: Timestamp) {
         if span.0.is_some() {
@@ -216,11 +209,26 @@ impl Spans {
         found.cloned().unwrap_or_default()
     }
 
-    /// A request is answered: what is left to do about its span.
+    /// A request is answered with that: what is left to do about its span.
     #[inline]
-    pub(crate) fn request_ends(&mut self, request: RequestHandle) -> Option<Box<Seen>> {
-        let span = self.0.as_mut()?.requests.remove(&request)?;
-        Some(Box::new(Seen::Ended(span)))
+    pub(crate) fn answered(
+        &mut self,
+        request: RequestHandle,
+        reply: &Reply<'_>,
+        now: Timestamp,
+    ) -> Option<Box<Seen>> {
+        let open = self.request_ends(request).0?;
+        let ended = Ended::with(reply, now.since(open.since));
+        Some(Box::new(Seen::Answered(open, ended)))
+    }
+
+    /// Takes the span of a request that has ended.
+    #[inline]
+    pub(crate) fn request_ends(&mut self, request: RequestHandle) -> RequestSpan {
+        let Some(spans) = &mut self.0 else { return RequestSpan::default() };
+        let span = spans.requests.remove(&request).unwrap_or_default();
+        shrink(&mut spans.requests);
+        span
     }
 
     /// What an event of the core shows.
@@ -234,7 +242,9 @@ impl Spans {
     fn look_at<O>(&mut self, event: &Event<'_, O>, now: Timestamp) -> Option<Box<Seen>> {
         Some(Box::new(match event {
             Event::Settled { call, outcome, .. } => {
-                let (span, since) = self.0.as_mut()?.calls.remove(call)?;
+                let spans = self.0.as_mut()?;
+                let (span, since) = spans.calls.remove(call)?;
+                shrink(&mut spans.calls);
                 Seen::Settled(span, Ended::of(outcome, now.since(since)))
             }
             Event::Violation { violation, id } => Seen::Violation(*violation, id.clone()),
@@ -265,6 +275,16 @@ impl Ended {
         Self { outcome: outcome.settlement().as_str(), code, cause: outcome.cause(), took }
     }
 
+    /// The end of a request that is answered so.
+    const fn with(reply: &Reply<'_>, took: Duration) -> Self {
+        let (outcome, code) = match reply {
+            Reply::Result(_) => ("result", None),
+            Reply::Error { code, .. } => ("error", Some(*code)),
+            _ => ("cancelled", None),
+        };
+        Self { outcome, code, cause: None, took }
+    }
+
     /// Says in the span how it ended, if that is a failure.
     fn record(&self, span: &Span) {
         if let Some(code) = self.code {
@@ -286,11 +306,11 @@ fn fail(span: &Span, kind: &str) {
 pub(crate) enum Seen {
     Settled(CallSpan, Ended),
     Violation(Violation, Option<WireId>),
+    OverBudget(OverBudget),
     NoRoom,
     Room,
     Closed(CloseReason),
-    /// Only to be let go: with the last of it the span ends.
-    Ended(#[allow(dead_code, reason = "it is dropped")] RequestSpan),
+    Answered(Arc<Open>, Ended),
 }
 
 impl Seen {
@@ -314,10 +334,16 @@ impl Seen {
                     tell!(WARN, "violation", violation = rule, jsonrpc.request.id = id);
                 }
             }
+            Self::OverBudget(over) => tell!(WARN, "over budget", what = over.what.as_str()),
             Self::NoRoom => tell!(DEBUG, "no room"),
             Self::Room => tell!(DEBUG, "room"),
             Self::Closed(reason) => tell!(DEBUG, "closed", reason = reason.as_str()),
-            Self::Ended(_) => {}
+            Self::Answered(open, ended) => {
+                ended.record(&open.span);
+                let Ended { outcome, code, took, .. } = ended;
+                let duration = took.as_secs_f64();
+                tell!(in &open.span, DEBUG, "answered", outcome, code, duration);
+            }
         }
     }
 }
@@ -327,6 +353,11 @@ impl Seen {
 pub(crate) fn refused(refusal: Option<&Refusal>, was_full: bool) -> Option<Box<Seen>> {
     let is_full = matches!(refusal, Some(Refusal::OutboxFull)) && !was_full;
     (is_full && is_watched()).then(|| Box::new(Seen::NoRoom))
+}
+
+/// The peer did something too often.
+pub(crate) fn over_budget(over: OverBudget) -> Option<Box<Seen>> {
+    is_watched().then(|| Box::new(Seen::OverBudget(over)))
 }
 
 /// So many notifications were not kept.

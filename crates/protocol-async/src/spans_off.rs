@@ -1,9 +1,9 @@
 //! What `spans.rs` has, for builds without the feature: nothing.
 
-use protocol_core::{CallId, Cause, Dialect, Event, Refusal, RequestHandle, Timestamp};
+use protocol_core::{CallId, Cause, Dialect, Event, Refusal, Reply, RequestHandle, Timestamp};
 
+use crate::budget::OverBudget;
 use crate::cancellation::Cancellation;
-use crate::failure::Failure;
 
 pub(crate) const fn is_watched() -> bool {
     false
@@ -47,8 +47,6 @@ impl RequestSpan {
         Self {}
     }
 
-    pub(crate) const fn answered(&self, _: Option<&Failure>, _: Timestamp) {}
-
     pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
         work()
     }
@@ -66,6 +64,9 @@ impl Seen {
 pub(crate) struct Spans {}
 
 impl Spans {
+    pub(crate) const CALL: usize = 0;
+    pub(crate) const REQUEST: usize = 0;
+
     pub(crate) const fn call_begins(&mut self, _: CallId, _: CallSpan, _: Timestamp) {}
 
     pub(crate) const fn call(&self, _: CallId) -> CallSpan {
@@ -78,8 +79,17 @@ impl Spans {
         RequestSpan {}
     }
 
-    pub(crate) const fn request_ends(&mut self, _: RequestHandle) -> Option<Box<Seen>> {
+    pub(crate) const fn answered(
+        &mut self,
+        _: RequestHandle,
+        _: &Reply<'_>,
+        _: Timestamp,
+    ) -> Option<Box<Seen>> {
         None
+    }
+
+    pub(crate) const fn request_ends(&mut self, _: RequestHandle) -> RequestSpan {
+        RequestSpan {}
     }
 
     pub(crate) const fn see<O>(&mut self, _: &Event<'_, O>, _: Timestamp) -> Option<Box<Seen>> {
@@ -88,6 +98,10 @@ impl Spans {
 }
 
 pub(crate) const fn refused(_: Option<&Refusal>, _: bool) -> Option<Box<Seen>> {
+    None
+}
+
+pub(crate) const fn over_budget(_: OverBudget) -> Option<Box<Seen>> {
     None
 }
 

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use crate::afterwards::{Afterward, Afterwards};
 use crate::answer::CallError;
 use crate::at_work::AtWork;
+use crate::budget::{Buckets, Cheap, OverBudget};
 use crate::cancellation::Cancellation;
 use crate::closed::Closed;
 use crate::contain::contain;
@@ -29,17 +30,12 @@ use crate::options::{Options, Trace, Way};
 use crate::outcome::{Interest, Outcomes, RawOutcome};
 use crate::outgoing::Messages;
 use crate::outside::Entropy;
-use crate::spans::Spans;
+use crate::spans::{self, Spans};
 use crate::sync::Arc;
 use crate::verdict::{Observer, Verdict};
 use crate::waiters::Waiters;
-pub(crate) use answers::Given;
-use answers::WaitingAnswers;
+pub(crate) use answers::{Given, WaitingAnswers};
 use beat::Heart;
-
-/// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
-/// there can be withdrawn.
-pub(crate) const OUTPUT_BYTES: usize = 64 << 10;
 
 /// How long a peer's last words are waited for once it reads no more, where nobody can tell that there
 /// are none: they are here already, and only to be read.
@@ -59,6 +55,8 @@ pub(crate) struct CallEntry {
 pub(crate) struct RequestEntry {
     /// Invariant: there once the request has arrived, which is before anything is told of it.
     pub(crate) marker: Option<Cancellation>,
+    /// [Clipped](MethodName::clipped), as that of a call is: it is kept for as long as the request is in
+    /// flight, and the peer chose how long it is.
     pub(crate) method: MethodName,
     pub(crate) since: Timestamp,
 }
@@ -68,9 +66,10 @@ pub(crate) struct State {
     pub(crate) inbox: Inbox,
     outcomes: Outcomes,
     /// Requests that were taken out of the inbox and are not answered.
-    pub(crate) at_work: Arc<AtWork>,
+    pub(crate) at_work: AtWork,
     /// Markers for the next requests: most are never set, so most can be used again.
     spare: Vec<Cancellation>,
+    buckets: Buckets,
     /// Why the connection closed, once it has.
     pub(crate) closed: Option<CloseReason>,
     /// What ended the input, or else what writing failed with.
@@ -95,6 +94,9 @@ pub(crate) struct State {
     pub(crate) writing: Writing,
     /// Whether a send was refused, and there has been no room for it since.
     pub(crate) is_full: bool,
+    /// Messages are taken out of the outbox only up to this many bytes ahead of writing: what stays
+    /// there can be withdrawn.
+    pipe_bytes: usize,
     /// How long a peer that does not read is waited for in the end.
     patience: Duration,
     /// Nothing more is written, and nobody waits for what isn't.
@@ -133,15 +135,13 @@ pub(crate) enum Writing {
 
 impl State {
     pub(crate) fn new(options: Options) -> Self {
-        let Options { config, inbox_bytes, work_requests, work_bytes, answer_bytes, .. } = options;
-        let Options { patience, keep_alive, trace, observer, noise, entropy, operations, .. } =
-            options;
         Self {
-            stream: StreamConnection::new(config),
-            inbox: Inbox::new(inbox_bytes),
-            outcomes: Outcomes::default(),
-            at_work: AtWork::new(work_requests, work_bytes),
+            stream: StreamConnection::new(options.config),
+            inbox: Inbox::new(options.inbox_bytes),
+            outcomes: Outcomes::new(options.result_bytes),
+            at_work: AtWork::new(options.work_requests, options.work_bytes),
             spare: Vec::new(),
+            buckets: Buckets::new(options.budgets),
             closed: None,
             error: None,
             muted: None,
@@ -149,8 +149,9 @@ impl State {
             room: Waiters::default(),
             ended: Waiters::default(),
             is_served: true,
-            answers: WaitingAnswers::new(answer_bytes),
-            patience,
+            answers: WaitingAnswers::new(options.answer_bytes),
+            pipe_bytes: options.pipe_bytes.max(1),
+            patience: options.patience,
             staged: Messages::default(),
             corks: 0,
             writing: Writing::Idle,
@@ -159,12 +160,12 @@ impl State {
             driver: None,
             timers: Timers::default(),
             spans: Spans::default(),
-            heart: keep_alive.map(Heart::new),
-            trace,
-            observer,
-            noise,
-            entropy,
-            operations,
+            heart: options.keep_alive.map(Heart::new),
+            trace: options.trace,
+            observer: options.observer,
+            noise: options.noise,
+            entropy: options.entropy,
+            operations: options.operations,
             now: Timestamp::ZERO,
         }
     }
@@ -184,6 +185,7 @@ impl State {
     /// Passes on what has happened.
     pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
         self.observe(&event);
+        self.charge(Some(&event), after);
         after.show(self.spans.see(&event, self.now));
         match event {
             Event::Settled { call, outcome, data } => {
@@ -220,12 +222,12 @@ impl State {
                     line.wake_all(after);
                 }
             }
-            event => match self.inbox.take(event) {
-                Ok(()) if self.is_served => self.arrived.wake_all(after),
-                Ok(()) => self.inbox.clear(),
-                // Nobody here asks what else there is.
-                Err(_) => {}
-            },
+            // Nobody here asks what else there is.
+            event => {
+                if self.is_served && self.inbox.take(event).is_ok() {
+                    self.arrived.wake_all(after);
+                }
+            }
         }
     }
 
@@ -257,7 +259,7 @@ impl State {
     ) {
         let method = MethodName::from(name);
         if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
-            entry.method = method.clone();
+            entry.method = method.clipped();
             entry.since = self.now;
             entry.marker = Some(self.spare.pop().unwrap_or_default());
         }
@@ -370,7 +372,7 @@ impl State {
         let core = self.stream.connection_mut();
         let (entry, clean_up) =
             operations::respond(core, self.operations.as_ref(), request, reply)?;
-        after.show(self.spans.request_ends(request));
+        after.show(self.spans.answered(request, &reply, self.now));
         if let Some(clean_up) = clean_up {
             after.push(Afterward::CleanUp(clean_up));
         }
@@ -407,7 +409,7 @@ impl State {
         if !self.staged.is_empty() {
             out.append(&mut self.staged);
         }
-        while out.len() < OUTPUT_BYTES && out.push(|bytes| self.take_transmit(bytes)) {}
+        while out.len() < self.pipe_bytes && out.push(|bytes| self.take_transmit(bytes)) {}
         !out.is_empty()
     }
 
@@ -441,9 +443,38 @@ impl State {
         }
     }
 
+    /// A message made nothing happen. Once the connection is closed that is not the peer's doing.
+    pub(crate) fn hear_nothing(&mut self, after: &mut Afterwards) {
+        if !self.core().machine().is_closed() {
+            self.charge(None, after);
+        }
+    }
+
+    /// The peer pays for what costs it little, or else the connection ends.
+    #[inline]
+    fn charge(&mut self, event: Option<&Event<'_, CallEntry>>, after: &mut Afterwards) {
+        let what = Cheap::of(event, self.core().config());
+        let over = what.and_then(|what| self.buckets.pay(what, self.now));
+        if let Some(over) = over {
+            self.end_over(over, after);
+        }
+    }
+
+    #[cold]
+    fn end_over(&mut self, over: OverBudget, after: &mut Afterwards) {
+        if let Some(observer) = &mut self.observer {
+            contain(|| observer(Verdict::OverBudget { over }));
+        }
+        after.show(spans::over_budget(over));
+        self.error.get_or_insert_with(|| Arc::new(over.into()));
+        self.stream.connection_mut().handle_eof(self.now);
+    }
+
     /// A cork holds no more back than the outbox would.
     pub(crate) fn is_corked(&self) -> bool {
-        self.corks > 0 && self.staged.len() < self.core().config().limits.unsent_bytes
+        let core = self.core();
+        let most = core.config().limits.unsent_bytes;
+        self.corks > 0 && self.staged.len() + core.next_transmit_len().unwrap_or(0) <= most
     }
 
     /// When the next timer is due.

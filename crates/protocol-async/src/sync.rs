@@ -1,12 +1,12 @@
 //! The synchronisation that orderings are searched over.
 
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU8, Ordering};
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicU8, Ordering};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, Weak};
 

@@ -1,5 +1,6 @@
 //! What the core decided about a message, for those who log or record it.
 
+use crate::budget::OverBudget;
 use protocol_core::{CallId, Cause, CloseReason, Connection, Event, Settlement, Violation, WireId};
 
 /// Sees what the core decides. It runs while the connection is locked: it must not use any handle of it,
@@ -33,6 +34,11 @@ pub enum Verdict<'a> {
         violation: Violation,
         /// The id of the message that broke it, if it can be read.
         id: Option<&'a WireId>,
+    },
+    /// The peer did too often what it may do only so often, which ends the connection.
+    OverBudget {
+        /// What, and how often it might have.
+        over: OverBudget,
     },
     /// Nothing comes in any more.
     Closed {

@@ -22,3 +22,10 @@ pub use handler::{
     Request, Responder,
 };
 pub use park::{block_on, block_on_for};
+
+/// Runs the examples of docs/memory.md, so that they stay true.
+#[cfg(doctest)]
+mod documented {
+    #[doc = include_str!("../../../docs/memory.md")]
+    pub struct Memory;
+}

@@ -50,9 +50,6 @@ use crate::clock::Clock;
 use crate::handler::{self, BeforeStart, Cancelled, Handler, Notification, Responder};
 use crate::park::{Parker, block_on, block_on_for};
 
-/// Bytes asked for in one read.
-const READ_BYTES: usize = 64 << 10;
-
 /// Runs a connection over any byte streams, on three threads of its own.
 ///
 /// When every handle is dropped, what is queued is written and the writer is dropped. The reader
@@ -81,10 +78,12 @@ fn connect_until(
     end: impl FnOnce() + Send + 'static,
 ) -> (Peer, Incoming) {
     let clock = Clock::start();
+    let options = options.into();
+    let room = options.pipe_bytes.max(1);
     let (hub, peer, incoming) = Hub::new(options, move || clock.now());
     let hub = Arc::new(hub);
     let (reading, timing) = (hub.clone(), hub.clone());
-    thread::spawn(move || read(&reading, reader));
+    thread::spawn(move || read(&reading, reader, room));
     thread::spawn(move || {
         keep_time(&timing, clock);
         end();
@@ -126,11 +125,11 @@ pub fn unix(
 }
 
 /// Reads until the input ends. It never waits for handlers or for the writer (G3).
-fn read(hub: &Hub, mut reader: impl Read) {
+fn read(hub: &Hub, mut reader: impl Read, room: usize) {
     let mut input = InputBuffer::new();
     let mut pause = Pause::default();
     while !hub.is_closed() {
-        match input.fill(READ_BYTES, |room| unless_it_panics(|| reader.read(room))) {
+        match input.fill(room, |room| unless_it_panics(|| reader.read(room))) {
             Err(error) if is_transient(&error) => pause.take(),
             Err(error) => return hub.finish(&input, Some(&error)),
             Ok(0) => return hub.finish(&input, None),

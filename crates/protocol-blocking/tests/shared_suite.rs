@@ -250,6 +250,20 @@ fn g09_bad_messages_are_answered_and_the_next_good_one_works() {
 }
 
 #[test]
+fn g09_the_host_is_told_what_the_peer_did_wrong() {
+    for runtime in RUNTIMES {
+        let mut server = Server::start(runtime);
+        server.wire.send([r#"{"jsonrpc":"2.0","id":5,"method":1}"#]);
+        assert_eq!(server.wire.receive()["error"]["code"], -32600);
+        assert_eq!(
+            server.told(),
+            "request 5: invalid request: method is not a string",
+            "{runtime:?}"
+        );
+    }
+}
+
+#[test]
 fn a_handler_takes_the_notification_it_waits_for_ahead_of_its_turn() {
     for runtime in ORDERED {
         let mut server = Server::start(runtime);

@@ -4,14 +4,17 @@
 
 mod support;
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_async::CallError;
+use protocol_async::{Budget, CallError, Cheap, OverBudget};
 use protocol_blocking::single::{FdTransport, Host, PlainTransport, Readiness, Ready, Transport};
 use protocol_blocking::threaded::{Options, Way};
 use protocol_blocking::{Answer, BeforeStart, Handler, Notification, Request, Responder};
@@ -131,6 +134,16 @@ fn a_plain_transport_serves_what_is_there() {
         .unwrap();
     assert_eq!(answers.len(), 3);
     assert_eq!(answers[2]["result"], json!([3]));
+}
+
+#[test]
+fn a_plain_transport_reads_what_is_there_before_a_timer_is_due() {
+    let input = result(1, &json!("answer")) + "\n";
+    let mut host = Host::new(PlainTransport::new(input.as_bytes(), io::sink()), acp());
+    let options = CallOptions::default().timeout(support::PATIENCE);
+    let begun = Instant::now();
+    assert_eq!(host.call("ask", None, options).unwrap().get(), "\"answer\"");
+    assert!(begun.elapsed() < support::PATIENCE);
 }
 
 #[test]
@@ -431,6 +444,93 @@ fn a_trace_sees_every_message() {
     assert!(seen[1].1.ends_with('}'), "without framing: {seen:?}");
 }
 
+/// A transport on which each try ends as it is told; afterwards it has ended, and takes everything.
+#[derive(Default)]
+struct Told {
+    reads: VecDeque<io::Result<String>>,
+    writes: VecDeque<io::Result<usize>>,
+    written: Rc<RefCell<Vec<u8>>>,
+}
+
+impl Transport for Told {
+    fn readiness(&self) -> Readiness {
+        Readiness::Told
+    }
+
+    fn wait(&mut self, interest: Ready, _: Option<Duration>) -> io::Result<Ready> {
+        Ok(interest)
+    }
+
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let text = self.reads.pop_front().unwrap_or_else(|| Ok(String::new()))?;
+        room[..text.len()].copy_from_slice(text.as_bytes());
+        Ok(text.len())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(written) = self.writes.pop_front() {
+            return written;
+        }
+        self.written.borrow_mut().extend(bytes);
+        Ok(bytes.len())
+    }
+}
+
+/// Somebody else reads the same terminal, say, or a signal came.
+#[test]
+fn f34_a_stream_that_is_to_be_tried_again_has_neither_ended_nor_failed() {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    let asked = request(1, "echo", &json!([1])) + "\n";
+    let reads = [Err(Interrupted.into()), Err(WouldBlock.into()), Ok(asked)];
+    let writes = [Err(WouldBlock.into()), Err(Interrupted.into())].into();
+    let transport = Told { reads: reads.into(), writes, ..Told::default() };
+    let written = transport.written.clone();
+    let mut host = Host::new(transport, acp());
+    assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
+    assert!(host.error().is_none(), "{:?}", host.error());
+    let answer: Value = serde_json::from_slice(&written.borrow()).unwrap();
+    assert_eq!(answer["result"], json!([1]));
+}
+
+#[test]
+fn f34_a_stream_that_takes_nothing_has_failed() {
+    let reads = [Ok(request(1, "echo", &json!([1])) + "\n")].into();
+    let mut host = Host::new(Told { reads, writes: [Ok(0)].into(), ..Told::default() }, acp());
+    assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
+    assert_eq!(host.error().unwrap().kind(), io::ErrorKind::WriteZero);
+}
+
+#[test]
+fn f34_a_read_error_ends_the_connection_and_is_told() {
+    let reads = [Err(io::ErrorKind::ConnectionReset.into())];
+    let mut host = Host::new(Told { reads: reads.into(), ..Told::default() }, acp());
+    let lost = host.call("never answered", None, CallOptions::default()).unwrap_err();
+    let CallError::ConnectionLost { cause: Cause::PeerGone, how } = lost else { panic!("{lost}") };
+    assert_eq!(host.error().unwrap().kind(), io::ErrorKind::ConnectionReset);
+    assert_eq!(how.map(String::from), host.error().map(ToString::to_string));
+    assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
+}
+
+/// More has arrived than one read takes, and the cancel comes last.
+#[test]
+fn g03_one_checkpoint_takes_all_that_has_arrived() {
+    let reads = [
+        request(1, "work", &json!([])),
+        support::notification("n", &json!([])),
+        support::notification("n", &json!([])),
+        cancel(1),
+    ];
+    let reads = reads.map(|message| Ok(message + "\n")).into();
+    let mut host = Host::new(Told { reads, ..Told::default() }, acp());
+    let told = RefCell::new(None);
+    let work = |_: &Request, responder: &mut dyn Responder| -> Answer {
+        *told.borrow_mut() = responder.checkpoint().err().map(|cancelled| cancelled.cause);
+        Ok(raw(&Value::Null))
+    };
+    host.run(&work).unwrap();
+    assert_eq!(told.into_inner(), Some(Cause::Peer));
+}
+
 /// A transport whose waiting fails after some turns.
 #[derive(Debug)]
 struct Failing {
@@ -489,4 +589,18 @@ fn g07_a_failing_transport_ends_the_handler_and_is_reported() {
     };
     assert_eq!(host.run(&steps).unwrap_err().kind(), io::ErrorKind::Other);
     assert_eq!(causes.into_inner().unwrap(), [Cause::Shutdown]);
+}
+
+#[test]
+fn g08_what_costs_the_peer_little_has_a_budget() {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    let mut options = Options::new(Config::server(Dialect::ACP_V1));
+    options.budgets.violations = Budget::Limited { per_second: 1, burst: 3 };
+    let mut host = Host::new(FdTransport::new(&near, &near), options);
+    for _ in 0..4 {
+        io::Write::write_all(&mut far, b"[]\n").unwrap();
+    }
+    assert_eq!(host.run(&echo).unwrap(), CloseReason::PeerGone);
+    let over = host.error().unwrap().get_ref().unwrap().downcast_ref::<OverBudget>().unwrap();
+    assert_eq!(over.what, Cheap::Violation);
 }

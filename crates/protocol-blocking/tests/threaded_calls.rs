@@ -4,16 +4,20 @@
 
 mod support;
 
+use std::future::Future;
 use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::RecvTimeoutError;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use protocol_async::CallError;
 use protocol_blocking::threaded::{
-    Incoming, Options, Peer, SentRequest, Wait, connect, serve, tcp, unix,
+    Arrival, Incoming, Options, Peer, SentRequest, Wait, connect, serve, tcp, unix,
 };
 use protocol_blocking::{Answer, Request, Responder, block_on, block_on_for};
 use protocol_core::{
@@ -269,6 +273,50 @@ fn g08_a_full_outbox_refuses_and_says_when_there_is_room() {
     peer.try_notify("fill", json!([text])).unwrap();
     held.permit();
     held.permit();
+}
+
+/// Tells when it is woken.
+struct Telling(Sender<()>);
+
+impl Wake for Telling {
+    fn wake(self: Arc<Self>) {
+        // The test may be over.
+        let _ = self.0.send(());
+    }
+}
+
+/// What fills the outbox are answers, which may take as long as the peer likes though it has said all.
+#[test]
+fn g07_whoever_waits_for_room_is_woken_by_the_end() {
+    let mut config = support::acp();
+    config.limits.unsent_bytes = 1_000;
+    let ((input, mut far), (writer, held)) = (pipe(), held_writer());
+    let mut options = Options::new(config);
+    // It is not the end of this that wakes.
+    options.patience = 2 * PATIENCE;
+    let (peer, incoming) = connect(input, writer, options);
+    let text = raw(&json!("x".repeat(300)));
+    for id in 1..=3 {
+        far.write_all((request(id, "work", &json!([])) + "\n").as_bytes()).unwrap();
+        let Ok(Arrival::Request(_, responder)) = block_on(incoming.receive()) else {
+            panic!("a request")
+        };
+        responder.answer(Ok(text.clone()));
+        if id == 1 {
+            held.begun();
+        }
+    }
+    assert_eq!(peer.try_notify("more", [&text, &text]), Err(Refusal::OutboxFull));
+
+    let (tell, woken) = channel();
+    let waker = Waker::from(Arc::new(Telling(tell)));
+    let mut cx = Context::from_waker(&waker);
+    let mut ready = peer.ready();
+    assert!(Pin::new(&mut ready).poll(&mut cx).is_pending());
+    drop(far);
+    woken.recv_timeout(PATIENCE).expect("it is woken");
+    assert!(Pin::new(&mut ready).poll(&mut cx).is_ready());
+    assert_eq!(peer.try_notify("late", json!([])), Err(Refusal::Closed));
 }
 
 #[test]

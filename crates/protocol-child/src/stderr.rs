@@ -152,6 +152,25 @@ mod tests {
         assert_eq!(pieces, [LINE_BYTES, LINE_BYTES, 1]);
     }
 
+    /// A signal comes before anything else does.
+    struct Interrupted<'a>(bool, &'a [u8]);
+
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            if std::mem::replace(&mut self.0, true) {
+                return self.1.read(buffer);
+            }
+            Err(std::io::ErrorKind::Interrupted.into())
+        }
+    }
+
+    #[test]
+    fn f32_a_signal_does_not_end_the_reading() {
+        let tail = Tail::default();
+        Stderr::Last { bytes: 12 }.drain(Interrupted(false, b"one\n"), &tail);
+        assert_eq!(tail.text(), "one\n");
+    }
+
     #[test]
     fn after_a_panic_the_rest_is_read_and_not_shown() {
         let shown = Arc::new(Mutex::new(0));

@@ -337,6 +337,9 @@ impl HopRecorder {
                 self.decided(because("violation", id, violation.as_str()));
             }
             Verdict::Closed { reason } => self.decided(because("closed", None, reason)),
+            Verdict::OverBudget { over } => {
+                self.decided(because("over_budget", None, over.what.as_str()));
+            }
             _ => {}
         }
     }

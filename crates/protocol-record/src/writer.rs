@@ -6,13 +6,14 @@ use std::io;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use protocol_core::Dialect;
 use serde_json::Error;
 use serde_json::value::RawValue;
 
 use crate::file::Rotating;
-use crate::line::{End, Header, Hop, Line, Message, Payloads, VERSION, Withheld};
+use crate::line::{Direction, End, Header, Hop, Line, Message, Payloads, VERSION, Withheld};
 use crate::queue::{Batch, Ending, Entry, Opened, Queue, What};
-use crate::shape::UNREADABLE;
+use crate::shape::{Shape, UNREADABLE};
 
 /// Lines are written out when there are so many bytes of them.
 const CHUNK: usize = 64 << 10;
@@ -118,19 +119,9 @@ impl Writer {
             }
             What::Message(dir, at) => {
                 let Some((_, opened)) = self.hops.get(&hop) else { return Ok(()) };
-                let hop = Cow::Borrowed(&*opened.name);
-                let mut message = Message {
-                    t,
-                    hop,
-                    dir,
-                    at,
-                    bytes: bytes.len() as u64,
-                    parts: Vec::new(),
-                    text: None,
-                    base64: None,
-                    withheld: None,
-                };
-                fill(&mut message, opened, self.payloads, bytes);
+                let place = (t, &*opened.name, dir);
+                let message = Message::shaped(place, &opened.shape, self.payloads, bytes);
+                let message = Message { at, ..message };
                 append(&mut self.out, &Line::Message(message))?;
             }
         }
@@ -152,19 +143,38 @@ impl Writer {
     }
 }
 
-/// What a message says, and itself if that is asked for.
-fn fill<'m>(message: &mut Message<'m>, hop: &Opened, payloads: Payloads, bytes: &'m [u8]) {
-    let text = std::str::from_utf8(bytes).ok();
-    message.parts = text.map_or_else(|| vec![UNREADABLE], |text| hop.shape.parts(text));
-    match (payloads, text) {
-        (Payloads::Redacted, _) => {}
-        (Payloads::Kept, _) if hop.shape.may_hold_token(&String::from_utf8_lossy(bytes)) => {
-            message.withheld = Some(Withheld::OperationToken);
-        }
-        (Payloads::Kept, Some(text)) => message.text = Some(Cow::Borrowed(text)),
-        (Payloads::Kept, None) => {
-            message.base64 = Some(Cow::Owned(BASE64_STANDARD.encode(bytes)));
-        }
+impl<'m> Message<'m> {
+    /// The line of a message: when, in microseconds, over which connection and which way it went. For
+    /// whoever has no [`Recorder`](crate::Recorder), as a simulation.
+    #[must_use]
+    pub fn new(
+        at: (u64, &'m str, Direction),
+        dialect: &Dialect,
+        payloads: Payloads,
+        bytes: &'m [u8],
+    ) -> Self {
+        Self::shaped(at, &Shape::of(dialect), payloads, bytes)
+    }
+
+    /// What a message says, and itself if that is asked for.
+    fn shaped(
+        (t, hop, dir): (u64, &'m str, Direction),
+        shape: &Shape,
+        payloads: Payloads,
+        bytes: &'m [u8],
+    ) -> Self {
+        let text = std::str::from_utf8(bytes).ok();
+        let parts = text.map_or_else(|| vec![UNREADABLE], |text| shape.parts(text));
+        let (hop, length) = (Cow::Borrowed(hop), bytes.len() as u64);
+        let (text, base64, withheld) = match (payloads, text) {
+            (Payloads::Redacted, _) => (None, None, None),
+            (Payloads::Kept, _) if shape.may_hold_token(&String::from_utf8_lossy(bytes)) => {
+                (None, None, Some(Withheld::OperationToken))
+            }
+            (Payloads::Kept, Some(text)) => (Some(Cow::Borrowed(text)), None, None),
+            (Payloads::Kept, None) => (None, Some(BASE64_STANDARD.encode(bytes).into()), None),
+        };
+        Self { t, hop, dir, at: None, bytes: length, parts, text, base64, withheld }
     }
 }
 

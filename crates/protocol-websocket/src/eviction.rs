@@ -17,8 +17,11 @@ pub enum Eviction {
     UnfinishedMessage,
     /// The unfinished messages of all connections together were too long, and this one grew.
     UnfinishedBytes,
-    /// A message was more bytes in frames than one can be: most of its frames were empty or nearly so.
-    EmptyFrames,
+    /// A message was longer than one can be, or its frames announced that. Their headers count too, so that
+    /// empty ones do.
+    MessageTooLong,
+    /// What we sent did not leave in time, for the peer does not read, or hardly.
+    Unread,
     /// Nothing came after a ping, not even its pong.
     Unanswered,
     /// No message came or went for too long, and nothing was in flight.
@@ -37,7 +40,8 @@ impl Eviction {
     /// What the peer is told. The codes are those of RFC 6455 and its registry.
     pub(crate) const fn close_code(self) -> CloseCode {
         match self {
-            Self::UnfinishedMessage | Self::EmptyFrames | Self::ControlFrames => CloseCode::Policy,
+            Self::UnfinishedMessage | Self::Unread | Self::ControlFrames => CloseCode::Policy,
+            Self::MessageTooLong => CloseCode::Size,
             Self::UnfinishedBytes => CloseCode::Again,
             Self::Unanswered | Self::Idle => CloseCode::Away,
         }
@@ -51,7 +55,8 @@ impl fmt::Display for Eviction {
             Self::UnfinishedBytes => {
                 "too many bytes of unfinished messages wait (limits.unfinished_bytes)"
             }
-            Self::EmptyFrames => "a message came in too many small frames (limits.message_bytes)",
+            Self::MessageTooLong => "a message was too long (limits.message_bytes)",
+            Self::Unread => "what was sent was not read in time (limits.write_time)",
             Self::Unanswered => "a ping was not answered in time (limits.ping_time)",
             Self::Idle => "no message came or went for too long (limits.idle_time)",
             Self::ControlFrames => "too many pings came in a second (limits.control_frames)",

@@ -19,8 +19,6 @@ use tungstenite::http::{Response, StatusCode};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 1_024;
-/// Reads after a refusal.
-const LAST_READS: usize = 64;
 
 /// Why there was no WebSocket.
 #[derive(Debug)]
@@ -78,17 +76,6 @@ where
         },
         Err(status) => Ok(Err(refusal(status))),
     }
-}
-
-/// Reads on a little after a refusal, so that the client gets to read it: a connection that is closed
-/// with unread bytes in it may take back what was sent.
-pub(crate) async fn read_out<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<()> {
-    for _ in 0..LAST_READS {
-        if stream.read(&mut [0; READ_BYTES]).await? == 0 {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// Answers a client that gets no WebSocket, and says that nothing more comes.

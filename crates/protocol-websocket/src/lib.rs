@@ -58,6 +58,7 @@
 #![forbid(unsafe_code)]
 
 mod eviction;
+mod frames;
 mod handshake;
 mod limits;
 mod listener;

@@ -19,16 +19,17 @@ pub struct ListenerLimits {
     pub handshake_time: Duration,
     /// Bytes of what it asks with; 16 KiB. More is answered 431.
     pub handshake_bytes: usize,
-    /// How long a message may take from its first byte to its last; 60 s. Up to 16 KiB that came in one
-    /// read with the message before are not noticed at first. A client that stopped inside a frame can't
-    /// answer the ping that follows, which ends those; one that stopped between two frames of a message can,
-    /// and its message has no time until more of it comes.
+    /// How long a message may take from its first byte to its last; 60 s.
     pub message_time: Duration,
-    /// Bytes of unfinished messages, of all connections together; 256 MiB. The connection whose message
-    /// would pass it is ended. The first 64 KiB of each are not counted, and one connection is charged no more
-    /// than twice [`Limits::message_bytes`](protocol_core::Limits::message_bytes), which is all it can hold:
-    /// one whose frames are more than that is ended. All connections of one address have a quarter, or one
-    /// such message if that is more.
+    /// How long a frame that we send, of 64 KiB at most, may take to leave; 60 s. A client that reads no
+    /// faster, or not at all, is sent away, whatever it says meanwhile: what waits for it is memory.
+    pub write_time: Duration,
+    /// Bytes of unfinished messages, of all connections together; 256 MiB. A frame counts whole once its header
+    /// announces it, for room is made for it then. The connection whose message would pass it is ended. The
+    /// first 64 KiB of each are not counted, and one connection is charged no more than twice
+    /// [`Limits::message_bytes`](protocol_core::Limits::message_bytes), which is all it can hold: one whose
+    /// message is more than that is ended. All connections of one address have a quarter, or one such message
+    /// if that is more.
     pub unfinished_bytes: usize,
     /// After so long without a byte a client is sent a ping; 30 s. `None`: never.
     pub ping_every: Option<Duration>,
@@ -59,6 +60,7 @@ impl ListenerLimits {
         handshake_time: Duration::from_secs(10),
         handshake_bytes: 16 << 10,
         message_time: Duration::from_secs(60),
+        write_time: Duration::from_secs(60),
         unfinished_bytes: 256 << 20,
         ping_every: Some(Duration::from_secs(30)),
         ping_time: Duration::from_secs(30),

@@ -2,21 +2,24 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
+use futures_util::AsyncReadExt;
 use futures_util::future::{Either, select};
 use protocol_async::{Cancellation, Canceller, Timer};
 use protocol_core::Cause;
 use tungstenite::http::StatusCode;
 
-use crate::handshake::{answer, read_out, refusal};
+use crate::READ_BYTES;
+use crate::handshake::{answer, refusal};
 use crate::limits::ListenerLimits;
 use crate::meter::Unfinished;
 use crate::seat::Seat;
@@ -77,9 +80,12 @@ pub(crate) struct Shared {
     empty: Canceller,
 }
 
-/// How long, and how many of, those who were not admitted are read on.
-const LINGER: Duration = Duration::from_secs(1);
+/// How long, and how many of, those who were sent away are read on, as long as they are not silent.
+const LINGER: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(1);
 const LINGERING: usize = 64;
+/// How long those may take to go whom nobody waits for any more: a turn of their tasks.
+const LAST: Duration = Duration::from_secs(1);
 
 /// A place among those who are read on.
 struct Lingering<'a>(&'a Shared);
@@ -143,8 +149,8 @@ impl<T: Timer> Listener<T> {
     }
 
     /// Tells a client that it was not admitted. A new stream has room for so few bytes, so this waits for
-    /// nothing but, for a second at most and with 64 clients at the same time, the client's last bytes:
-    /// who still writes may not get to read the answer. To be run in a task of its own.
+    /// nothing but, for a second of silence or ten in all and with 64 clients at the same time, the client's
+    /// last bytes: who still writes may not get to read the answer. To be run in a task of its own.
     ///
     /// # Errors
     ///
@@ -165,20 +171,24 @@ impl<T: Timer> Listener<T> {
 
     /// Ends every connection, and waits until all are gone. Nobody is admitted any more, and nothing new
     /// is taken from those who are there. What is in flight has the time `finish` to be done; then it is
-    /// cancelled and has the time `cancel` to be answered; then nobody is waited for any more.
+    /// cancelled and has the time `cancel` to be answered; then nobody is waited for any more, but for a second
+    /// in which they are let go. A [`Seat`] that is held and never served takes all of these times and no more.
     ///
     /// May be called more than once: the earlier time holds.
     pub async fn drain(&self, finish: Duration, cancel: Duration) {
         self.shared.begin_to_drain();
-        for (time, then) in [(finish, &self.shared.cancelling), (cancel, &self.shared.abandoned)] {
+        for (time, then) in [
+            (finish, Some(&self.shared.cancelling)),
+            (cancel, Some(&self.shared.abandoned)),
+            (LAST, None),
+        ] {
             let empty = self.shared.empty.marker().cancelled();
             let over = pin!(self.timer.sleep_until(self.timer.now() + time));
             if let Either::Left(_) = select(empty, over).await {
                 return;
             }
-            then.cancel(Cause::Shutdown);
+            then.inspect(|then| then.cancel(Cause::Shutdown));
         }
-        self.shared.empty.marker().cancelled().await;
     }
 }
 
@@ -252,18 +262,26 @@ impl Shared {
         }
     }
 
-    /// Reads on a little after an answer that ends it, for a second and with 64 clients at most.
+    /// Reads on after an answer that ends it, until the client is silent or its time is over, with 64 clients
+    /// at most: a connection that is closed with unread bytes in it may take back what was sent. What is read
+    /// is kept nowhere.
     pub(crate) async fn linger<S, T>(&self, stream: &mut S, timer: &T) -> io::Result<()>
     where
         S: AsyncRead + Unpin,
         T: Timer,
     {
         let Some(_place) = Lingering::begin(self) else { return Ok(()) };
-        let late = pin!(timer.sleep_until(timer.now() + LINGER));
-        match select(pin!(read_out(stream)), late).await {
-            Either::Left((read, _)) => read,
-            Either::Right(_) => Ok(()),
+        let mut room = vec![0; READ_BYTES];
+        let begun = timer.now();
+        while timer.now().since(begun) < LINGER {
+            let silent = pin!(timer.sleep_until(timer.now() + SILENCE));
+            match select(stream.read(&mut room), silent).await {
+                Either::Left((Ok(1..), _)) => give_way().await,
+                Either::Left((Err(error), _)) => return Err(error),
+                Either::Left((Ok(0), _)) | Either::Right(_) => break,
+            }
         }
+        Ok(())
     }
 
     /// Set when the listener drains.
@@ -287,7 +305,8 @@ impl<'a> Lingering<'a> {
         let mut seats = shared.seats();
         let has_room = seats.lingering < LINGERING;
         seats.lingering += usize::from(has_room);
-        has_room.then_some(Self(shared))
+        // Made only if it is to be: its end takes the same lock.
+        has_room.then(|| Self(shared))
     }
 }
 
@@ -306,6 +325,20 @@ impl Refused {
             Self::AddressFull => StatusCode::TOO_MANY_REQUESTS,
         }
     }
+}
+
+/// Lets other tasks have their turn.
+async fn give_way() {
+    let mut is_over = false;
+    poll_fn(|cx| {
+        if is_over {
+            return Poll::Ready(());
+        }
+        is_over = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Polls a future once.
@@ -343,6 +376,17 @@ fn charged(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn f47_who_finds_no_place_among_those_who_are_read_on_holds_nobody_up() {
+        let listener = Listener::new(ListenerLimits::DEFAULT, protocol_smol::SmolTimer::start());
+        let shared = &listener.shared;
+        let mut there: Vec<_> = (0..LINGERING).map_while(|_| Lingering::begin(shared)).collect();
+        assert_eq!(there.len(), LINGERING);
+        assert!(Lingering::begin(shared).is_none());
+        there.pop();
+        assert!(Lingering::begin(shared).is_some(), "a place is free");
+    }
 
     #[test]
     fn f47_addresses_of_one_network_are_one() {

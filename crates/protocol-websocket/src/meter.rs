@@ -1,8 +1,9 @@
 //! Counting what comes, before it is a message.
 
-use std::io;
+use std::collections::VecDeque;
+use std::io::{self, Read};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -10,6 +11,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Canceller;
 
 use crate::eviction::Eviction;
+use crate::frames::Frames;
 
 /// Bytes of each unfinished message that are not counted: nearly all messages are no longer.
 const FREE: usize = 64 << 10;
@@ -32,35 +34,31 @@ impl Unfinished {
     }
 }
 
-/// What one connection has read, and how much of that is whole messages.
+/// What one connection has read, and what its unfinished message takes.
 #[derive(Debug)]
 pub(crate) struct Meter {
     all: Arc<Unfinished>,
     /// What is counted of its address.
     address: Arc<AtomicUsize>,
     read: AtomicUsize,
-    finished: AtomicUsize,
+    unfinished: AtomicUsize,
     /// What is counted among all.
     counted: AtomicUsize,
     /// The most that can be of one message.
     most: usize,
-    /// Whether reading stopped for the sake of others, and not for want of bytes.
-    gave_way: AtomicBool,
 }
 
 impl Meter {
     /// A connection whose WebSocket holds so many bytes of a message at most.
     pub(crate) fn new(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>, most: usize) -> Arc<Self> {
-        let [read, finished, counted] = [(); 3].map(|()| AtomicUsize::new(0));
-        let gave_way = AtomicBool::new(false);
+        let [read, unfinished, counted] = [(); 3].map(|()| AtomicUsize::new(0));
         Arc::new(Self {
             all: all.clone(),
             address: address.clone(),
             read,
-            finished,
+            unfinished,
             counted,
             most,
-            gave_way,
         })
     }
 
@@ -69,54 +67,44 @@ impl Meter {
         self.read.load(Relaxed)
     }
 
-    /// The bytes that are of no whole message yet.
-    pub(crate) fn unfinished(&self) -> usize {
-        self.read().wrapping_sub(self.finished.load(Relaxed))
+    /// Whether a message has begun to come that is not whole.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.unfinished.load(Relaxed) > 0
     }
 
-    /// Whether there may be bytes that nobody has looked for yet.
-    pub(crate) fn gave_way(&self) -> bool {
-        self.gave_way.load(Relaxed)
-    }
-
-    /// A message is whole. What was read together with its end counts as part of it.
-    pub(crate) fn finish_message(&self) {
-        self.finished.store(self.read(), Relaxed);
-        let counted = self.counted.swap(0, Relaxed);
-        self.address.fetch_sub(counted, Relaxed);
-        self.all.bytes.fetch_sub(counted, Relaxed);
-    }
-
-    /// A frame was read that is part of no message: a ping, say.
-    pub(crate) fn finish_control(&self, bytes: usize) {
-        self.finished.fetch_add(bytes.min(self.unfinished()), Relaxed);
-    }
-
-    /// More bytes came.
+    /// More bytes came, after which the unfinished message takes so many.
     ///
     /// # Errors
     ///
-    /// They are too many, with those of all others; or more than a message and what is free, so that they are
-    /// frames with nothing in them, which are no load on others.
-    fn add(&self, bytes: usize) -> Result<(), Eviction> {
+    /// They are more than a message can be and what is free; or too many, with those of all others.
+    fn add(&self, bytes: usize, unfinished: usize) -> Result<(), Eviction> {
         self.read.fetch_add(bytes, Relaxed);
-        let counts = self.unfinished().saturating_sub(FREE);
+        self.unfinished.store(unfinished, Relaxed);
+        let counts = unfinished.saturating_sub(FREE);
         if counts > self.most {
-            return Err(Eviction::EmptyFrames);
+            return Err(Eviction::MessageTooLong);
         }
-        let more = counts.saturating_sub(self.counted.fetch_max(counts, Relaxed));
+        let counted = self.counted.swap(counts, Relaxed);
+        if counts <= counted {
+            self.address.fetch_sub(counted - counts, Relaxed);
+            self.all.bytes.fetch_sub(counted - counts, Relaxed);
+            return Ok(());
+        }
+        let more = counts - counted;
         let all = self.all.bytes.fetch_add(more, Relaxed) + more;
         let address = self.address.fetch_add(more, Relaxed) + more;
         // One message of the longest always fits its share.
         let share = self.most.max(self.all.most / SHARES);
         let is_over = all > self.all.most || address > share;
-        if more > 0 && is_over { Err(Eviction::UnfinishedBytes) } else { Ok(()) }
+        if is_over { Err(Eviction::UnfinishedBytes) } else { Ok(()) }
     }
 }
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        self.finish_message();
+        let counted = *self.counted.get_mut();
+        self.address.fetch_sub(counted, Relaxed);
+        self.all.bytes.fetch_sub(counted, Relaxed);
     }
 }
 
@@ -146,15 +134,20 @@ impl<S> Aside<S> {
 pub(crate) struct Metered<S> {
     /// `None` once it is left aside.
     stream: Option<S>,
+    /// What was read of it before.
+    read: VecDeque<u8>,
     aside: Arc<Aside<S>>,
     meter: Arc<Meter>,
+    frames: Frames,
     /// What was read since the last turn of others.
     turn: usize,
 }
 
 impl<S> Metered<S> {
-    pub(crate) const fn new(stream: S, aside: Arc<Aside<S>>, meter: Arc<Meter>) -> Self {
-        Self { stream: Some(stream), aside, meter, turn: 0 }
+    /// A stream of which these bytes were read already, and which gives them first.
+    pub(crate) fn new(stream: S, read: Vec<u8>, aside: Arc<Aside<S>>, meter: Arc<Meter>) -> Self {
+        let (read, frames) = (read.into(), Frames::default());
+        Self { stream: Some(stream), read, aside, meter, frames, turn: 0 }
     }
 }
 
@@ -178,18 +171,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         cx: &mut Context<'_>,
         room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let gives_way = self.turn >= TURN;
-        self.meter.gave_way.store(gives_way, Relaxed);
-        if gives_way {
+        if self.turn >= TURN {
             self.turn = 0;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let read = self.stream().poll_read(cx, room);
+        let read = if self.read.is_empty() {
+            self.stream().poll_read(cx, room)
+        } else {
+            Poll::Ready(self.read.read(room))
+        };
         match &read {
             Poll::Ready(Ok(bytes)) => {
                 self.turn += bytes;
-                self.meter.add(*bytes)?;
+                self.frames.follow(&room[..*bytes]);
+                self.meter.add(*bytes, self.frames.unfinished())?;
             }
             _ => self.turn = 0,
         }
@@ -219,59 +215,49 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
 mod tests {
     use super::*;
 
+    fn meter(all: &Arc<Unfinished>, address: &Arc<AtomicUsize>) -> Arc<Meter> {
+        Meter::new(all, address, FREE)
+    }
+
     #[test]
     fn f47_unfinished_bytes_are_counted_together_and_given_back() {
         let all = Unfinished::new(FREE);
-        let (one, other) = (
-            Meter::new(&all, &Arc::default(), usize::MAX),
-            Meter::new(&all, &Arc::default(), usize::MAX),
-        );
-        assert_eq!(one.add(FREE), Ok(()), "free");
-        assert_eq!(one.add(FREE), Ok(()));
-        assert_eq!(other.add(FREE), Ok(()), "free for each");
-        assert_eq!(other.add(1), Err(Eviction::UnfinishedBytes));
+        let [one, other] = [(); 2].map(|()| Meter::new(&all, &Arc::default(), 2 * FREE));
+        assert_eq!(one.add(FREE, FREE), Ok(()), "free");
+        assert_eq!(one.add(FREE, 2 * FREE), Ok(()));
+        assert_eq!(other.add(FREE, FREE), Ok(()), "free for each");
+        assert_eq!(other.add(1, FREE + 1), Err(Eviction::UnfinishedBytes));
         drop(other);
-        assert_eq!(one.add(1), Err(Eviction::UnfinishedBytes));
-        one.finish_message();
-        assert_eq!((one.add(2 * FREE), all.bytes.load(Relaxed)), (Ok(()), FREE));
+        assert_eq!(one.add(1, 2 * FREE + 1), Err(Eviction::UnfinishedBytes));
+        assert_eq!((one.add(1, 10), all.bytes.load(Relaxed)), (Ok(()), 0));
+        assert_eq!((one.add(FREE, 2 * FREE), all.bytes.load(Relaxed)), (Ok(()), FREE));
         drop(one);
         assert_eq!(all.bytes.load(Relaxed), 0);
     }
 
     #[test]
-    fn f47_who_sends_frames_with_nothing_in_them_is_charged_a_message_and_no_more() {
+    fn f47_who_sends_more_than_a_message_can_be_is_charged_a_message_and_no_more() {
         let all = Unfinished::new(10 * FREE);
-        let (greedy, honest) =
-            (Meter::new(&all, &Arc::default(), FREE), Meter::new(&all, &Arc::default(), FREE));
-        assert_eq!((greedy.add(FREE), greedy.add(FREE)), (Ok(()), Ok(())));
-        assert_eq!(greedy.add(20 * FREE), Err(Eviction::EmptyFrames));
+        let [greedy, honest] = [(); 2].map(|()| meter(&all, &Arc::default()));
+        assert_eq!(greedy.add(FREE, 2 * FREE), Ok(()));
+        assert_eq!(greedy.add(1, 20 * FREE), Err(Eviction::MessageTooLong));
         assert_eq!(all.bytes.load(Relaxed), FREE);
-        assert_eq!(honest.add(2 * FREE), Ok(()));
+        assert_eq!(honest.add(2 * FREE, 2 * FREE), Ok(()));
     }
 
     #[test]
     fn f47_connections_of_one_address_have_a_quarter_of_the_unfinished_bytes() {
         let all = Unfinished::new(8 * FREE);
         let (here, there) = (Arc::default(), Arc::default());
-        let [one, two, three] = [(); 3].map(|()| Meter::new(&all, &here, FREE));
-        let other = Meter::new(&all, &there, FREE);
-        assert_eq!((one.add(2 * FREE), two.add(2 * FREE)), (Ok(()), Ok(())));
-        assert_eq!(three.add(2 * FREE), Err(Eviction::UnfinishedBytes));
-        assert_eq!(other.add(2 * FREE), Ok(()));
+        let [one, two, three] = [(); 3].map(|()| meter(&all, &here));
+        let other = meter(&all, &there);
+        let add = |meter: &Meter| meter.add(1, 2 * FREE);
+        assert_eq!((add(&one), add(&two)), (Ok(()), Ok(())));
+        assert_eq!(add(&three), Err(Eviction::UnfinishedBytes));
+        assert_eq!(add(&other), Ok(()));
         drop([one, three]);
-        assert_eq!((here.load(Relaxed), two.add(0)), (FREE, Ok(())));
-        two.finish_message();
-        assert_eq!(Meter::new(&all, &here, FREE).add(2 * FREE), Ok(()));
-    }
-
-    #[test]
-    fn a_ping_within_a_message_finishes_nothing_but_itself() {
-        let meter = Meter::new(&Unfinished::new(FREE), &Arc::default(), usize::MAX);
-        meter.add(100).unwrap();
-        meter.add(10).unwrap();
-        meter.finish_control(10);
-        assert_eq!(meter.unfinished(), 100);
-        meter.finish_control(200);
-        assert_eq!(meter.unfinished(), 0);
+        assert_eq!(here.load(Relaxed), FREE);
+        assert_eq!((two.add(1, 0), here.load(Relaxed)), (Ok(()), 0));
+        assert_eq!(add(&meter(&all, &here)), Ok(()));
     }
 }

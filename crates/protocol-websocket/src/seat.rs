@@ -68,8 +68,9 @@ impl<T: Timer + Unpin> Seat<T> {
     ///
     /// The gate is asked whether a client may connect, as [`Origins`](crate::Origins) and
     /// [`BearerToken`](crate::BearerToken) are; who asks for something else than a WebSocket is answered
-    /// before that. The conversation is begun with the handles of the connection, and dropped when it is
-    /// abandoned.
+    /// before that. The conversation is begun with the handles of the connection, and lasts as long as that is
+    /// wanted: when its future is over, what is in flight is finished, nothing new is taken, and the connection
+    /// ends, whoever still holds a handle. It is dropped when it is abandoned.
     ///
     /// # Errors
     ///
@@ -97,14 +98,14 @@ impl<T: Timer + Unpin> Seat<T> {
         };
         let (settings, work) = (settings(&options.config.limits), Work::default());
         let aside = Aside::new();
-        let socket = self.attend(stream, &aside, tail, settings, &work).await;
+        let socket = self.attend(stream, tail, &aside, settings, &work).await;
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
         work.of(&peer);
-        let over = Canceller::new();
         let conversation = conversation(peer.clone(), incoming);
         let conversation = async {
             conversation.await;
-            over.cancel(Cause::Caller);
+            // Whoever still holds a handle keeps nothing open (G5).
+            peer.shutdown(Shutdown::Drain);
         };
         let served_all = Canceller::new();
         let lingering = async {
@@ -125,14 +126,9 @@ impl<T: Timer + Unpin> Seat<T> {
                 (self.shared.draining(), Shutdown::Drain),
                 (self.shared.cancelling(), Shutdown::CancelAll),
             ] {
-                match select(stage.cancelled(), over.marker().cancelled()).await {
-                    Either::Left(_) => peer.shutdown(how),
-                    Either::Right(_) => break,
-                }
+                stage.cancelled().await;
+                peer.shutdown(how);
             }
-            // They must not keep a connection that nobody else holds.
-            work.forget();
-            drop(peer);
             self.shared.abandoned().cancelled().await;
         };
         let served = async {
@@ -186,8 +182,8 @@ impl<T: Timer + Unpin> Seat<T> {
     async fn attend<S>(
         &self,
         stream: S,
-        aside: &Arc<Aside<S>>,
         tail: Vec<u8>,
+        aside: &Arc<Aside<S>>,
         settings: WebSocketConfig,
         work: &Work,
     ) -> Socket<Watched<WebSocketStream<Metered<S>>, T>>
@@ -196,9 +192,8 @@ impl<T: Timer + Unpin> Seat<T> {
     {
         let most = settings.max_message_size.unwrap_or(usize::MAX);
         let meter = Meter::new(&self.shared.unfinished, &self.unfinished, most);
-        let stream = Metered::new(stream, aside.clone(), meter.clone());
-        let socket =
-            WebSocketStream::from_partially_read(stream, tail, Role::Server, Some(settings)).await;
+        let stream = Metered::new(stream, tail, aside.clone(), meter.clone());
+        let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(settings)).await;
         let watch = Watch::new(self.shared.limits, self.timer.now());
         let watched = Watched::new(socket, meter, watch, work.clone(), self.timer.clone());
         let socket = Socket::new(watched).going_away(self.shared.draining());

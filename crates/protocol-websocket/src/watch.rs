@@ -14,6 +14,7 @@ use crate::limits::{Budget, ListenerLimits};
 /// | the last byte that was heard | `ping_every` | a ping is sent, once |
 /// | that ping, with nothing heard since | `ping_time` | [`Eviction::Unanswered`] |
 /// | the first byte of an unfinished message | `message_time` | [`Eviction::UnfinishedMessage`] |
+/// | the moment when what is sent stopped to leave | `write_time` | [`Eviction::Unread`] |
 /// | the last message, either way | `idle_time` | [`Eviction::Idle`], unless something is in flight: then the row begins again |
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -21,6 +22,7 @@ pub(crate) struct Watch {
     heard: Timestamp,
     pinged: Option<Timestamp>,
     unfinished: Option<Timestamp>,
+    unread: Option<Timestamp>,
     message: Timestamp,
     /// When the second began in which control frames are counted, and how many there were.
     control: (Timestamp, u32),
@@ -38,7 +40,15 @@ pub(crate) enum Due {
 impl Watch {
     pub(crate) const fn new(limits: ListenerLimits, now: Timestamp) -> Self {
         let control = (now, 0);
-        Self { limits, heard: now, pinged: None, unfinished: None, message: now, control }
+        Self {
+            limits,
+            heard: now,
+            pinged: None,
+            unfinished: None,
+            unread: None,
+            message: now,
+            control,
+        }
     }
 
     /// Some bytes came.
@@ -74,6 +84,13 @@ impl Watch {
         self.unfinished = is_unfinished.then(|| self.unfinished.unwrap_or(now));
     }
 
+    /// Whether what is sent can't leave. Gives whether that is new.
+    pub(crate) fn unread(&mut self, is_unread: bool, now: Timestamp) -> bool {
+        let is_new = is_unread && self.unread.is_none();
+        self.unread = is_unread.then(|| self.unread.unwrap_or(now));
+        is_new
+    }
+
     /// A ping was sent, or would have been if the peer read anything.
     pub(crate) fn pinged(&mut self, now: Timestamp) {
         self.pinged = Some(now);
@@ -81,7 +98,8 @@ impl Watch {
 
     /// What is due first, and when.
     pub(crate) fn due(&self) -> Option<(Timestamp, Due)> {
-        let ListenerLimits { message_time, ping_every, ping_time, idle_time, .. } = self.limits;
+        let ListenerLimits { message_time, write_time, ping_every, ping_time, idle_time, .. } =
+            self.limits;
         let row =
             |after: Option<Timestamp>, time: Option<Duration>, then| Some((after? + time?, then));
         let silent = match self.pinged {
@@ -92,6 +110,7 @@ impl Watch {
         [
             silent,
             row(self.unfinished, Some(message_time), evict(Eviction::UnfinishedMessage)),
+            row(self.unread, Some(write_time), evict(Eviction::Unread)),
             row(Some(self.message), idle_time, Due::Idle),
         ]
         .into_iter()
@@ -113,6 +132,7 @@ mod tests {
     fn watch() -> Watch {
         let limits = ListenerLimits {
             message_time: SECOND * 8,
+            write_time: SECOND * 20,
             ping_every: Some(SECOND * 5),
             ping_time: SECOND * 2,
             idle_time: Some(SECOND * 60),
@@ -145,6 +165,18 @@ mod tests {
         watch.unfinished(true, at(9));
         watch.heard(at(16));
         assert_eq!(watch.due(), Some((at(17), Due::Evict(Eviction::UnfinishedMessage))));
+    }
+
+    #[test]
+    fn f45_who_reads_nothing_has_its_time_whatever_it_says() {
+        let mut watch = watch();
+        assert!(watch.unread(true, at(1)));
+        assert!(!watch.unread(true, at(2)));
+        (2..20).for_each(|now| watch.heard(at(now)));
+        assert_eq!(watch.due(), Some((at(21), Due::Evict(Eviction::Unread))));
+        assert!(!watch.unread(false, at(20)));
+        assert_eq!(watch.due(), Some((at(24), Due::Ping)));
+        assert!(watch.unread(true, at(23)));
     }
 
     #[test]

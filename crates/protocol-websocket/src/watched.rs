@@ -14,23 +14,14 @@ use crate::eviction::Eviction;
 use crate::meter::Meter;
 use crate::watch::{Due, Watch};
 
-/// Bytes of a client's frame beside its payload, if that is short.
-const SHORT_HEADER: usize = 6;
-
-/// What knows whether anything is in flight on a connection: nothing, before there is a connection and once
-/// its conversation is over. Clones are the same.
+/// What knows whether anything is in flight on a connection: nothing, before there is a connection. Clones are
+/// the same.
 #[derive(Clone, Default)]
 pub(crate) struct Work(Arc<Mutex<Option<Peer>>>);
 
 impl Work {
     pub(crate) fn of(&self, peer: &Peer) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer.clone());
-    }
-
-    /// Lets go of the connection, which lasts as long as somebody holds it.
-    pub(crate) fn forget(&self) {
-        let peer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(peer);
     }
 
     fn is_in_flight(&self) -> bool {
@@ -82,12 +73,8 @@ where
     /// Takes note of a whole message, or of what came between two.
     fn took(&mut self, message: &Message, now: Timestamp) -> Result<(), Eviction> {
         match message {
-            Message::Ping(payload) | Message::Pong(payload) => {
-                self.meter.finish_control(payload.len() + SHORT_HEADER);
-                self.watch.control(now)
-            }
+            Message::Ping(_) | Message::Pong(_) => self.watch.control(now),
             _ => {
-                self.meter.finish_message();
                 self.watch.unfinished(false, now);
                 self.watch.message(now);
                 Ok(())
@@ -97,7 +84,7 @@ where
 
     /// Waits for the next thing that is due, and does it; ready when the peer is to be sent away.
     fn poll_watch(&mut self, mut now: Timestamp, cx: &mut Context<'_>) -> Poll<Error> {
-        self.watch.unfinished(self.meter.unfinished() > 0, now);
+        self.watch.unfinished(self.meter.has_unfinished(), now);
         while let Some((at, due)) = self.watch.due() {
             if at > now {
                 if self.poll_sleep(at, cx).is_pending() {
@@ -170,10 +157,20 @@ where
                 }
                 Poll::Ready(item)
             }
-            // What is there already was said in time.
-            Poll::Pending if this.meter.gave_way() => Poll::Pending,
             Poll::Pending => this.poll_watch(now, cx).map(|error| Some(Err(error))),
         }
+    }
+}
+
+impl<S, T: Timer> Watched<S, T> {
+    /// Takes note of whether what is sent leaves.
+    fn wrote<R>(&mut self, polled: Poll<R>, cx: &Context<'_>) -> Poll<R> {
+        let now = self.timer.now();
+        if self.watch.unread(polled.is_pending(), now) {
+            // Reading is what waits for whatever is due, and it has not heard of this.
+            cx.waker().wake_by_ref();
+        }
+        polled
     }
 }
 
@@ -185,7 +182,8 @@ where
     type Error = Error;
 
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        Pin::new(&mut self.inner).poll_ready(cx)
+        let polled = Pin::new(&mut self.inner).poll_ready(cx);
+        self.wrote(polled, cx)
     }
 
     fn start_send(mut self: Pin<&mut Self>, message: Message) -> Result<(), Error> {
@@ -195,10 +193,99 @@ where
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
+        let polled = Pin::new(&mut self.inner).poll_flush(cx);
+        self.wrote(polled, cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Pin::new(&mut self.inner).poll_close(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Pending, pending};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::limits::ListenerLimits;
+    use crate::meter::Unfinished;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A clock that stands still, and a peer that says nothing and may not read.
+    #[derive(Clone, Default)]
+    struct World {
+        seconds: Arc<AtomicU32>,
+        is_full: Arc<AtomicBool>,
+    }
+
+    impl Timer for World {
+        type Sleep = Pending<()>;
+
+        fn now(&self) -> Timestamp {
+            Timestamp::ZERO + SECOND * self.seconds.load(Relaxed)
+        }
+
+        fn sleep_until(&self, _: Timestamp) -> Self::Sleep {
+            pending()
+        }
+    }
+
+    impl Stream for World {
+        type Item = Result<Message, Error>;
+
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Pending
+        }
+    }
+
+    impl Sink<Message> for World {
+        type Error = Error;
+
+        fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            if self.is_full.load(Relaxed) { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+
+        fn start_send(self: Pin<&mut Self>, _: Message) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            self.poll_ready(cx)
+        }
+
+        fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+            self.poll_ready(cx)
+        }
+    }
+
+    #[test]
+    fn f45_who_reads_slowly_stays_as_long_as_frames_leave() {
+        let world = World::default();
+        let limits = ListenerLimits {
+            write_time: SECOND * 10,
+            ping_every: None,
+            idle_time: None,
+            ..ListenerLimits::DEFAULT
+        };
+        let meter = Meter::new(&Unfinished::new(0), &Arc::default(), 0);
+        let watch = Watch::new(limits, world.now());
+        let mut watched = Watched::new(world.clone(), meter, watch, Work::default(), world.clone());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        // One leaves in every ninth second, and after the third none does.
+        let mut evicted = None;
+        for second in 0..40 {
+            world.seconds.store(second, Relaxed);
+            world.is_full.store(second % 9 > 0 || second >= 27, Relaxed);
+            let _ = Pin::new(&mut watched).poll_flush(&mut cx);
+            if let Poll::Ready(Some(Err(Error::Io(error)))) =
+                Pin::new(&mut watched).poll_next(&mut cx)
+            {
+                evicted = evicted.or(Eviction::of(&error).map(|eviction| (second, eviction)));
+            }
+        }
+        assert_eq!(evicted, Some((29, Eviction::Unread)), "ten seconds after the 19th");
     }
 }

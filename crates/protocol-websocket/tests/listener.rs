@@ -67,6 +67,14 @@ fn goodbye(raw: &mut Raw) -> Option<CloseCode> {
     panic!("there is no goodbye");
 }
 
+/// Whether anything was said to a client that was told nothing before.
+fn has_goodbye(raw: &Raw) -> bool {
+    raw.get_ref().set_nonblocking(true).unwrap();
+    let peeked = raw.get_ref().peek(&mut [0]);
+    raw.get_ref().set_nonblocking(false).unwrap();
+    !matches!(peeked, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
 #[track_caller]
 fn evicted(ended: Ended, by: Eviction) {
     match ended {
@@ -176,6 +184,18 @@ fn f47_who_is_sent_away_gets_to_read_why_though_it_still_writes() {
 }
 
 #[test]
+fn f47_who_is_sent_away_in_the_middle_of_a_long_message_gets_to_read_why() {
+    everywhere(ListenerLimits::DEFAULT, |server| {
+        let mut raw = server.open();
+        // Far more than sockets hold, and all of it is written before the goodbye is looked for.
+        let length = u64::to_be_bytes(40 << 20);
+        raw.get_mut().write_all(&[&[0x82, 0x80 | 127][..], &length, &[0; 4]].concat()).unwrap();
+        raw.get_mut().write_all(&vec![b' '; 40 << 20]).unwrap();
+        assert_eq!(goodbye(&mut raw), Some(CloseCode::Size));
+    });
+}
+
+#[test]
 fn f47_who_is_refused_keeps_nobody_out() {
     let limits = limits(|limits| {
         limits.connections_per_address = 2;
@@ -240,13 +260,74 @@ fn f47_an_unfinished_message_has_its_time() {
 }
 
 #[test]
+fn f47_an_unfinished_message_has_its_time_whatever_comes_with_its_frames() {
+    let limits = limits(|limits| {
+        limits.message_time = SOON;
+        limits.ping_every = None;
+    });
+    everywhere(limits, |server| {
+        // Its first frame in one write with a whole message, and nothing behind it.
+        let mut raw = server.open();
+        let whole = br#"{"jsonrpc":"2.0","method":"whole"}"#;
+        let header = [0x81, 0x80 | u8::try_from(whole.len()).unwrap(), 0, 0, 0, 0];
+        let bytes = [&header[..], whole, &[0x01, 0x81, 0, 0, 0, 0, b'"']].concat();
+        raw.get_mut().write_all(&bytes).unwrap();
+        assert_eq!(goodbye(&mut raw), Some(CloseCode::Policy));
+        evicted(server.next_end(), Eviction::UnfinishedMessage);
+
+        // Empty frames that never stop: there is always something to read.
+        let mut raw = server.open();
+        raw.get_mut().write_all(&[0x01, 0x80, 0, 0, 0, 0]).unwrap();
+        let frames = [0x00, 0x80, 0, 0, 0, 0].repeat(1_000);
+        let begun = Instant::now();
+        while !has_goodbye(&raw) && raw.get_mut().write_all(&frames).is_ok() {
+            assert!(begun.elapsed() < PATIENCE, "they are all taken");
+        }
+        drop(raw);
+        match server.next_end() {
+            Err(ServeError::Connection(error)) => assert!(
+                matches!(
+                    Eviction::of(&error),
+                    // Who is faster than the clock is sent away for what it has sent.
+                    Some(Eviction::UnfinishedMessage | Eviction::MessageTooLong)
+                ),
+                "{error}"
+            ),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn f47_a_frame_that_is_announced_is_charged_before_it_comes() {
+    const MIB: usize = 1 << 20;
+    everywhere(limits(|limits| limits.unfinished_bytes = 128 * MIB), |server| {
+        let announce = |bytes: usize| {
+            let mut raw = server.open();
+            let length = u64::try_from(bytes).unwrap().to_be_bytes();
+            raw.get_mut().write_all(&[&[0x82, 0x80 | 127][..], &length, &[0; 4]].concat()).unwrap();
+            raw
+        };
+        // Of 128 MiB one address has 32, and one message of the longest.
+        let _first = announce(20 * MIB);
+        eventually(|| server.connections() == 1);
+        is_answered(&mut server.open());
+        let mut second = announce(20 * MIB);
+        assert_eq!(goodbye(&mut second), Some(CloseCode::Again));
+        let mut too_long = announce(33 * MIB);
+        assert_eq!(goodbye(&mut too_long), Some(CloseCode::Size));
+    });
+}
+
+#[test]
 fn f47_unfinished_messages_are_bounded_together() {
     const FREE: usize = 64 << 10;
     everywhere(limits(|limits| limits.unfinished_bytes = FREE), |server| {
         let begin = |bytes: usize| {
             let mut raw = server.open();
-            let header = [&[0x82, 0x80 | 127][..], &u64::to_be_bytes(4 << 20), &[0; 4]].concat();
-            raw.get_mut().write_all(&header).unwrap();
+            // One frame of a message that has more.
+            let length = u64::try_from(bytes).unwrap().to_be_bytes();
+            raw.get_mut().write_all(&[&[0x02, 0x80 | 127][..], &length, &[0; 4]].concat()).unwrap();
             raw.get_mut().write_all(&vec![b' '; bytes]).unwrap();
             raw
         };
@@ -289,6 +370,27 @@ fn f47_a_silent_client_is_pinged_and_goes_if_it_stays_silent() {
         evicted(ended, Eviction::Unanswered);
         assert_eq!(server.connections(), 1);
         drop(silent);
+    });
+}
+
+#[test]
+fn f45_a_client_that_reads_nothing_goes_however_it_pings() {
+    let limits = limits(|limits| {
+        limits.write_time = SOON;
+        limits.ping_every = Some(SOON / 4);
+    });
+    everywhere(limits, |server| {
+        let mut raw = server.open();
+        // More than sockets hold.
+        (0..4).for_each(|id| ask(&mut raw, id, "long"));
+        let begun = Instant::now();
+        // Nothing that comes is read, and bytes of ours are there all the time.
+        while raw.get_mut().write_all(&[0x89, 0x80, 0, 0, 0, 0]).is_ok() && server.connections() > 0
+        {
+            assert!(begun.elapsed() < PATIENCE, "it stays");
+            std::thread::sleep(SOON / 20);
+        }
+        evicted(server.next_end(), Eviction::Unread);
     });
 }
 
@@ -432,6 +534,28 @@ fn g05_a_drain_ends_when_its_grace_is_over() {
         assert!(ended.iter().any(|ended| matches!(ended, Err(ServeError::Abandoned))), "{ended:?}");
         assert_eq!(ended.len(), 2, "{ended:?}");
         drop(half_open);
+    });
+}
+
+#[test]
+fn g05_a_drain_ends_though_a_seat_is_held_that_nobody_serves() {
+    let listener = Listener::new(ListenerLimits::DEFAULT, SmolTimer::start());
+    let seat = listener.admit(None).unwrap();
+    let begun = Instant::now();
+    smol::block_on(listener.drain(SOON, SOON));
+    assert!(begun.elapsed() < PATIENCE && listener.connections() == 1);
+    drop(seat);
+}
+
+#[test]
+fn g05_a_conversation_that_is_over_ends_its_connection_though_a_handle_is_held() {
+    everywhere(ListenerLimits::DEFAULT, |server| {
+        let mut raw = server.open();
+        ask(&mut raw, 1, "hold");
+        assert_eq!(read(&mut raw)["result"], Value::Null);
+        assert_eq!(goodbye(&mut raw), Some(CloseCode::Normal));
+        while raw.read().is_ok() {}
+        server.next_end().unwrap();
     });
 }
 

@@ -1,4 +1,4 @@
-//! The address of a WebSocket: `ws://HOST[:PORT][/PATH]`, or `unix:FILE`.
+//! The address of a WebSocket: `ws://HOST[:PORT][/PATH]`, `wss://` for the same over TLS, or `unix:FILE`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,6 +11,8 @@ use tungstenite::http::uri::{Authority, PathAndQuery};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) place: Place,
+    /// Whether TLS is spoken there.
+    pub(crate) is_secure: bool,
     /// Begins with a slash; what follows a question mark too.
     path: String,
 }
@@ -36,7 +38,7 @@ impl Address {
             Place::Tcp(host, _) => Place::Tcp(host.clone(), port),
             file @ Place::File(_) => file.clone(),
         };
-        Self { place, path: self.path.clone() }
+        Self { place, is_secure: self.is_secure, path: self.path.clone() }
     }
 
     /// What a client asks for there.
@@ -56,19 +58,21 @@ impl FromStr for Address {
             return match file {
                 _ if cfg!(not(unix)) => Err("there are no Unix sockets here".into()),
                 "" => Err("there is no file".into()),
-                file => Ok(Self { place: Place::File(file.into()), path: "/".into() }),
+                file => {
+                    Ok(Self { place: Place::File(file.into()), is_secure: false, path: "/".into() })
+                }
             };
         }
         let uri: Uri = text.parse().map_err(|error| format!("{error}"))?;
-        match uri.scheme_str() {
-            Some("ws") => {}
-            Some("wss") => return Err("TLS is not spoken here; a proxy in front can".into()),
-            _ => return Err("an address begins with ws:// or unix:".into()),
-        }
+        let (is_secure, usual_port) = match uri.scheme_str() {
+            Some("ws") => (false, 80),
+            Some("wss") => (true, 443),
+            _ => return Err("an address begins with ws://, wss:// or unix:".into()),
+        };
         let authority = uri.authority().map_or("", Authority::as_str);
         let host = uri.host().filter(|host| !host.is_empty()).ok_or("there is no host")?;
         let port = match authority[host.len()..].strip_prefix(':') {
-            None if authority.len() == host.len() => 80,
+            None if authority.len() == host.len() => usual_port,
             Some(port) if authority.starts_with(host) => {
                 port.parse().map_err(|_| format!("{port:?} is no port"))?
             }
@@ -76,6 +80,7 @@ impl FromStr for Address {
         };
         Ok(Self {
             place: Place::Tcp(host.trim_matches(['[', ']']).into(), port),
+            is_secure,
             path: uri.path_and_query().map_or("/", PathAndQuery::as_str).into(),
         })
     }
@@ -88,7 +93,8 @@ impl fmt::Display for Address {
             Place::File(file) => return write!(f, "unix:{}", file.display()),
         };
         let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
-        write!(f, "ws://{open}{host}{close}:{port}{}", self.path().unwrap_or_default())
+        let scheme = if self.is_secure { "wss" } else { "ws" };
+        write!(f, "{scheme}://{open}{host}{close}:{port}{}", self.path().unwrap_or_default())
     }
 }
 
@@ -103,6 +109,7 @@ mod tests {
             ("ws://localhost", "ws://localhost:80"),
             ("ws://[::1]:0/abp?a=b", "ws://[::1]:0/abp?a=b"),
             ("ws://example.com:1/", "ws://example.com:1"),
+            ("wss://example.com/abp", "wss://example.com:443/abp"),
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), written);
         }
@@ -115,10 +122,9 @@ mod tests {
     #[test]
     fn others_say_what_is_wrong() {
         for (text, said) in [
-            ("http://localhost", "begins with ws:// or unix:"),
+            ("http://localhost", "begins with ws://, wss:// or unix:"),
             ("unix:", ""),
             ("localhost:80", "begins with ws://"),
-            ("wss://localhost", "TLS"),
             ("ws://localhost:70000", "is no port"),
             ("ws://me@localhost:80", "is no HOST:PORT"),
             ("ws://", ""),

@@ -14,3 +14,5 @@ pub(crate) const LOST: u8 = 5;
 pub(crate) const UNREACHABLE: u8 = 6;
 /// Standard output can't be written.
 pub(crate) const OUTPUT: u8 = 7;
+/// What was tested holds, but not all that has to was tested.
+pub(crate) const INCOMPLETE: u8 = 8;

@@ -3,8 +3,10 @@
 
 mod address;
 pub mod call;
+pub mod conform;
 pub mod dialect;
 mod exit;
+pub mod export;
 mod noise;
 pub mod pages;
 mod process;
@@ -13,9 +15,16 @@ pub mod relay;
 pub mod replay;
 pub mod serve;
 mod socket;
+#[cfg(unix)]
+mod socket_file;
 pub mod stats;
 pub mod step;
 pub mod terminal;
+#[cfg(not(windows))]
+mod tls;
+#[cfg(windows)]
+#[path = "tls_absent.rs"]
+mod tls;
 mod token;
 mod trace;
 pub mod view;

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use rescind::call::{self, CallArgs};
+use rescind::conform::{self, ConformArgs};
 use rescind::dialect::list;
+use rescind::export::{self, ExportArgs};
 use rescind::pages::{self, CompletionsArgs, ManArgs};
 use rescind::relay::{self, RelayArgs};
 use rescind::replay::{self, ReplayArgs};
@@ -31,12 +33,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Call(CallArgs),
+    Conform(ConformArgs),
     Relay(Box<RelayArgs>),
     Serve(ServeArgs),
     Step(StepArgs),
     View(ViewArgs),
     Stats(StatsArgs),
     Replay(ReplayArgs),
+    Export(ExportArgs),
     /// List the dialects that can be spoken
     Dialects,
     Completions(CompletionsArgs),
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> ExitCode {
     match command {
         Command::Call(args) => call::main(&args),
+        Command::Conform(args) => conform::main(&args),
         Command::Relay(args) => relay::main(&args),
         Command::Dialects => list::print().map_or_else(output_error, |()| ExitCode::SUCCESS),
         Command::Completions(args) => pages::completions(&args, Cli::command()),
@@ -102,6 +107,7 @@ fn run(command: Command) -> ExitCode {
         Command::View(args) => view::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Stats(args) => stats::main(&args),
+        Command::Export(args) => export::main(&args),
         Command::Step(args) => match step::run(&args, stdin().lock(), stdout().lock()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(StepError::Write(error)) => output_error(error),

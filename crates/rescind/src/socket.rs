@@ -10,6 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::address::{Address, Place};
+#[cfg(unix)]
+use crate::socket_file::SocketFile;
+use crate::tls::Trust;
 
 /// Either kind.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
@@ -27,15 +30,17 @@ pub(crate) enum From {
 /// A socket that others connect to.
 pub(crate) enum Bound {
     Tcp(TcpListener),
-    /// Its file is removed with it.
     #[cfg(unix)]
-    Unix(UnixListener, std::path::PathBuf),
+    Unix(UnixListener, #[expect(dead_code, reason = "it is there to be dropped")] SocketFile),
 }
 
-/// Connects to a server.
-pub(crate) async fn connect(address: &Address) -> io::Result<Box<dyn Stream>> {
+/// Connects to a server, with TLS if the address says so.
+pub(crate) async fn connect(address: &Address, trust: &Trust) -> io::Result<Box<dyn Stream>> {
     match &address.place {
-        Place::Tcp(host, port) => Ok(at_once(TcpStream::connect((host.as_str(), *port)).await?)),
+        Place::Tcp(host, port) => {
+            let stream = at_once(TcpStream::connect((host.as_str(), *port)).await?);
+            if address.is_secure { trust.connect(host, stream).await } else { Ok(stream) }
+        }
         #[cfg(unix)]
         Place::File(file) => Ok(Box::new(UnixStream::connect(file).await?)),
         #[cfg(not(unix))]
@@ -52,10 +57,9 @@ impl Bound {
             }
             #[cfg(unix)]
             Place::File(file) => {
-                use std::os::unix::fs::PermissionsExt;
-                let bound = Self::Unix(UnixListener::bind(file)?, file.clone());
-                std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?;
-                Ok(bound)
+                let (bound, file) = SocketFile::bind(file)?;
+                bound.set_nonblocking(true)?;
+                Ok(Self::Unix(UnixListener::from_std(bound)?, file))
             }
             #[cfg(not(unix))]
             Place::File(_) => Err(io::ErrorKind::Unsupported.into()),
@@ -79,16 +83,6 @@ impl Bound {
             }
             #[cfg(unix)]
             Self::Unix(bound, _) => Ok((Box::new(bound.accept().await?.0), From::Unix)),
-        }
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        #[cfg(unix)]
-        if let Self::Unix(_, file) = self {
-            // Somebody may have removed it already.
-            let _ = std::fs::remove_file(file);
         }
     }
 }

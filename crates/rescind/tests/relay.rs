@@ -13,14 +13,18 @@ const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
 const SERVE_RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
 const DEPTHS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
-/// Calls a server through relays, each with these arguments.
-fn call(arguments: &[&str], relays: &[&[&str]], serve: &[&str]) -> Output {
-    let mut command = Command::new(RESCIND);
-    command.arg("call").args(arguments).arg("--");
+/// What runs a call of a server through relays, each with these arguments.
+fn arguments<'a>(call: &[&'a str], relays: &[&[&'a str]], serve: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = [&["call"], call, &["--"]].concat();
     for relay in relays {
-        command.args([RESCIND, "relay"]).args(*relay).arg("--");
+        arguments.extend([RESCIND, "relay"].iter().chain(*relay).chain(&["--"]));
     }
-    command.args([RESCIND, "serve"]).args(serve).output().unwrap()
+    arguments.extend([RESCIND, "serve"].iter().chain(serve));
+    arguments
+}
+
+fn call(call: &[&str], relays: &[&[&str]], serve: &[&str]) -> Output {
+    Command::new(RESCIND).args(arguments(call, relays, serve)).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -29,43 +33,84 @@ fn text(bytes: &[u8]) -> &str {
 
 /// What a person or a program can tell apart: standard output, the exit code, and the line of standard
 /// error that says how the call failed. On a busy machine relays may say beside it how they were ended.
-fn outcome(output: &Output) -> (String, Option<i32>, String) {
+fn outcome(code: Option<i32>, stdout: &str, stderr: &str) -> (String, Option<i32>, String) {
     let says_how = |line: &&str| line.starts_with("error:") || line.starts_with("cancelled ");
-    let told = text(&output.stderr).lines().rfind(says_how).unwrap_or_default();
-    let told = if output.status.success() { "" } else { told };
+    let told = stderr.lines().rfind(says_how).unwrap_or_default();
+    let told = if code == Some(0) { "" } else { told };
     // How long it took differs each time.
     let is_time = |word: &&str| word.parse::<f64>().is_ok() && word.contains('.');
     let told: Vec<&str> = told.split(' ').filter(|word| !is_time(word)).collect();
-    (text(&output.stdout).into(), output.status.code(), told.join(" "))
+    (stdout.trim_end().into(), code, told.join(" "))
+}
+
+fn called(arguments: &[&str], relays: &[&[&str]], serve: &[&str]) -> (String, Option<i32>, String) {
+    let output = call(arguments, relays, serve);
+    outcome(output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// As [`called`], and cancelled once the trace shows a request `sleep` on its way: there is no time in
+/// which that is certain.
+#[cfg(unix)]
+fn cancelled(
+    method: &str,
+    way: &str,
+    relays: &[&[&str]],
+    serve: &[&str],
+) -> (String, Option<i32>, String) {
+    let call = ["--trace", method, r#"{"ms":60000}"#];
+    let mut running = support::Running::start(arguments(&call, relays, serve), &[]);
+    running.says(&[way, r#""method":"sleep""#]);
+    support::signal(running.id(), rustix::process::Signal::INT);
+    let said = running.end();
+    outcome(said.code, &said.stdout, &said.stderr)
 }
 
 /// Calls whose outcome takes no luck.
-const CALLS: [&[&str]; 9] = [
+const CALLS: [&[&str]; 7] = [
     &["echo", r#"{"n":9007199254740993,"f":1.50}"#],
     &["echo"],
     &["sleep", r#"{"ms":1}"#],
     &["count", r#"{"to":3,"every_ms":1}"#],
-    &["sleep", r#"{"ms":60000}"#, "--cancel-after", "200ms"],
-    &["nested", r#"{"ms":60000}"#, "--cancel-after", "200ms"],
     &["nested", r#"{"ms":1}"#],
     &["fail", r#"{"code":-32001,"message":"no \"such\" thing"}"#],
     &["no/such/method"],
 ];
 
+/// Methods that last until they are cancelled, and the request `sleep` that shows how far they are: the
+/// call itself was sent, or what the server calls for it has come.
+#[cfg(unix)]
+const CANCELLED: [(&str, &str); 2] = [("sleep", "-->"), ("nested", "<--")];
+
+/// Runs it through each number of relays, beside each other.
+fn through_relays(run: impl Fn(&[&[&str]]) + Sync) {
+    thread::scope(|scope| {
+        for (depth, runtime) in DEPTHS.iter().zip(RELAY_RUNTIMES.iter().cycle()) {
+            let run = &run;
+            scope.spawn(move || run(&vec![&["--runtime", *runtime][..]; *depth]));
+        }
+    });
+}
+
 #[test]
 fn g06_b25_every_call_ends_through_any_number_of_hops_as_it_does_without() {
     for arguments in CALLS {
-        let direct = outcome(&call(arguments, &[], &[]));
-        thread::scope(|scope| {
-            for (depth, runtime) in DEPTHS.iter().zip(RELAY_RUNTIMES.iter().cycle()) {
-                let direct = &direct;
-                scope.spawn(move || {
-                    let relay = ["--runtime", *runtime];
-                    let relays = vec![&relay[..]; *depth];
-                    let relayed = outcome(&call(arguments, &relays, &[]));
-                    assert_eq!(relayed, *direct, "{arguments:?} through {depth} relays");
-                });
-            }
+        let direct = called(arguments, &[], &[]);
+        through_relays(|relays| {
+            let relayed = called(arguments, relays, &[]);
+            assert_eq!(relayed, direct, "{arguments:?} through {} relays", relays.len());
+        });
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn g06_b25_every_cancelled_call_ends_through_any_number_of_hops_as_it_does_without() {
+    for (method, way) in CANCELLED {
+        let direct = cancelled(method, way, &[], &[]);
+        assert_eq!(direct.1, Some(3), "{direct:?}");
+        through_relays(|relays| {
+            let relayed = cancelled(method, way, relays, &[]);
+            assert_eq!(relayed, direct, "{method} through {} relays", relays.len());
         });
     }
 }
@@ -97,11 +142,17 @@ fn b25_each_relay_runtime_passes_each_serve_runtime() {
         thread::scope(|scope| {
             for serve in SERVE_RUNTIMES {
                 scope.spawn(move || {
+                    let (relays, serve) = ([&["--runtime", relay][..]], ["--runtime", serve]);
                     for arguments in CALLS {
-                        let serve = ["--runtime", serve];
-                        let direct = outcome(&call(arguments, &[], &serve));
-                        let relayed = outcome(&call(arguments, &[&["--runtime", relay]], &serve));
+                        let direct = called(arguments, &[], &serve);
+                        let relayed = called(arguments, &relays, &serve);
                         assert_eq!(relayed, direct, "{relay} {serve:?} {arguments:?}");
+                    }
+                    #[cfg(unix)]
+                    for (method, way) in CANCELLED {
+                        let direct = cancelled(method, way, &[], &serve);
+                        let relayed = cancelled(method, way, &relays, &serve);
+                        assert_eq!(relayed, direct, "{relay} {serve:?} {method}");
                     }
                 });
             }
@@ -109,14 +160,18 @@ fn b25_each_relay_runtime_passes_each_serve_runtime() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn g06_a_cancelled_count_answers_with_its_part_at_any_depth() {
-    let cancelled = ["count", r#"{"to":1000000,"every_ms":1}"#, "--cancel-after", "300ms"];
+    let count = ["count", r#"{"to":1000000,"every_ms":1}"#];
     for depth in DEPTHS {
-        let output = call(&cancelled, &vec![&[][..]; depth], &[]);
-        let part: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut running =
+            support::Running::start(arguments(&count, &vec![&[][..]; depth], &[]), &[]);
+        running.says(&["session/update"]);
+        support::signal(running.id(), rustix::process::Signal::INT);
+        let said = running.end();
+        let part: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
         assert!(part["counted"].as_u64().unwrap() < 1_000_000, "{part}");
-        assert!(text(&output.stderr).contains("session/update"), "its progress was passed on");
     }
 }
 
@@ -151,12 +206,18 @@ fn b25_dialects_may_differ_on_the_two_sides() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn b25_the_cancel_on_the_far_side_names_the_far_id() {
     let relay: &[&str] = &["--up", "lsp", "--down", "acp", "--trace"];
-    let arguments = ["--dialect", "lsp", "sleep", r#"{"ms":60000}"#, "--cancel-after", "100ms"];
-    let output = call(&arguments, &[relay, &["--dialect", "acp"]], &["--dialect", "acp"]);
-    let traced = text(&output.stderr);
+    let call = ["--dialect", "lsp", "sleep", r#"{"ms":60000}"#];
+    let relays = [relay, &["--dialect", "acp"]];
+    let mut running =
+        support::Running::start(arguments(&call, &relays, &["--dialect", "acp"]), &[]);
+    // Before that the relay would withdraw it.
+    running.says(&["down -->", r#""method":"sleep""#]);
+    support::signal(running.id(), rustix::process::Signal::INT);
+    let traced = running.end().stderr;
     let near = r#"up   <-- {"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#;
     let far = r#"down --> {"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":2}}"#;
     assert_eq!(traced.matches(near).count(), 1, "{traced}");

@@ -123,7 +123,8 @@ fn what_can_not_be_is_said_in_one_line() {
     let unreached = format!("can't connect to {elsewhere}: ");
     ends(6, &["call", "--connect", &elsewhere, "m"], &unreached);
     says(&["serve", "--listen", "http://localhost:1"], "begins with ws://");
-    says(&["call", "--connect", "wss://localhost:1", "m"], "TLS");
+    says(&["serve", "--listen", "wss://localhost:0"], "--certificate");
+    says(&["serve", "--listen", "ws://localhost:0", "--certificate", "a", "--key", "b"], "wss://");
     says(&["serve", "--listen", LOCAL, "--runtime", "smol"], "--runtime <NAME>");
     says(&["serve", "--allow-origin", "null"], "--listen <URL>");
     says(&["call", "--connect", LOCAL, "m", "--", "cat"], "[COMMAND]...");

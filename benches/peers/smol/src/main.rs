@@ -4,7 +4,7 @@
 use std::future::{Future, pending};
 
 use bench_harness::{Cancelling, Client, Hanging, Linked, Payload, Peer, Pipe, Runtime, measure};
-use protocol_async::{Arrival, CallError, Incoming, SentRequest};
+use protocol_async::{Arrival, Budget, CallError, Incoming, Options, SentRequest};
 use protocol_core::{Config, Dialect};
 use smol::LocalExecutor;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
@@ -32,9 +32,12 @@ impl Runtime for Smol {
 fn open(pipe: Pipe, limit: usize, mut config: Config) -> (protocol_async::Peer, Incoming) {
     config.limits.calls = limit;
     config.limits.requests = limit;
+    let mut options = Options::new(config);
+    // Counted all the same.
+    options.budgets.cancelled_requests = Budget::Limited { per_second: 1 << 30, burst: u32::MAX };
     let (reader, writer) = tokio::io::split(pipe);
     let (reader, writer) = (reader.compat(), writer.compat_write());
-    let (peer, incoming, driver) = protocol_smol::connect(reader, writer, config);
+    let (peer, incoming, driver) = protocol_smol::connect(reader, writer, options);
     EXECUTOR.with(|executor| executor.spawn(driver).detach());
     (peer, incoming)
 }

@@ -4,13 +4,16 @@
 use std::future::pending;
 
 use bench_harness::{Cancelling, Client, Hanging, Linked, Payload, Peer, Pipe, Tokio, measure};
-use protocol_async::{Arrival, CallError, Router, SentRequest};
+use protocol_async::{Arrival, Budget, CallError, Options, Router, SentRequest};
 use protocol_core::{Config, Dialect};
 
-fn limited(mut config: Config, limit: usize) -> Config {
+fn limited(mut config: Config, limit: usize) -> Options {
     config.limits.calls = limit;
     config.limits.requests = limit;
-    config
+    let mut options = Options::new(config);
+    // Counted all the same.
+    options.budgets.cancelled_requests = Budget::Limited { per_second: 1 << 30, burst: u32::MAX };
+    options
 }
 
 #[derive(Clone)]

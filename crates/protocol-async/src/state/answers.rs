@@ -24,21 +24,11 @@ pub(crate) enum Given<'a> {
     },
 }
 
-impl Given<'_> {
-    /// What it fails with, if whoever served the request gave a failure.
-    pub(crate) const fn failure(&self) -> Option<&Failure> {
-        match self {
-            Self::Failure(failure) => Some(failure),
-            Self::Result(_) | Self::Refusal { .. } => None,
-        }
-    }
-}
-
 /// A queue bounded in bytes, at most one answer for each request in flight. An answer that does not fit
 /// is replaced by a refusal, which takes no more than its place in the queue: memory is at most the
 /// limit and [`Limits::requests`](protocol_core::Limits::requests) places (G8).
 #[derive(Debug)]
-pub(super) struct WaitingAnswers {
+pub(crate) struct WaitingAnswers {
     queue: VecDeque<(RequestHandle, Given<'static>)>,
     bytes: usize,
     limit: usize,
@@ -47,6 +37,9 @@ pub(super) struct WaitingAnswers {
 }
 
 impl WaitingAnswers {
+    /// The bytes of a place.
+    pub(crate) const ROW: usize = size_of::<(RequestHandle, Given<'static>)>();
+
     pub(super) const fn new(limit: usize) -> Self {
         Self { queue: VecDeque::new(), bytes: 0, limit, is_full: false }
     }
@@ -122,7 +115,8 @@ impl Given<'_> {
     fn into_owned(self) -> Given<'static> {
         match self {
             Self::Result(result) => Given::Result(Cow::Owned(result.into_owned())),
-            Self::Failure(failure) => Given::Failure(failure),
+            // Why is for the host alone, and may quote all that the peer said.
+            Self::Failure(failure) => Given::Failure(failure.without_reason()),
             Self::Refusal { code, message } => Given::Refusal { code, message },
         }
     }

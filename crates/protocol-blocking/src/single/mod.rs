@@ -24,7 +24,9 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod budget;
 mod call;
+mod memory;
 mod responder;
 mod tracer;
 mod transport;
@@ -35,7 +37,7 @@ use std::mem;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use protocol_async::hub::{Arrived, Inbox};
+use protocol_async::hub::{Arrived, Buckets, Inbox};
 use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
 use protocol_async::{CallError, Observer, Options, Verdict};
@@ -50,6 +52,7 @@ use crate::handler::{self, Answer, Handler};
 
 pub use call::OwnCall;
 use call::{Dropped, Place};
+pub use memory::memory;
 use responder::HostResponder;
 use tracer::Tracer;
 #[cfg(unix)]
@@ -61,9 +64,12 @@ pub struct Host<T> {
     /// Where a call's outcome goes is the call's data; a request's data is why it was cancelled.
     stream: StreamConnection<Place, Option<Cause>>,
     transport: T,
+    /// Bytes asked for in one read, and of messages taken out of the outbox ahead of writing.
+    pipe_bytes: usize,
     input: InputBuffer,
     input_end: InputEnd,
     inbox: Inbox,
+    buckets: Buckets,
     /// Messages on their way: they can't be withdrawn any more.
     output: Vec<u8>,
     written: usize,
@@ -108,44 +114,40 @@ enum Writing {
     Broken(Timestamp),
 }
 
-/// Bytes asked for in one read.
-const READ_BYTES: usize = 64 << 10;
-/// Messages are taken out of the outbox only up to this many bytes ahead of writing.
-const OUTPUT_BYTES: usize = 64 << 10;
 /// Reads in one checkpoint: a peer that writes faster than we read must not keep us from work.
 const READS_A_CHECKPOINT: usize = 64;
 
 impl<T: Transport> Host<T> {
     /// A host that has read nothing yet.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
-        let Options {
-            mut config, inbox_bytes, patience, trace, observer, entropy, operations, ..
-        } = options.into();
-        let clock = Clock::start();
+        let mut options = options.into();
+        let (clock, config) = (Clock::start(), &mut options.config);
         if config.unix_time_at_zero.is_zero() {
             config.unix_time_at_zero = outside::unix_time_at_zero(clock.now());
         }
         Self {
-            stream: StreamConnection::new(config),
+            stream: StreamConnection::new(options.config),
             transport,
+            pipe_bytes: options.pipe_bytes.max(1),
             input: InputBuffer::new(),
             input_end: InputEnd::Ahead,
-            inbox: Inbox::new(inbox_bytes),
+            inbox: Inbox::new(options.inbox_bytes),
+            buckets: Buckets::new(options.budgets),
             output: Vec::new(),
             written: 0,
             room: Room::There,
             unanswered: None,
             writing: Writing::Open,
-            patience,
+            patience: options.patience,
             closed: None,
             error: None,
             failure: None,
             dropped: Dropped::default(),
             clock,
-            trace: Tracer(trace),
-            observer,
-            entropy,
-            operations,
+            trace: Tracer(options.trace),
+            observer: options.observer,
+            entropy: options.entropy,
+            operations: options.operations,
         }
     }
 
@@ -203,10 +205,8 @@ impl<T: Transport> Host<T> {
 
     /// What is left of the connection: why it closed, once that is written too.
     fn over(&mut self) -> io::Result<Option<CloseReason>> {
-        match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => Ok(self.closed.filter(|_| self.is_flushed())),
-        }
+        let failed = self.failure.take();
+        failed.map_or_else(|| Ok(self.closed.filter(|_| self.is_flushed())), Err)
     }
 
     /// What reading or writing failed with, if that ended the connection (F34).
@@ -354,6 +354,7 @@ impl<T: Transport> Host<T> {
         if let Some(observer) = &mut self.observer {
             Verdict::of(&event, self.stream.connection()).into_iter().for_each(observer);
         }
+        self.charge(Some(&event));
         if let Event::Request { request, method, params, options, .. } = &event {
             let fits = self.inbox.has_room_for(method, params.as_deref(), options.as_deref());
             if !fits && self.refuse(*request) {
@@ -492,7 +493,7 @@ impl<T: Transport> Host<T> {
     }
 
     fn read(&mut self) {
-        match self.input.fill(READ_BYTES, |room| self.transport.read(room)) {
+        match self.input.fill(self.pipe_bytes, |room| self.transport.read(room)) {
             Err(error) if transport::is_transient(&error) => {}
             Err(error) => {
                 self.error.get_or_insert(error);
@@ -508,8 +509,10 @@ impl<T: Transport> Host<T> {
         loop {
             let taken = self.stream.receive(input.unread(), self.clock.now());
             self.trace.received(taken.message);
-            if let Some(event) = taken.event {
-                self.dispatch(event);
+            match (taken.message, taken.event) {
+                (_, Some(event)) => self.dispatch(event),
+                (Some(_), None) if self.closed.is_none() => self.charge(None),
+                (_, None) => {}
             }
             self.settle();
             if taken.used == 0 {
@@ -528,7 +531,7 @@ impl<T: Transport> Host<T> {
     }
 
     fn fill_output(&mut self) {
-        while self.output.len() < OUTPUT_BYTES {
+        while self.output.len() < self.pipe_bytes {
             let Some(transmit) = self.stream.poll_transmit(&mut self.output) else { break };
             self.trace.sent(transmit.message(&self.output));
             if matches!(self.writing, Writing::Broken(_)) {
@@ -557,7 +560,7 @@ impl<T: Transport> Host<T> {
         }
         if self.written == self.output.len() {
             self.output.clear();
-            self.output.shrink_to(OUTPUT_BYTES);
+            self.output.shrink_to(self.pipe_bytes);
             self.written = 0;
         }
     }

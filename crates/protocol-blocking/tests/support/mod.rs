@@ -17,7 +17,7 @@ use protocol_blocking::single::{FdTransport, Host};
 use protocol_blocking::{
     Answer, Handler, Internal, InvalidParams, Notification, Request, Responder, threaded,
 };
-use protocol_core::{CallOptions, CloseReason, Config, Dialect};
+use protocol_core::{CallOptions, CloseReason, Config, Dialect, Violation, WireId};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
@@ -260,6 +260,11 @@ impl Handler for Methods {
                 ControlFlow::Continue(())
             }
         }
+    }
+
+    fn violation(&self, violation: Violation, id: Option<&WireId>) {
+        let id = id.map_or_else(String::new, ToString::to_string);
+        self.tell(format_args!("request {id}: {violation}"));
     }
 
     fn invalid_params(&self, invalid: &InvalidParams) {

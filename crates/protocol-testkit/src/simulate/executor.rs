@@ -17,6 +17,7 @@ use protocol_async::Timer;
 use protocol_core::Timestamp;
 
 use super::choices::Choices;
+use super::clock::Clock;
 use super::fault::Problem;
 use super::serve::Served;
 use super::trace::{Happening, Trace};
@@ -46,6 +47,10 @@ pub(super) struct World {
     pub(super) prompt: VecDeque<usize>,
     pub(super) timers: BTreeMap<(Timestamp, u64), Waker>,
     timers_made: u64,
+    /// The clock of a runtime, which moves with this world's.
+    pub(super) clock: Option<Rc<dyn Clock>>,
+    /// Whoever waits, with that clock, until a task can go on.
+    pub(super) passing: Option<Waker>,
     /// New tasks, which the executor has not taken yet.
     pub(super) spawned: Vec<Task>,
     pub(super) tasks_made: usize,
@@ -78,6 +83,8 @@ impl World {
             prompt: VecDeque::new(),
             timers: BTreeMap::new(),
             timers_made: 0,
+            clock: None,
+            passing: None,
             spawned: Vec::new(),
             tasks_made: 0,
             done: BTreeSet::new(),
@@ -94,6 +101,11 @@ impl World {
     pub(super) fn note(&mut self, what: Happening) {
         what.hash(&mut self.fingerprint);
         self.trace.add(self.now, what);
+    }
+
+    /// Whether no task can go on.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.ready.is_empty() && self.prompt.is_empty()
     }
 
     pub(super) fn fail(&mut self, problem: Problem) {
@@ -241,6 +253,9 @@ impl Wake for Wakes {
             let queue = if self.is_prompt { &mut world.prompt } else { &mut world.ready };
             if !queue.contains(&self.task) && !world.done.contains(&self.task) {
                 queue.push_back(self.task);
+                if let Some(passing) = world.passing.take() {
+                    passing.wake();
+                }
             }
         });
     }

@@ -160,6 +160,12 @@ impl Judge {
         Ok(())
     }
 
+    /// When something will be wrong, if nothing happens before: a request that was cancelled and goes on.
+    pub(super) fn limit(&self) -> Option<Timestamp> {
+        let since = self.ending.values().min().filter(|_| !self.waits_for_peer(&self.last));
+        since.map(|&since| since + self.within + Duration::from_millis(1))
+    }
+
     /// Whether it is the peer that keeps requests waiting: by not answering what was cancelled, or
     /// can't be.
     fn waits_for_peer(&self, rows: &Rows) -> bool {

@@ -58,20 +58,25 @@
 //!
 //! Take its time from the simulation, which is a [`Timer`](protocol_async::Timer), and spawn by
 //! [`Simulation::spawn`]: both can be had from anywhere, as `Simulation` is a value without anything
-//! in it. No other clock, no other thread, no other randomness.
+//! in it. No other clock, no other thread, no other randomness. With the feature `tokio`,
+//! `Simulation::tokio` lets it use those of tokio.
 
 mod choices;
+mod clock;
 mod executor;
 mod far;
 mod fault;
 mod judge;
 mod network;
+mod recording;
 mod report;
 mod run;
 mod script;
 mod search;
 mod serve;
 mod socket;
+#[cfg(feature = "tokio")]
+mod tokio;
 mod trace;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -90,6 +95,9 @@ use choices::{Choices, Path};
 use report::{SCHEDULE, SEED, asked, show};
 use run::{Limits, run};
 
+/// What a failure that is not met again means.
+const REPEATED: &str = "the same choices lead to the same failure; they do not, so something in this world is \
+    left to chance: another clock, another thread, or `tokio::select!` without `biased`";
 const WHOLE: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: false };
 
 /// What runs without a failure did.
@@ -138,8 +146,7 @@ pub fn try_simulate(seeds: Range<u64>, world: impl Fn(Simulation)) -> Result<Sim
         let ran = run(Choices::seed(seed), WHOLE, &world);
         runs += 1;
         if ran.problem.is_some() {
-            let failure = Failure::of_seed(seed, runs, &world);
-            return Err(failure.expect("the same seed leads to the same end"));
+            return Err(Failure::of_seed(seed, runs, &world).expect(REPEATED));
         }
         ran.fingerprint.hash(&mut fingerprint);
     }
@@ -194,7 +201,6 @@ pub fn replay(schedule: &str, world: impl Fn(Simulation)) -> Result<Trace, Failu
 #[track_caller]
 pub fn fuzz(bytes: &[u8], world: impl Fn(Simulation)) {
     if run(Choices::Bytes(bytes.iter().copied().collect()), WHOLE, &world).problem.is_some() {
-        let failure = Failure::of_bytes(bytes, &world);
-        failure.expect("the same bytes lead to the same end").fail();
+        Failure::of_bytes(bytes, &world).expect(REPEATED).fail();
     }
 }

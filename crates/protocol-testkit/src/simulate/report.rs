@@ -65,6 +65,12 @@ impl Failure {
         Some(Self { fault, what, history, trace, runs, replay })
     }
 
+    /// As [`Trace::recording`]; what is wrong is its last verdict, `failed`.
+    #[must_use]
+    pub fn recording(&self) -> String {
+        self.trace.recorded(Some(format!("{}: {}", self.fault, self.what)))
+    }
+
     /// Writes the recording to the file that `SIM_RECORDING` names, or to one in the directory for
     /// temporary files, and says where it is.
     fn record(&self) -> Option<PathBuf> {
@@ -73,7 +79,7 @@ impl Failure {
             env::temp_dir().join(format!("rescind-{test}{}.jsonl", std::process::id()))
         };
         let path = env::var_os("SIM_RECORDING").map_or_else(name, PathBuf::from);
-        std::fs::write(&path, self.trace.recording()).ok().map(|()| path)
+        std::fs::write(&path, self.recording()).ok().map(|()| path)
     }
 
     /// Ends the test that met it.

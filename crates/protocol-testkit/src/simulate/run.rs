@@ -6,8 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Once};
 use std::task::Context;
+use std::time::Duration;
 
 use super::choices::Choices;
+use super::clock::in_context;
 use super::executor::{NETWORK, Simulation, Task, World, index, replace, with};
 use super::far::Move;
 use super::fault::{Fault, Problem};
@@ -18,6 +20,8 @@ use super::trace::Trace;
 const POLLS: usize = 10_000;
 /// Timers in a row without the peer doing anything: what fires for ever is not waited for.
 const TICKS: usize = 1_000;
+/// How long a clock that can't say when its next timer is due is waited for.
+const HORIZON: Duration = Duration::from_secs(3_600);
 
 /// How a run is run.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +38,8 @@ pub(super) struct Limits {
 pub(super) struct Ran {
     pub(super) problem: Option<Problem>,
     pub(super) steps: usize,
+    /// Whether another run does the same in fewer steps.
+    pub(super) is_redundant: bool,
     pub(super) fingerprint: u64,
     pub(super) trace: Trace,
     pub(super) history: Vec<String>,
@@ -59,6 +65,9 @@ struct Run {
     ticks: usize,
     /// The connection whose peer did something in the last step.
     moved: Option<usize>,
+    /// Whether time has passed since a task went on, and no timer was due.
+    is_idle: bool,
+    is_redundant: bool,
     history: Vec<String>,
 }
 
@@ -67,8 +76,7 @@ pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) 
     keep_panics();
     PANIC.take();
     replace(Some(World::new(choices)));
-    let (tasks, history) = (Vec::new(), Vec::new());
-    let mut run = Run { tasks, limits, steps: 0, polls: 0, ticks: 0, moved: None, history };
+    let mut run = Run::new(limits);
     let ended = contain(|| {
         begin(Simulation);
         if run.go()? { run.finish() } else { Ok(()) }
@@ -76,18 +84,21 @@ pub(super) fn run(choices: Choices, limits: Limits, begin: &dyn Fn(Simulation)) 
     let problem = ended.and_then(|ended| ended);
     // Whatever is dropped may still wake somebody, and ask for the time.
     let left = contain(|| {
-        drop(std::mem::take(&mut run.tasks));
+        in_context(|| drop(std::mem::take(&mut run.tasks)));
         drop(with(|world| {
             (std::mem::take(&mut world.invariants), std::mem::take(&mut world.checks))
         }));
+        // With whatever runs there.
+        drop(with(|world| world.clock.take()));
         leaks(&with(|world| std::mem::take(&mut world.served)))
     });
     let world = replace(None).expect("it was put there");
     let World { trace, choices, fingerprint, is_excused, problem: met, .. } = world;
     let problem = problem.and(left.and_then(|left| left)).err();
     let problem = met.or(problem).filter(|_| !is_excused);
-    let Run { steps, history, .. } = run;
-    Ran { problem, steps, fingerprint: fingerprint.finish(), trace, history, choices }
+    let Run { steps, is_redundant, history, .. } = run;
+    let fingerprint = fingerprint.finish();
+    Ran { problem, steps, is_redundant, fingerprint, trace, history, choices }
 }
 
 /// Nothing of a connection that is over may be left in memory.
@@ -102,6 +113,20 @@ fn leaks(served: &[Rc<Served>]) -> Result<(), Problem> {
 }
 
 impl Run {
+    const fn new(limits: Limits) -> Self {
+        Self {
+            tasks: Vec::new(),
+            limits,
+            steps: 0,
+            polls: 0,
+            ticks: 0,
+            moved: None,
+            is_idle: false,
+            is_redundant: false,
+            history: Vec::new(),
+        }
+    }
+
     /// Until nothing can happen, or what happens is of no interest any more. Says whether it is to be
     /// judged in the end.
     fn go(&mut self) -> Result<bool, Problem> {
@@ -128,6 +153,15 @@ impl Run {
                 self.tell(event);
             }
             self.take(event)?;
+            // Time passed and nobody was woken, and what was due still is.
+            let was_due = !matches!(events[0], Event::Time);
+            self.is_redundant = matches!(event, Event::Time)
+                && self.is_idle
+                && was_due
+                && with(|world| world.choices.is_search());
+            if self.is_redundant {
+                return Ok(false);
+            }
         }
     }
 
@@ -157,6 +191,9 @@ impl Run {
     fn events(&self) -> Result<Vec<Event>, Problem> {
         let (ready, timer, now, is_search, served) = with(|world| {
             let timer = world.timers.keys().next().map(|&(due, _)| due);
+            // A clock of a runtime may have a timer at any time.
+            let unknown = world.clock.as_ref().filter(|_| !self.is_idle).map(|_| world.now);
+            let timer = unknown.or(timer);
             let ready: Vec<usize> = world.ready.iter().copied().collect();
             (ready, timer, world.now, world.choices.is_search(), world.served.clone())
         });
@@ -211,6 +248,7 @@ impl Run {
                 with(|world| world.ready.retain(|&ready| ready != task));
                 with(|world| (task, world.now).hash(&mut world.fingerprint));
                 self.polls += 1;
+                self.is_idle = false;
                 self.poll(task, false)?;
                 if self.polls > POLLS {
                     let name = self.name(task);
@@ -226,16 +264,38 @@ impl Run {
             }
             Event::Time => {
                 (self.polls, self.ticks) = (0, self.ticks + 1);
-                let due = with(|world| {
-                    let (&(due, _), _) = world.timers.first_key_value().expect("there is one");
-                    world.now = due;
-                    let later = world.timers.split_off(&(due, u64::MAX));
-                    std::mem::replace(&mut world.timers, later)
-                });
-                due.into_values().for_each(std::task::Waker::wake);
+                contain(|| self.pass())?;
             }
         }
         Ok(())
+    }
+
+    /// Lets time pass until the next timer is due.
+    fn pass(&mut self) {
+        let (clock, served, now, timer) = with(|world| {
+            let timer = world.timers.keys().next().map(|&(due, _)| due);
+            (world.clock.clone(), world.served.clone(), world.now, timer)
+        });
+        let due = match clock {
+            None => timer.expect("there is one"),
+            Some(clock) => {
+                let limits = served.iter().filter_map(|served| served.judge.borrow().limit());
+                let limit = limits.chain(timer).min();
+                let passed = clock.pass(limit.map_or(HORIZON, |limit| limit.since(now)));
+                clock.run(&mut || ());
+                self.is_idle = limit.is_none() && with(|world| world.is_at_rest());
+                now + passed
+            }
+        };
+        let due = with(|world| {
+            world.now = due;
+            let later = world.timers.split_off(&(due, u64::MAX));
+            std::mem::replace(&mut world.timers, later)
+        });
+        due.into_values().for_each(std::task::Waker::wake);
+        if self.limits.is_told {
+            self.history.push(format!("it is {} ms", Simulation.now().as_millis()));
+        }
     }
 
     fn take_spawned(&mut self) {
@@ -258,12 +318,13 @@ impl Run {
         if *name == NETWORK {
             self.polls = 0;
         }
-        let polled = contain(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
+        let mut cx = Context::from_waker(&waker);
+        let polled = contain(|| in_context(|| future.as_mut().poll(&mut cx)));
         if polled?.is_ready() {
             with(|world| world.end(task));
             // Dropping it may call whatever it holds.
             let done = place.take();
-            contain(|| drop(done))?;
+            contain(|| in_context(|| drop(done)))?;
         }
         Ok(())
     }
@@ -286,22 +347,22 @@ impl Run {
                 let far = with(|world| world.served[connection].far.clone());
                 far.borrow().words(next)
             }
-            Event::Time => {
-                let due = with(|world| world.timers.keys().next().map(|&(due, _)| due));
-                format!("it is {} ms", due.unwrap_or_default().as_millis())
-            }
+            // It is told when it has passed.
+            Event::Time => return,
         };
         self.history.push(words);
     }
 
     /// Nothing can happen any more: what must hold in the end.
     fn finish(&mut self) -> Result<(), Problem> {
+        let of_clock = with(|world| world.clock.as_ref().map_or(0, |clock| clock.tasks()));
         let waiting: Vec<_> = self
             .tasks
             .iter()
             .flatten()
             .map(|task| task.name)
             .filter(|name| *name != NETWORK)
+            .chain(std::iter::repeat_n("a task of the runtime", of_clock))
             .collect();
         if !waiting.is_empty() {
             let what = format!("at the end there is still: {}", waiting.join(", "));

@@ -7,6 +7,8 @@ use std::time::Duration;
 use protocol_core::{Config, Framing, Role};
 use serde_json::{Value, to_value};
 
+use super::recording::START;
+
 /// The peer at the other end of a handler's connection: what it says, in this order but at any time,
 /// and what else it may do.
 ///
@@ -72,7 +74,7 @@ impl Script {
     #[must_use]
     pub fn new(mut config: Config) -> Self {
         // Two runs tell the same time of day.
-        config.unix_time_at_zero = Duration::from_secs(1_000_000_000);
+        config.unix_time_at_zero = START;
         Self {
             config,
             says: Vec::new(),

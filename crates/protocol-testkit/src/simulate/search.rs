@@ -1,5 +1,6 @@
 //! Every order of a world's events, up to a bound.
 
+use super::REPEATED;
 use super::choices::{Choices, Path};
 use super::executor::Simulation;
 use super::report::Failure;
@@ -62,8 +63,7 @@ pub fn try_every_order(bound: Bound, world: impl Fn(Simulation)) -> Result<Searc
                 open = shorter;
                 continue;
             }
-            let failure = Failure::of_schedule(given, runs, &world);
-            return Err(failure.expect("the same choices lead to the same end"));
+            return Err(Failure::of_schedule(given, runs, &world).expect(REPEATED));
         }
         match level {
             Level::Whole(schedules) => {
@@ -104,8 +104,9 @@ impl Search<'_> {
             (self.left, schedules) = (self.left - 1, schedules + 1);
             let shorter = self.failure.as_ref().map(|(steps, _)| steps.saturating_sub(1));
             let limits = Limits { open, most: shorter.unwrap_or(usize::MAX), is_told: false };
-            let Ran { problem, steps, choices, .. } =
+            let Ran { problem, steps, is_redundant, choices, .. } =
                 run(Choices::Path(Path::of(given)), limits, self.world);
+            schedules -= u64::from(is_redundant);
             let Choices::Path(path) = choices else { unreachable!("a run keeps its kind") };
             if problem.is_some() {
                 self.failure = Some((steps, path.shortest()));

@@ -12,6 +12,7 @@ use super::executor::{Simulation, with};
 use super::far::{Far, carry};
 use super::judge::{Judge, Rows};
 use super::network::{Reader, Writer};
+use super::recording::Hop;
 use super::script::Script;
 use super::socket::Socket;
 use super::trace::Happening;
@@ -95,7 +96,9 @@ fn served(script: &Script, framing: Framing, is_ours: bool) -> (usize, Rc<Served
         reader: Cell::new(0),
         token: Arc::default(),
     });
+    let (role, dialect) = (script.config.role, script.config.dialect.clone());
     with(|world| {
+        Arc::make_mut(&mut world.trace.hops).push(Hop { role, dialect });
         world.served.push(served.clone());
         (world.served.len() - 1, served)
     })

@@ -1,16 +1,18 @@
 //! What happened in a run: for checks, as a chart, and as a recording.
 
-use std::fmt::Write as _;
+use std::sync::Arc;
 
 use protocol_core::Timestamp;
-use serde_json::json;
 
+use super::recording::Hop;
 use crate::chart::{Mark, chart, label};
 
 /// What happened in a run, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     moments: Vec<(Timestamp, Happening)>,
+    /// The handlers' sides of the connections.
+    pub(super) hops: Arc<Vec<Hop>>,
 }
 
 /// One thing that happened.
@@ -66,17 +68,8 @@ impl Trace {
     /// A sequence chart. Each message is drawn where the handler's side reads or writes it.
     #[must_use]
     pub fn chart(&self) -> String {
-        let connections = self.moments.iter().filter_map(|(_, what)| match what {
-            Happening::Read { connection, .. } | Happening::Wrote { connection, .. } => {
-                Some(*connection)
-            }
-            Happening::Noted(_) => None,
-        });
-        let peers = connections.max().map_or(0, |last| last + 1);
-        let names: Vec<String> = match peers {
-            1 => vec!["peer".into()],
-            _ => (1..=peers).map(|number| format!("peer {number}")).collect(),
-        };
+        let names = self.peers();
+        let peers = names.len();
         let lanes: Vec<&str> = names.iter().map(String::as_str).chain(["handler"]).collect();
         let (mut marks, mut time) = (Vec::new(), Timestamp::ZERO);
         for (at, what) in &self.moments {
@@ -97,26 +90,11 @@ impl Trace {
         chart(&lanes, &marks)
     }
 
-    /// A recording in JSON Lines: an object each, with the virtual time in microseconds, and either a
-    /// message with its connection and way, or a note.
-    #[must_use]
-    pub fn recording(&self) -> String {
-        let mut lines = String::new();
-        for (at, what) in &self.moments {
-            let micros = at.as_millis() * 1_000;
-            let line = match what {
-                Happening::Read { connection, message } => json!({
-                    "micros": micros, "connection": connection, "way": "received",
-                    "message": String::from_utf8_lossy(message),
-                }),
-                Happening::Wrote { connection, message } => json!({
-                    "micros": micros, "connection": connection, "way": "sent",
-                    "message": String::from_utf8_lossy(message),
-                }),
-                Happening::Noted(note) => json!({ "micros": micros, "note": note }),
-            };
-            let _ = writeln!(lines, "{line}");
+    /// What the peers are called.
+    pub(super) fn peers(&self) -> Vec<String> {
+        match self.hops.len() {
+            1 => vec!["peer".into()],
+            peers => (1..=peers).map(|number| format!("peer {number}")).collect(),
         }
-        lines
     }
 }

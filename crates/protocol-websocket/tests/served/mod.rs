@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::{Pin, pin};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use protocol_async::{Context, Incoming, Options, Router, Timer};
-use protocol_core::{Config, Dialect};
+use protocol_async::{Canceller, Context, Incoming, Options, Peer, Router, Timer};
+use protocol_core::{Cause, Config, Dialect};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins, ServeError};
@@ -138,6 +139,8 @@ async fn serve<S, T>(
     S: futures_util::AsyncRead + futures_util::AsyncWrite + Send + Unpin + 'static,
     T: Timer<Sleep: Send> + Unpin,
 {
+    // Handles that outlive their conversations.
+    let held = Arc::new(Mutex::new(Vec::new()));
     let (finish, cancel) = loop {
         let accepted = pin!(accept());
         let (stream, from) = match select(accepted, pin!(drained.recv())).await {
@@ -146,10 +149,13 @@ async fn serve<S, T>(
         };
         match listener.admit(Some(from.ip())) {
             Ok(seat) => {
-                let tell = tell.clone();
+                let (tell, held) = (tell.clone(), held.clone());
                 spawn(Box::pin(async move {
                     let config = Config::server(Dialect::ACP_V1);
-                    let talk = async |_peer, incoming| talk(&incoming).await;
+                    let talk = async |peer: Peer, incoming: Incoming| {
+                        held.lock().unwrap().push(peer);
+                        talk(&incoming).await;
+                    };
                     let gate = Origins::local();
                     let served = seat.serve(stream, &gate, Options::new(config), talk);
                     // Nobody may ask any more.
@@ -166,6 +172,8 @@ async fn serve<S, T>(
 }
 
 async fn talk(incoming: &Incoming) {
+    let over = Canceller::new();
+    let hold = over.clone();
     let router = Router::new()
         .request("echo", async |params: serde_json::Value, _cx| Ok(params))
         .request("work", async |(): (), cx: Context| {
@@ -173,9 +181,14 @@ async fn talk(incoming: &Incoming) {
             Ok(())
         })
         .request("long", async |(): (), _cx| Ok("x".repeat(4 << 20)))
+        .request("hold", async move |(): (), _cx| {
+            hold.cancel(Cause::Caller);
+            Ok(())
+        })
         .request("stubborn", async |(): (), _cx| {
             std::future::pending::<()>().await;
             Ok(())
         });
-    router.serve(incoming).await;
+    // Over with its connection, or with a request for that.
+    select(pin!(router.serve(incoming)), over.marker().cancelled()).await;
 }

@@ -101,13 +101,18 @@ pub struct CallArgs {
     #[arg(long)]
     json: bool,
 
-    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080` or `unix:FILE`, instead of spawning COMMAND
+    /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, `wss://example.com` or `unix:FILE`, instead of spawning COMMAND
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
     connect: Option<Address>,
 
     /// Show the secret in this file, one line, as a bearer token
     #[arg(long, value_name = "FILE", requires = "connect")]
     token_file: Option<PathBuf>,
+
+    /// Of a `wss://` server, take only a certificate that is signed by one in this file, of PEM [default:
+    /// those that this machine trusts]
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    ca: Option<PathBuf>,
 
     #[command(flatten)]
     process: ProcessArgs,

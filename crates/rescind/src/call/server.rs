@@ -11,6 +11,7 @@ use super::client::Client;
 use super::websocket::Socket;
 use super::{Attempt, Unreached, child, opening};
 use crate::dialect::Spoken;
+use crate::tls::Trust;
 use crate::token;
 
 /// A server that runs and is spoken to.
@@ -37,7 +38,9 @@ impl Server {
                 options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
                 let secret = token::read(args.token_file.as_deref()).map_err(Unreached::Usage)?;
-                let (peer, incoming, socket) = Socket::open(address, secret, options, deadline)?;
+                let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
+                let (peer, incoming, socket) =
+                    Socket::open(address, trust, secret, options, deadline)?;
                 (peer, incoming, End::Socket(socket))
             }
             None => {

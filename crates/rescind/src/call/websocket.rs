@@ -17,6 +17,7 @@ use tungstenite::protocol::WebSocketConfig;
 use super::Unreached;
 use crate::address::Address;
 use crate::socket::{Stream, connect as connect_to};
+use crate::tls::Trust;
 
 /// How long a server may take to say goodbye once we have.
 const GRACE: Duration = Duration::from_millis(500);
@@ -31,6 +32,7 @@ impl Socket {
     /// Opens a WebSocket there.
     pub(super) fn open(
         address: &Address,
+        trust: Trust,
         secret: Option<String>,
         options: Options,
         deadline: Option<Instant>,
@@ -41,7 +43,7 @@ impl Socket {
         let driver = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let socket = match handshake(&to, secret, settings).await {
+                let socket = match handshake(&to, &trust, secret, settings).await {
                     Ok(socket) => socket,
                     Err(error) => {
                         let _ = handles.send(Err(error.to_string()));
@@ -79,10 +81,11 @@ impl Socket {
 
 async fn handshake(
     address: &Address,
+    trust: &Trust,
     secret: Option<String>,
     settings: WebSocketConfig,
 ) -> io::Result<WebSocketStream<Box<dyn Stream>>> {
-    let stream = connect_to(address).await?;
+    let stream = connect_to(address, trust).await?;
     let mut request = address.url().into_client_request().map_err(io::Error::other)?;
     if let Some(secret) = secret {
         let bearer = HeaderValue::try_from(format!("Bearer {secret}")).map_err(io::Error::other)?;

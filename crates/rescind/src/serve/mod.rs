@@ -18,11 +18,12 @@ use protocol_async::{Options, SharedOperations};
 use protocol_blocking::single::{Host, Transport};
 use protocol_blocking::{block_on, threaded};
 use protocol_core::{CloseReason, Role};
-use protocol_websocket::{BearerToken, Origins};
+use protocol_websocket::{BearerToken, ListenerLimits, Origins};
 
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
 use crate::record::{RecordArgs, Session};
+use crate::tls::Acceptor;
 use crate::{note, output_error, token, usage_error};
 pub(crate) use demo::Demo;
 use router::AsyncDemo;
@@ -43,7 +44,7 @@ pub struct ServeArgs {
     runtime: Runtime,
 
     /// Serve whoever opens a WebSocket there, such as `ws://127.0.0.1:8080` or
-    /// `ws://localhost:0/abp`, or on the Unix socket `unix:FILE`, on tokio. With port 0 the system chooses one. The address is
+    /// `ws://localhost:0/abp`, over TLS if it begins with `wss://`, or on the Unix socket `unix:FILE`, on tokio. With port 0 the system chooses one. The address is
     /// printed to standard error. Ctrl-C cancels and answers what is in flight, SIGTERM gives it --grace
     /// to finish first; a second signal waits for nothing
     #[arg(long, value_name = "URL", conflicts_with = "runtime")]
@@ -63,6 +64,23 @@ pub struct ServeArgs {
     /// Let whoever can reach this machine call, without a token
     #[arg(long, requires = "listen", conflicts_with = "token_file")]
     allow_anyone: bool,
+
+    /// The certificates that a `wss://` address is served with, its own first, in a file of PEM
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "key"])]
+    certificate: Option<PathBuf>,
+
+    /// The key of the first certificate, in a file of PEM
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "certificate"])]
+    key: Option<PathBuf>,
+
+    /// Connections at the same time; one more is answered 503
+    #[arg(long, value_name = "COUNT", default_value_t = ListenerLimits::DEFAULT.connections, requires = "listen")]
+    connections: usize,
+
+    /// Connections of one address at the same time; one more is answered 429. Behind a proxy all have its
+    /// address
+    #[arg(long, value_name = "COUNT", default_value_t = ListenerLimits::DEFAULT.connections_per_address, requires = "listen")]
+    connections_per_address: usize,
 
     /// After SIGTERM, how long requests in flight may take to finish before they are cancelled
     #[arg(long, value_name = "DUR", value_parser = crate::duration, default_value = "5s", requires = "listen")]
@@ -186,6 +204,17 @@ fn serve_websockets(
         Ok(secret) => secret,
         Err(error) => return usage_error(error),
     };
+    let tls = match (address.is_secure, &args.certificate, &args.key) {
+        (true, Some(certificate), Some(key)) => match Acceptor::new(certificate, key) {
+            Ok(acceptor) => Some(acceptor),
+            Err(error) => return usage_error(error),
+        },
+        (true, ..) => {
+            return usage_error("a wss:// address needs --certificate FILE and --key FILE");
+        }
+        (false, None, None) => None,
+        (false, ..) => return usage_error("a certificate is for a wss:// address"),
+    };
     let admission = Admission {
         origins: args.allow_origin.iter().fold(Origins::local(), Origins::allow),
         token: secret.map(BearerToken::new),
@@ -194,7 +223,10 @@ fn serve_websockets(
     let (address, operations) = (address.clone(), operations.clone());
     let (spoken, grace) = (args.dialect.spoken().clone(), args.grace);
     let recorder = recording.recorder();
-    let service = Service { spoken, address, admission, grace, operations, recorder };
+    let mut limits = ListenerLimits::DEFAULT;
+    limits.connections = args.connections;
+    limits.connections_per_address = args.connections_per_address;
+    let service = Service { spoken, address, tls, admission, limits, grace, operations, recorder };
     match service.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => usage_error(error),

@@ -1,5 +1,6 @@
 //! `rescind serve --listen`: the demonstration methods for whoever opens a WebSocket.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use protocol_core::{Config, Role};
 use protocol_record::Recorder;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{BearerToken, Listener, ListenerLimits, Origins};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::compat::TokioAsyncReadCompatExt;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tungstenite::http::StatusCode;
@@ -23,6 +24,7 @@ use crate::address::Address;
 use crate::dialect::Spoken;
 use crate::note;
 use crate::socket::{Bound, From, Stream};
+use crate::tls::Acceptor;
 
 /// How long no connection is accepted when the system has no room for one.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -36,7 +38,10 @@ const EVENT_INTERVAL: u32 = 1;
 pub(super) struct Service {
     pub(super) spoken: Spoken,
     pub(super) address: Address,
+    /// What TLS is spoken with.
+    pub(super) tls: Option<Acceptor>,
     pub(super) admission: Admission,
+    pub(super) limits: ListenerLimits,
     /// How long what is in flight may take to be done after `SIGTERM`.
     pub(super) grace: Duration,
     pub(super) operations: SharedOperations,
@@ -72,7 +77,7 @@ impl Service {
         let mut signals = Signals::catch().map_err(|error| format!("no signals: {error}"))?;
         note(format_args!("listening on {address}"));
 
-        let listener = Listener::new(ListenerLimits::DEFAULT, TokioTimer::start());
+        let listener = Listener::new(self.limits, TokioTimer::start());
         let mut connections = FuturesUnordered::new();
         let mut accept_at = Instant::now();
         let ending = loop {
@@ -110,8 +115,14 @@ impl Service {
     async fn serve(&self, stream: Box<dyn Stream>, from: From, listener: &Listener<TokioTimer>) {
         let seat = match listener.admit(from.ip()) {
             Ok(seat) => seat,
+            // One that speaks TLS could not read why.
+            Err(_) if self.tls.is_some() => return,
             // A client that can't be told has gone.
             Err(refused) => return drop(listener.turn_away(stream.compat(), refused).await),
+        };
+        let stream = match self.secure(stream).await {
+            Ok(stream) => stream,
+            Err(error) => return note(format_args!("rescind serve: {from}: no TLS: {error}")),
         };
         let demo = AsyncDemo::new(self.spoken.clone(), TokioTimer::start());
         let mut options = options(self.config(), &self.operations);
@@ -124,6 +135,12 @@ impl Service {
         if let Err(error) = seat.serve(stream.compat(), self, options, talk).await {
             note(format_args!("rescind serve: {from}: {error}"));
         }
+    }
+
+    /// Speaks TLS, if that is spoken there, with a client that takes no longer for it than for its request.
+    async fn secure(&self, stream: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
+        let Some(acceptor) = &self.tls else { return Ok(stream) };
+        timeout(self.limits.handshake_time, acceptor.accept(stream)).await?
     }
 
     fn config(&self) -> Config {

@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal, Write};
 
 pub(crate) use self::log::Log;
 pub use self::text::Line;
-pub(crate) use self::text::{harmless, harmless_json};
+pub(crate) use self::text::{VALUE, harmless, harmless_json};
 pub use self::tracing::subscribe;
 
 /// Prints a line of text.

@@ -1,10 +1,79 @@
 //! A recording as a sequence chart: a lane for each party, an arrow for each message.
 
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::Path;
+
 use protocol_record::line::{Direction, Hop, Kind, Line, Message, Part, Role, Verdict};
 use protocol_testkit::{Mark, chart};
 
-use super::row::milliseconds;
+use super::filter::Filter;
+use super::row::{Row, milliseconds};
+use super::walk::{Trouble, Visitor, walk};
 use crate::terminal::harmless;
+
+/// Draws the messages of the requests that are wanted, in two readings: the first finds these, and who takes part.
+pub(crate) fn draw(
+    path: &Path,
+    filter: Option<Filter>,
+    out: &mut dyn Write,
+) -> Result<(), Trouble> {
+    let mut cast = Cast { filter, lanes: Lanes::default(), wanted: BTreeSet::new() };
+    walk(path, &mut cast)?;
+    let Cast { filter, lanes, wanted } = cast;
+    writeln!(out, "{}", lanes.head())?;
+    let wanted = filter.is_some().then_some(wanted);
+    walk(path, &mut Drawing { lanes, wanted, out })?;
+    Ok(())
+}
+
+struct Cast {
+    filter: Option<Filter>,
+    lanes: Lanes,
+    /// The requests that the filter admits.
+    wanted: BTreeSet<u64>,
+}
+
+impl Visitor for Cast {
+    fn line(&mut self, line: &Line<'_>, _: &[Option<u64>]) -> io::Result<()> {
+        lanes(line, &mut self.lanes);
+        Ok(())
+    }
+
+    fn row(&mut self, row: &Row) -> io::Result<()> {
+        if self.filter.as_ref().is_some_and(|filter| filter.admits(row)) {
+            self.wanted.insert(row.number);
+        }
+        Ok(())
+    }
+}
+
+struct Drawing<'a> {
+    lanes: Lanes,
+    /// Everything is drawn, if there is no filter.
+    wanted: Option<BTreeSet<u64>>,
+    out: &'a mut dyn Write,
+}
+
+impl Visitor for Drawing<'_> {
+    fn line(&mut self, line: &Line<'_>, requests: &[Option<u64>]) -> io::Result<()> {
+        let drawn = match (line, &self.wanted) {
+            (Line::Message(message), None) => self.lanes.message(message, |_| true),
+            (Line::Message(message), Some(wanted)) => self.lanes.message(message, |part| {
+                requests[part].is_some_and(|number| wanted.contains(&number))
+            }),
+            (Line::Verdict(verdict), None) if &verdict.verdict != "settled" => {
+                self.lanes.verdict(verdict)
+            }
+            _ => return Ok(()),
+        };
+        drawn.lines().try_for_each(|line| writeln!(self.out, "{line}"))
+    }
+
+    fn row(&mut self, _: &Row) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// The parties: whoever records stands between its clients and its servers.
 #[derive(Debug, Default)]

@@ -3,27 +3,28 @@
 mod chart;
 pub(crate) mod files;
 mod filter;
+mod page;
 pub(crate) mod pairing;
 pub(crate) mod row;
 pub(crate) mod summary;
+pub(crate) mod trace;
+mod tree;
+pub(crate) mod walk;
 
-use std::collections::BTreeSet;
-use std::io::{self, BufWriter, StdoutLock, Write};
-use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use protocol_record::Line;
 use protocol_record::line::Direction;
 
 use crate::terminal::{harmless, harmless_json};
-use crate::{note, shown_error, usage_error};
-use chart::Lanes;
+use crate::{exit, failure, note, shown_error, usage_error};
 use filter::Filter;
-use pairing::{Pairing, REMEMBERED};
+use page::Page;
 use row::{Outcome, Row, milliseconds};
 use summary::Summary;
+use walk::{Trouble, Visitor, walk};
 
 /// Show what a recording holds, a line a request
 ///
@@ -48,6 +49,10 @@ pub struct ViewArgs {
     /// Print a JSON object for each request, and one for the counts; times are microseconds
     #[arg(long)]
     json: bool,
+
+    /// Make a page of them, to be opened in a browser: one file that asks for nothing else; `-` is standard output
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["json", "chart"])]
+    html: Option<PathBuf>,
 }
 
 const FILTERS: &str = "\
@@ -89,111 +94,77 @@ pub fn main(args: &ViewArgs) -> ExitCode {
             return code;
         }
     };
-    let mut view = View { args, filter, out: BufWriter::new(io::stdout().lock()), written: Ok(()) };
-    let shown = if args.chart { view.chart() } else { view.list() };
-    if let Err(problem) = shown {
+    if let Some(out) = &args.html {
+        return html(args, filter, out);
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    let shown = if args.chart {
+        chart::draw(&args.file, filter, &mut out)
+    } else {
+        list(args, filter, &mut out)
+    };
+    match shown.and_then(|()| Ok(out.flush()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Trouble::Unreadable(problem)) => usage_error(problem),
+        Err(Trouble::Unwritten(error)) => shown_error(error),
+    }
+}
+
+/// Writes a page of the requests that are wanted.
+fn html(args: &ViewArgs, filter: Option<Filter>, out: &Path) -> ExitCode {
+    // A file that is no recording must not cost the page that was there.
+    if let Err(problem) = files::parts(&args.file) {
         return usage_error(problem);
     }
-    match view.out.flush().and(view.written) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => shown_error(error),
+    let written = Page::create(out, filter).map_err(Trouble::from).and_then(|mut page| {
+        let (flaws, counts) = walk(&args.file, &mut page)?;
+        Ok(page.finish(flaws, counts)?)
+    });
+    match written {
+        Ok(notes) => {
+            notes.iter().for_each(note);
+            ExitCode::SUCCESS
+        }
+        Err(Trouble::Unreadable(problem)) => usage_error(problem),
+        Err(Trouble::Unwritten(error)) => {
+            failure(exit::OUTPUT, format_args!("{}: {error}", out.display()))
+        }
     }
 }
 
-struct View<'a> {
-    args: &'a ViewArgs,
+/// Prints a line for each request that is wanted, and counts them.
+fn list(args: &ViewArgs, filter: Option<Filter>, out: &mut dyn Write) -> Result<(), Trouble> {
+    let mut list = List { filter, is_json: args.json, summary: Summary::default(), out };
+    let (flaws, counts) = walk(&args.file, &mut list)?;
+    let List { mut summary, out, .. } = list;
+    (summary.flaws, summary.counts) = (flaws, counts);
+    if args.json {
+        writeln!(out, "{}", summary.json())?;
+    } else {
+        writeln!(out, "{summary}")?;
+        summary.warnings().iter().for_each(note);
+    }
+    Ok(())
+}
+
+struct List<'a> {
     filter: Option<Filter>,
-    out: BufWriter<StdoutLock<'static>>,
-    /// What ended writing. Nothing more is written then.
-    written: io::Result<()>,
+    is_json: bool,
+    summary: Summary,
+    out: &'a mut dyn Write,
 }
 
-impl View<'_> {
-    fn list(&mut self) -> Result<(), String> {
-        let (mut pairing, mut summary) = (Pairing::new(REMEMBERED), Summary::default());
-        summary.flaws = files::read(&self.args.file, |line| {
-            pairing.take(&line);
-            for (_, row) in pairing.forget() {
-                self.row(&row, &mut summary);
-            }
-            self.go_on()
-        })?;
-        for row in pairing.rest().values() {
-            self.row(row, &mut summary);
-        }
-        summary.counts = pairing.counts;
-        if self.args.json {
-            self.write(&summary.json().to_string());
-        } else {
-            self.write(&summary.to_string());
-            summary.warnings().iter().for_each(note);
-        }
-        Ok(())
-    }
-
-    fn row(&mut self, row: &Row, summary: &mut Summary) {
+impl Visitor for List<'_> {
+    fn row(&mut self, row: &Row) -> io::Result<()> {
         if self.filter.as_ref().is_some_and(|filter| !filter.admits(row)) {
-            return;
+            return Ok(());
         }
-        summary.add(row);
-        let line = if self.args.json {
-            harmless_json(&serde_json::to_string(row).expect("a row is JSON"))
+        self.summary.add(row);
+        if self.is_json {
+            writeln!(self.out, "{}", harmless_json(&serde_json::to_string(row)?))
         } else {
-            describe(row)
-        };
-        self.write(&line);
-    }
-
-    /// Two readings: the first finds the requests that are wanted, and who takes part.
-    fn chart(&mut self) -> Result<(), String> {
-        let (mut pairing, mut lanes) = (Pairing::new(REMEMBERED), Lanes::default());
-        let mut wanted = BTreeSet::new();
-        let filter = self.filter.clone();
-        let mut judge = |number, row: &Row| {
-            if filter.as_ref().is_some_and(|filter| filter.admits(row)) {
-                wanted.insert(number);
-            }
-        };
-        files::read(&self.args.file, |line| {
-            chart::lanes(&line, &mut lanes);
-            pairing.take(&line);
-            for (number, row) in pairing.forget() {
-                judge(number, &row);
-            }
-            ControlFlow::Continue(())
-        })?;
-        pairing.rest().iter().for_each(|(number, row)| judge(*number, row));
-
-        self.write(&lanes.head());
-        let mut pairing = Pairing::new(REMEMBERED);
-        files::read(&self.args.file, |line| {
-            let numbers = pairing.take(&line);
-            pairing.forget();
-            let is_all = self.filter.is_none();
-            let drawn = match &line {
-                Line::Message(message) => lanes.message(message, |part| {
-                    is_all || numbers[part].is_some_and(|number| wanted.contains(&number))
-                }),
-                Line::Verdict(verdict) if is_all && &verdict.verdict != "settled" => {
-                    lanes.verdict(verdict)
-                }
-                _ => String::new(),
-            };
-            drawn.lines().for_each(|line| self.write(line));
-            self.go_on()
-        })?;
-        Ok(())
-    }
-
-    fn write(&mut self, line: &str) {
-        if self.written.is_ok() {
-            self.written = writeln!(self.out, "{line}");
+            writeln!(self.out, "{}", describe(row))
         }
-    }
-
-    /// Nobody reads on for a reader that is gone.
-    const fn go_on(&self) -> ControlFlow<()> {
-        if self.written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 

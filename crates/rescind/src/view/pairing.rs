@@ -1,13 +1,15 @@
 //! From lines to requests: which answer, cancel and verdict belongs to which.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::rc::Rc;
 
-use protocol_core::{WireId, code};
-use protocol_record::line::{Direction, Dropped, Id, Kind, Line, Message, Part, Verdict};
+use protocol_core::{AnswerRule, Dialect, WireId, code};
+use protocol_record::line::{Direction, Dropped, Hop, Id, Kind, Line, Message, Part, Verdict};
 
 use super::row::{Outcome, Row};
+use super::trace::Trace;
+use super::tree::Tree;
 
 /// So many requests are remembered: an answer that is later than that is counted, but no more marked on
 /// the request that it answers.
@@ -21,6 +23,9 @@ pub(crate) struct Pairing {
     /// The latest request of each name.
     named: HashMap<Name, u64>,
     hops: HashMap<String, Rc<str>>,
+    /// Whose dialect leaves a cancelled request without an answer.
+    silent: HashSet<Rc<str>>,
+    tree: Tree,
     begun: u64,
     remembered: usize,
     /// With so many it is looked for those that can be forgotten: not at each, for that takes time.
@@ -58,6 +63,8 @@ impl Pairing {
             rows: BTreeMap::new(),
             named: HashMap::new(),
             hops: HashMap::new(),
+            silent: HashSet::new(),
+            tree: Tree::default(),
             begun: 0,
             remembered,
             full: full(remembered, remembered),
@@ -71,17 +78,21 @@ impl Pairing {
             Line::Message(message) => {
                 self.counts.messages += 1;
                 let hop = self.hop(&message.hop);
-                message.parts.iter().map(|part| self.part(message, &hop, part)).collect()
+                let parts = message.parts.iter().enumerate();
+                parts.map(|(at, part)| self.part(message, at, &hop, part)).collect()
             }
             Line::Verdict(verdict) => {
                 let hop = self.hop(&verdict.hop);
                 self.verdict(verdict, &hop);
                 Vec::new()
             }
-            // Another connection has its name now.
             Line::Opened(opened) => {
-                let hop = self.hop(&opened.hop);
-                self.named.retain(|name, _| name.hop != hop);
+                self.open(opened);
+                Vec::new()
+            }
+            // A later part names the connections that are open again.
+            Line::Recording(header) if self.hops.is_empty() => {
+                header.hops.iter().for_each(|opened| self.open(opened));
                 Vec::new()
             }
             Line::Dropped(Dropped { lines, .. }) => {
@@ -109,7 +120,9 @@ impl Pairing {
     }
 
     fn remove(&mut self, number: u64) -> Option<(u64, Row)> {
-        let row = self.rows.remove(&number)?;
+        let mut row = self.rows.remove(&number)?;
+        self.tree.end(&row);
+        self.close(&mut row);
         let name = Name { hop: row.hop.clone(), dir: row.dir, id: row.id.clone() };
         if self.named.get(&name) == Some(&number) {
             self.named.remove(&name);
@@ -120,7 +133,17 @@ impl Pairing {
     /// Whatever is left, at the end.
     pub(crate) fn rest(&mut self) -> BTreeMap<u64, Row> {
         self.named.clear();
-        mem::take(&mut self.rows)
+        let mut rows = mem::take(&mut self.rows);
+        rows.values_mut().for_each(|row| self.close(row));
+        rows
+    }
+
+    /// Nothing more comes of a request. Silence is the answer that some dialects give to a cancel.
+    fn close(&self, row: &mut Row) {
+        let is_cancelled = row.outcome == Outcome::Unanswered && row.cancelled.is_some();
+        if is_cancelled && self.silent.contains(&row.hop) {
+            row.outcome = Outcome::Cancelled;
+        }
     }
 
     fn hop(&mut self, name: &str) -> Rc<str> {
@@ -132,13 +155,30 @@ impl Pairing {
         hop
     }
 
-    fn part(&mut self, message: &Message<'_>, hop: &Rc<str>, part: &Part<'_>) -> Option<u64> {
+    /// A connection is open. What had its name before is another.
+    fn open(&mut self, opened: &Hop<'_>) {
+        let hop = self.hop(&opened.hop);
+        self.named.retain(|name, _| name.hop != hop);
+        self.tree.open(&hop, opened);
+        match Dialect::named(&opened.dialect) {
+            Some(dialect) if dialect.answer != AnswerRule::Answered => self.silent.insert(hop),
+            _ => self.silent.remove(&hop),
+        };
+    }
+
+    fn part(
+        &mut self,
+        message: &Message<'_>,
+        at: usize,
+        hop: &Rc<str>,
+        part: &Part<'_>,
+    ) -> Option<u64> {
         let (t, dir) = (message.t, message.dir);
         match part.kind {
-            Kind::Request => self.request(t, hop, dir, part),
+            Kind::Request => self.request(message, at, hop, part),
             Kind::Cancel => {
                 // Some dialects ask for it by a request.
-                let request = self.request(t, hop, dir, part);
+                let request = self.request(message, at, hop, part);
                 self.cancel(t, hop, dir, part).or(request)
             }
             Kind::Result | Kind::Error => self.answer(t, hop, other(dir), part),
@@ -150,13 +190,24 @@ impl Pairing {
         }
     }
 
-    fn request(&mut self, t: u64, hop: &Rc<str>, dir: Direction, part: &Part<'_>) -> Option<u64> {
+    fn request(
+        &mut self,
+        message: &Message<'_>,
+        at: usize,
+        hop: &Rc<str>,
+        part: &Part<'_>,
+    ) -> Option<u64> {
+        let (t, dir) = (message.t, message.dir);
         let name = Name { hop: hop.clone(), dir, id: wire(part.id.as_ref())? };
         let number = self.begun;
         self.begun += 1;
         let twin = self.named.get(&name).and_then(|number| self.rows.get(number));
         let is_twin = twin.is_some_and(|twin| twin.end.is_none());
         let mut row = Row {
+            number,
+            parent: None,
+            root: number,
+            trace: None,
             start: t,
             hop: hop.clone(),
             dir,
@@ -175,7 +226,11 @@ impl Pairing {
             (row.outcome, row.end) = (Outcome::DuplicateId, Some(t));
         } else {
             self.named.insert(name, number);
+            row.parent = self.tree.begin(&row);
         }
+        let parent = row.parent.and_then(|parent| self.rows.get(&parent));
+        row.root = parent.map_or(number, |parent| parent.root);
+        row.trace = Trace::of(message, at, parent.and_then(|parent| parent.trace.as_ref()));
         self.rows.insert(number, row);
         Some(number)
     }
@@ -192,7 +247,11 @@ impl Pairing {
             self.counts.stray_cancels += 1;
             return self.find(hop, dir, &id);
         };
-        self.rows.get_mut(&number)?.cancelled.get_or_insert(t);
+        let row = self.rows.get_mut(&number)?;
+        row.cancelled.get_or_insert(t);
+        if self.silent.contains(hop) {
+            self.tree.end(row);
+        }
         Some(number)
     }
 
@@ -209,6 +268,7 @@ impl Pairing {
                 _ if is_cancel && row.cancelled.is_some() => Outcome::Cancelled,
                 _ => Outcome::Error,
             };
+            self.tree.end(row);
         }
         Some(number)
     }
@@ -230,6 +290,7 @@ impl Pairing {
         match &*verdict.verdict {
             "settled" => {
                 row.end.get_or_insert(verdict.t);
+                self.tree.end(row);
                 row.cause = cause();
                 let outcome = verdict.outcome.as_deref().and_then(Outcome::named);
                 row.outcome = outcome.unwrap_or(row.outcome);
@@ -297,7 +358,7 @@ fn late(row: &mut Row, t: u64) {
     }
 }
 
-const fn other(dir: Direction) -> Direction {
+pub(super) const fn other(dir: Direction) -> Direction {
     match dir {
         Direction::Sent => Direction::Received,
         Direction::Received => Direction::Sent,

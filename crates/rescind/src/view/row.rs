@@ -6,9 +6,19 @@ use protocol_core::WireId;
 use protocol_record::line::Direction;
 use serde::Serialize;
 
+use super::trace::Trace;
+
 /// A request, from its first byte to its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
+    /// How many requests of the recording began before it.
+    pub(crate) number: u64,
+    /// The number of the request that it was made for, if that is known.
+    pub(crate) parent: Option<u64>,
+    /// The number of the first of those that it and its parents were made for.
+    pub(crate) root: u64,
+    /// The trace that it belongs to, if its messages were recorded and say so.
+    pub(crate) trace: Option<Trace>,
     /// When it was sent or received, in microseconds.
     pub(crate) start: u64,
     pub(crate) hop: Rc<str>,
@@ -88,6 +98,12 @@ impl Row {
         Some(self.end?.saturating_sub(self.start))
     }
 
+    /// When nobody waited for it any more: at its end, or where a cancel is answered by silence, at the cancel.
+    pub(crate) fn over(&self) -> Option<u64> {
+        let is_cancelled = self.outcome == Outcome::Cancelled;
+        self.end.or(self.cancelled.filter(|_| is_cancelled))
+    }
+
     /// Microseconds from its first cancel to its end.
     pub(crate) fn settling(&self) -> Option<u64> {
         self.end?.checked_sub(self.cancelled?)
@@ -97,6 +113,9 @@ impl Row {
 /// A row as `--json` writes it.
 #[derive(Serialize)]
 struct Written<'a> {
+    number: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<u64>,
     start: u64,
     hop: &'a str,
     dir: Direction,
@@ -130,6 +149,8 @@ impl Serialize for Row {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let id = serde_json::from_str(self.id.token()).map_err(serde::ser::Error::custom)?;
         Written {
+            number: self.number,
+            parent: self.parent,
             start: self.start,
             hop: &self.hop,
             dir: self.dir,

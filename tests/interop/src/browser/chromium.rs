@@ -14,7 +14,7 @@ pub struct Chromium {
 
 /// For a machine without a display, where everybody may be root; and nothing is asked of the
 /// network that no page asks for.
-const FLAGS: [&str; 8] = [
+const FLAGS: [&str; 9] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -23,6 +23,7 @@ const FLAGS: [&str; 8] = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--remote-debugging-port=0",
 ];
 
 impl Chromium {

@@ -2,6 +2,10 @@ use super::*;
 
 fn row(method: &str) -> Row {
     Row {
+        number: 0,
+        parent: None,
+        root: 0,
+        trace: None,
         start: 0,
         hop: "up".into(),
         dir: Direction::Sent,

@@ -1,0 +1,25 @@
+//! Time, where a runtime has a clock of its own.
+
+use std::time::Duration;
+
+use super::executor::with;
+
+/// A runtime whose clock moves only with the world's.
+pub(super) trait Clock {
+    /// Does some work in the runtime's context. Then the runtime's own tasks go on until none can.
+    fn run(&self, work: &mut dyn FnMut());
+
+    /// Lets time pass until a task of the world can go on, but no longer than that. Says how long.
+    fn pass(&self, most: Duration) -> Duration;
+
+    /// How many tasks of its own it has.
+    fn tasks(&self) -> usize;
+}
+
+/// Does some work in the context of this world's runtime, if it has one.
+pub(super) fn in_context<T>(work: impl FnOnce() -> T) -> T {
+    let Some(clock) = with(|world| world.clock.clone()) else { return work() };
+    let (mut work, mut done) = (Some(work), None);
+    clock.run(&mut || done = work.take().map(|work| work()));
+    done.expect("it was done")
+}

@@ -1,0 +1,138 @@
+//! Handlers that use tokio's clock and tasks: wrong ones are found, right ones left alone, and a seed is a
+//! world.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use protocol_async::{LocalContext, LocalRouter};
+use protocol_core::{Config, Dialect, Timestamp};
+use protocol_testkit::simulate::{
+    Bound, Failure, Fault, Script, Simulation, try_every_order, try_simulate,
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+const WORK: Duration = Duration::from_millis(300);
+
+/// A request that may be cancelled, served so.
+fn world<F: Future<Output = Result<(), protocol_async::Failure>> + 'static>(
+    simulation: Simulation,
+    serve: impl Fn(LocalContext) -> F + Clone + 'static,
+) {
+    simulation.tokio();
+    let peer = Script::new(Config::server(Dialect::ACP_V1)).request("work", json!({})).cancels(1);
+    simulation.serve(peer, async move |incoming| {
+        let router = LocalRouter::new()
+            .on_trouble(|_| {})
+            .request("work", async move |_: Value, cx| serve(cx).await);
+        router.serve(&incoming).await
+    });
+}
+
+/// The failure of the shortest schedule; some seed fails in the same way.
+fn failure(world: impl Fn(Simulation)) -> Failure {
+    let failure = try_every_order(Bound::steps(40), &world).expect_err("it is wrong");
+    let other = try_simulate(0..100, &world).expect_err("it is wrong");
+    assert_eq!(other.fault, failure.fault, "{other}");
+    failure
+}
+
+#[test]
+fn f51_work_of_tokio_that_goes_on_after_its_cancel_is_found() {
+    let failure = failure(|simulation| {
+        world(simulation, async |_| {
+            sleep(Duration::from_secs(60)).await;
+            Ok(())
+        });
+    });
+    assert_eq!(failure.fault, Fault::IgnoredCancel, "{failure}");
+    assert_eq!(failure.history.last().unwrap(), "it is 1001 ms", "{failure}");
+}
+
+#[test]
+fn f51_a_request_that_is_never_answered_is_found_though_it_might_be_cancelled() {
+    let failure = failure(|simulation| {
+        world(simulation, async |cx| {
+            cx.cancellation().unless_cancelled(std::future::pending::<()>()).await?;
+            Ok(())
+        });
+    });
+    assert_eq!(failure.fault, Fault::Unanswered, "{failure}");
+}
+
+#[test]
+fn f51_a_task_of_tokio_that_is_left_is_found() {
+    let failure = failure(|simulation| {
+        world(simulation, async |_| {
+            tokio::spawn(std::future::pending::<()>());
+            Ok(())
+        });
+    });
+    assert_eq!(failure.fault, Fault::WaitsForEver, "{failure}");
+    assert_eq!(failure.what, "at the end there is still: a task of the runtime");
+}
+
+#[test]
+fn f51_a_panic_in_a_task_of_tokio_is_found() {
+    let failure = failure(|simulation| {
+        world(simulation, async |_| {
+            let _ = tokio::spawn(async { panic!("on purpose") }).await;
+            Ok(())
+        });
+    });
+    assert_eq!(failure.fault, Fault::Panicked, "{failure}");
+}
+
+/// Work in a task, which is ended with its request, with a time-out that it keeps.
+async fn work(cx: LocalContext) -> Result<(), protocol_async::Failure> {
+    let mut task = tokio::spawn(async {
+        tokio::task::yield_now().await;
+        sleep(WORK).await;
+    });
+    let worked = cx.cancellation().unless_cancelled(timeout(2 * WORK, &mut task)).await;
+    task.abort();
+    worked?.expect("it takes no longer").expect("it ends");
+    Ok(())
+}
+
+#[test]
+fn f51_nothing_is_found_in_a_right_handler_and_every_order_of_it_is_tried() {
+    let searched = try_every_order(Bound::steps(40), |simulation| world(simulation, work));
+    let searched = searched.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(searched.is_exhausted, "{searched:?}");
+    // Without those in which time passes for nothing.
+    assert_eq!(searched.schedules, 35);
+}
+
+#[test]
+fn g10_a_seed_is_a_world_with_tokio_too() {
+    let once = || try_simulate(0..50, |simulation| world(simulation, work));
+    assert_eq!(once().unwrap(), once().unwrap());
+}
+
+/// Waits by both clocks in turn.
+fn clocks(simulation: Simulation, waits: &'static [u64]) {
+    simulation.tokio();
+    simulation.spawn("both clocks", async move {
+        let start = Instant::now();
+        let now = || simulation.now().since(Timestamp::ZERO);
+        for wait in waits.iter().copied().map(Duration::from_millis) {
+            sleep(wait).await;
+            assert_eq!(start.elapsed(), now());
+            simulation.sleep(wait).await;
+            assert_eq!(start.elapsed(), now());
+        }
+    });
+}
+
+#[test]
+fn g10_the_clocks_of_tokio_and_of_the_world_are_one() {
+    let ran = try_simulate(0..1, |simulation| clocks(simulation, &[1, 70, 5_000, 3_599_999]));
+    ran.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn a_timer_of_tokio_that_is_due_after_an_hour_is_not_waited_for() {
+    let ran = try_simulate(0..1, |simulation| clocks(simulation, &[3_600_001]));
+    assert_eq!(ran.expect_err("it is not waited for").fault, Fault::WaitsForEver);
+}

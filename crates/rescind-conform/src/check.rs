@@ -1,0 +1,218 @@
+//! What a check is: data that one interpreter plays and one judge reads.
+
+use std::fmt;
+
+use crate::family::Family;
+
+/// How much a clause asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// The protocol demands it: a server that fails it breaks the protocol.
+    Must,
+    /// The protocol demands it of who declares it.
+    Capability,
+    /// The protocol recommends it, or users need it.
+    Should,
+    /// It is told, and judged by nobody.
+    Information,
+}
+
+impl Level {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Must => "MUST",
+            Self::Capability => "capability",
+            Self::Should => "SHOULD",
+            Self::Information => "information",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What some protocols ask for, in our words.
+#[derive(Clone, Copy, Debug)]
+pub struct Clause {
+    /// The protocols that ask for it.
+    pub families: &'static [Family],
+    /// How much.
+    pub level: Level,
+    /// What they ask for.
+    pub text: &'static str,
+    /// Where that stands.
+    pub source: &'static str,
+}
+
+/// One check: what is sent, what has to come, and who says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    /// Names it, for good.
+    pub id: &'static str,
+    /// What holds if it passes.
+    pub title: &'static str,
+    /// Who asks for that; to other protocols the check does not apply.
+    pub clauses: &'static [Clause],
+    /// What it can't be done without.
+    pub needs: &'static [Need],
+    /// What is done, in order.
+    pub steps: &'static [Step],
+    /// What is judged of the record, all of it.
+    pub rules: &'static [Rule],
+    /// What makes sure that the server had its chance, or that something did happen.
+    pub witness: &'static str,
+}
+
+impl Check {
+    /// The clause that a protocol has on it.
+    #[must_use]
+    pub fn clause(&self, family: Family) -> Option<&'static Clause> {
+        self.clauses.iter().find(|clause| clause.families.contains(&family))
+    }
+}
+
+/// What a check can't be done without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Need {
+    /// A request that takes its time, and more than one read.
+    Slow,
+    /// That, where a request that is done at once proves nothing: the protocol wants silence.
+    SlowIfSilent,
+    /// That it reports progress.
+    Progress,
+    /// That the server reads other requests while it is at work.
+    ReadsOn,
+    /// A request that makes the server ask something of us.
+    Reverse,
+    /// A process, which can end and leave others behind.
+    Process,
+}
+
+/// The name of a request in a check.
+pub type Name = char;
+
+/// What the runner does.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// Sends these in one write.
+    Send(&'static [Item]),
+    /// Sends these so that all of them wait in one read of the server's.
+    OneRead(&'static [Item]),
+    /// Waits until the server is seen to be at work on a request.
+    Started(Name),
+    /// Waits until it is answered.
+    Answered(Name),
+    /// Makes a request that is done at once, and waits for its answer.
+    Next,
+    /// Waits until a cancelled request is over: it is answered, or the server has done the same work
+    /// from its beginning to its end since, and answered the next request.
+    Settled(Name),
+    /// Does the same slow work from its beginning to its end, without a cancel.
+    Natural(Name),
+    /// Sends each malformed cancel, and the next request after each.
+    MalformedCancels(Name),
+    /// So many requests that are done at once, each followed by its cancel, in one write; then waits until
+    /// all are answered or the next request is.
+    Burst(usize),
+    /// So many requests that are done at once in one write, then cancels of half of them, chosen by the seed.
+    HalfCancelled(usize),
+    /// Makes slow requests, and cancels each after another part of the time that it takes.
+    AnyMoment,
+    /// Stops reading, asks for more than fits into what is between the two, and for these; reads again.
+    OutputFull(&'static [Item]),
+    /// The server's requests are left unanswered from here on.
+    HoldReverse,
+    /// Waits until the server asks something of us.
+    Asked,
+    /// Cancels under the id of the server's own request, where we have none.
+    CancelTheirId,
+    /// The server's input ends; waits until its output does.
+    End,
+    /// Makes the slow request several times, cancelled and not, and keeps how long each took.
+    Compare,
+}
+
+/// One message of ours.
+#[derive(Clone, Copy, Debug)]
+pub enum Item {
+    /// The request that takes its time.
+    Slow(Name, Id),
+    /// The same, asked to take half as long.
+    SlowForHalf(Name),
+    /// A request that is done at once.
+    Quick(Name, Id),
+    /// A request that makes the server ask something of us.
+    Reverse(Name),
+    /// The request that opens the session.
+    Opening(Name),
+    /// The cancel of a request.
+    Cancel(Name),
+    /// The same with members that the server does not know.
+    CancelWithMore(Name),
+    /// The cancel of an id, by its token.
+    CancelId(&'static str),
+    /// A notification of this method.
+    Notification(&'static str),
+    /// A request of this method.
+    Request(Name, &'static str),
+}
+
+/// The id of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Id {
+    /// Any that was not used yet; the seed chooses where they begin.
+    Fresh,
+    /// This token.
+    Token(&'static str),
+}
+
+/// What is judged of a record.
+#[derive(Clone, Copy, Debug)]
+pub enum Rule {
+    /// A cancelled request ended as the protocol wants: one answer under its id, or none at all.
+    Ended(Name),
+    /// If it was answered, then by a result or as cancelled.
+    AnsweredAsCancelled(Name),
+    /// A request was answered once under its id, and not as cancelled.
+    Undisturbed(Name),
+    /// A request was answered once under its id, whatever the answer.
+    AnsweredOnce(Name),
+    /// It was not worked on to its end: it is answered as cancelled, or before what was asked first.
+    Honoured {
+        /// The cancelled one.
+        cancelled: Name,
+        /// The one that was asked first, and takes half as long or as long.
+        before: Name,
+    },
+    /// No request was answered twice, and every one at least once where the protocol wants that.
+    AllEnded,
+    /// Those that were not cancelled were answered once, and not as cancelled.
+    OthersUndisturbed,
+    /// Each next request was answered.
+    NextAnswered,
+    /// Nothing was said under an id.
+    NothingUnder(&'static str),
+    /// No progress of a request once the server had read its cancel.
+    NoProgressAfter(Name),
+    /// Everything that the server wrote is a message that it may write.
+    Clean,
+    /// A request was refused as an unknown method.
+    UnknownMethod(Name),
+    /// The server cancelled what it had asked of us.
+    TheirsCancelled,
+    /// The server did not take our cancel for one of its own request: it asked on, and said nothing.
+    TheirsUndisturbed,
+    /// The server ended by itself after its input had.
+    Exited,
+    /// It left nothing running.
+    NoOrphan,
+    /// The cancel was acknowledged, with whether there was something to cancel.
+    Acknowledged(Name, bool),
+    /// Cancelled requests freed the server sooner than others.
+    FreedSooner,
+}

@@ -1,0 +1,174 @@
+//! Who asks for what: the clauses that several checks share, and where they stand.
+
+use crate::check::{Clause, Level};
+use crate::family::Family::{
+    self, Abp, Acp, AcpDraft, AcpV2, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
+};
+
+pub(super) const JSON_RPC: &str = "https://www.jsonrpc.org/specification";
+pub(super) const ACP: &str = "https://agentclientprotocol.com/rfds/request-cancellation";
+pub(super) const LSP: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#cancelRequest";
+pub(super) const LSP_DOLLAR: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#dollarRequests";
+pub(super) const LSP_EXIT: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#initialize";
+pub(super) const MCP: &str =
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation";
+pub(super) const MCP_NEW: &str =
+    "https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation";
+pub(super) const MCP_PROGRESS: &str =
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress";
+pub(super) const MCP_STDIO: &str =
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio";
+pub(super) const MCP_STOP: &str =
+    "https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#stdio";
+pub(super) const ABP: &str = "docs/dialects.md, abp";
+pub(super) const OURS: &str = "docs/conformance.md, what users need";
+
+pub(super) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];
+pub(super) const WITH_ACP: &[Family] = &[Acp, AcpV2, AcpDraft];
+pub(super) const ALL: &[Family] =
+    &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Erlmcp];
+pub(super) const TYPED: &[Family] =
+    &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Erlmcp];
+pub(super) const LARGE: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026, Erlmcp];
+
+pub(super) const fn clause(
+    families: &'static [Family],
+    level: Level,
+    text: &'static str,
+    source: &'static str,
+) -> Clause {
+    Clause { families, level, text, source }
+}
+
+/// What each protocol wants of a request that was cancelled.
+pub(super) const ENDED: &[Clause] = &[
+    clause(
+        WITH_ACP,
+        Level::Must,
+        "A cancelled request is answered: with its result, a part of it, or error -32800.",
+        ACP,
+    ),
+    clause(
+        &[Lsp],
+        Level::Must,
+        "A cancelled request still has to return and send an answer; it can't be left hanging.",
+        LSP,
+    ),
+    clause(
+        &[McpUntil2025],
+        Level::Should,
+        "The receiver of a cancel stops the work and does not answer the request.",
+        MCP,
+    ),
+    clause(
+        &[Mcp2026],
+        Level::Must,
+        "On stdio nothing further is sent for a cancelled request.",
+        MCP_NEW,
+    ),
+    clause(
+        &[Abp],
+        Level::Must,
+        "A cancelled call is answered, and its cancel is acknowledged.",
+        ABP,
+    ),
+];
+
+pub(super) const IGNORED: &[Clause] = &[
+    clause(WITH_ACP, Level::Must, "A cancel of an unknown or finished request is ignored.", ACP),
+    clause(
+        &[Lsp],
+        Level::Must,
+        "A cancel is a notification: nothing answers it, and a finished request is not answered again.",
+        LSP,
+    ),
+    clause(
+        &[McpUntil2025],
+        Level::Should,
+        "A cancel of an unknown or finished request is ignored.",
+        MCP,
+    ),
+    clause(
+        &[Mcp2026],
+        Level::Should,
+        "A cancel of an unknown or finished request is ignored.",
+        MCP_NEW,
+    ),
+    clause(
+        &[Abp],
+        Level::Must,
+        "A cancel that finds nothing is acknowledged as such, and changes nothing.",
+        ABP,
+    ),
+];
+
+pub(super) const MALFORMED: &[Clause] = &[
+    clause(
+        &[Acp, AcpV2, AcpDraft, Lsp, Abp],
+        Level::Must,
+        "A notification is never answered, and one bad message ends no connection.",
+        JSON_RPC,
+    ),
+    clause(&[McpUntil2025, Mcp2026], Level::Should, "A malformed cancel is ignored.", MCP),
+];
+
+pub(super) const NOT_NAMED: &[Clause] = &[clause(
+    CANCELLING,
+    Level::Must,
+    "A cancel names one request; others go on, those with an id that only looks alike included.",
+    JSON_RPC,
+)];
+
+/// The same for the protocols whose ids are numbers or texts.
+pub(super) const NOT_NAMED_BY_TYPE: &[Clause] = &[clause(
+    &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026],
+    Level::Must,
+    "A cancel names one request; others go on, those with an id that only looks alike included.",
+    JSON_RPC,
+)];
+
+pub(super) const SAME_ID: &[Clause] = &[clause(
+    TYPED,
+    Level::Must,
+    "An answer has the id of its request: the same value, of the same type.",
+    JSON_RPC,
+)];
+
+pub(super) const HONOUR: &[Clause] = &[
+    clause(
+        WITH_ACP,
+        Level::Should,
+        "The receiver stops the work and what that had started, as soon as it can.",
+        ACP,
+    ),
+    clause(
+        &[Lsp],
+        Level::Information,
+        "A server may answer with its result; the point of a cancel is that it need not.",
+        LSP,
+    ),
+    clause(&[Abp], Level::Should, "A cancelled operation is stopped.", ABP),
+];
+
+pub(super) const LIVES_ON: &[Clause] = &[clause(
+    CANCELLING,
+    Level::Must,
+    "The connection serves on after a cancel: later requests are answered.",
+    JSON_RPC,
+)];
+
+/// [`ENDED`] for the protocols whose ids may be greater than 32 bits.
+pub(super) const ENDED_LARGE: &[Clause] = &[clause(
+    &[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026],
+    Level::Should,
+    "An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
+    JSON_RPC,
+)];
+
+/// [`SAME_ID`] for the protocols whose ids may be greater than 32 bits.
+pub(super) const SAME_LARGE_ID: &[Clause] = &[clause(
+    LARGE,
+    Level::Should,
+    "An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
+    JSON_RPC,
+)];

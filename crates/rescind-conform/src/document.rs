@@ -1,0 +1,134 @@
+//! A generated document that takes a language server some time.
+
+use serde_json::{Value, json};
+
+/// Functions in it, unless a server takes too long for them.
+const FUNCTIONS: usize = 300;
+/// At least so many.
+const FEWEST: usize = 10;
+
+/// A language that we can write.
+#[derive(Debug)]
+struct Language {
+    id: &'static str,
+    extension: &'static str,
+    /// Parts of the names of its servers.
+    servers: &'static [&'static str],
+    function: fn(usize) -> String,
+}
+
+const LANGUAGES: &[Language] = &[
+    Language {
+        id: "cpp",
+        extension: "cpp",
+        servers: &["clangd", "ccls"],
+        function: |n| format!("int f{n}(int a) {{ int b = a + {n}; return b * {n}; }}\n"),
+    },
+    Language {
+        id: "python",
+        extension: "py",
+        servers: &["pyright", "pylsp", "python", "jedi", "ruff", "pyrefly", "ty", "zuban"],
+        function: |n| format!("def f{n}(a: int) -> int:\n    b = a + {n}\n    return b * {n}\n\n"),
+    },
+    Language {
+        id: "typescript",
+        extension: "ts",
+        servers: &["typescript", "tsserver", "vtsls", "deno", "biome"],
+        function: |n| {
+            format!("function f{n}(a: number): number {{ const b = a + {n}; return b * {n}; }}\n")
+        },
+    },
+    Language {
+        id: "go",
+        extension: "go",
+        servers: &["gopls"],
+        function: |n| format!("func f{n}(a int) int {{\n\tb := a + {n}\n\treturn b * {n}\n}}\n"),
+    },
+    Language {
+        id: "plaintext",
+        extension: "txt",
+        servers: &[""],
+        function: |n| format!("line {n} of a text\n"),
+    },
+];
+
+/// What servers may offer for a document, with what it takes, the costliest first.
+const PROVIDERS: &[(&str, &str)] = &[
+    ("documentSymbolProvider", "textDocument/documentSymbol"),
+    ("semanticTokensProvider", "textDocument/semanticTokens/full"),
+    ("foldingRangeProvider", "textDocument/foldingRange"),
+    ("hoverProvider", "textDocument/hover"),
+    ("completionProvider", "textDocument/completion"),
+    ("documentFormattingProvider", "textDocument/formatting"),
+];
+
+/// A document of a language server's.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    language: &'static Language,
+    uri: String,
+    functions: usize,
+    method: &'static str,
+}
+
+impl Document {
+    /// One that this server works on, by what it answered to `initialize`; `None` if it offers nothing that
+    /// we ask for.
+    pub(crate) fn for_server(initialized: &Value, language: Option<&str>) -> Option<Self> {
+        let offered = |name: &str| {
+            !matches!(initialized["capabilities"][name], Value::Null | Value::Bool(false))
+        };
+        let (_, method) = PROVIDERS.iter().find(|(provider, _)| offered(provider))?;
+        let name = initialized["serverInfo"]["name"].as_str().unwrap_or_default().to_lowercase();
+        let fits = |it: &&Language| match language {
+            Some(language) => it.id == language,
+            None => it.servers.iter().any(|server| name.contains(server)),
+        };
+        // A server without a name: Python's and TypeScript's often have none.
+        let language = LANGUAGES.iter().find(fits).or(LANGUAGES.last())?;
+        let uri = format!("file:///tmp/rescind-conform/generated.{}", language.extension);
+        Some(Self { language, uri, functions: FUNCTIONS, method })
+    }
+
+    /// One that takes a server so many hundredths of the time.
+    pub(crate) fn shortened(&self, hundredths: usize) -> Self {
+        Self { functions: (self.functions * hundredths / 100).max(FEWEST), ..self.clone() }
+    }
+
+    fn text(&self, more: Option<usize>) -> String {
+        let head = if self.language.id == "go" { "package a\n" } else { "" };
+        head.to_owned()
+            + &(0..self.functions).chain(more).map(self.language.function).collect::<String>()
+    }
+
+    /// Params of `textDocument/didOpen`.
+    pub(crate) fn opened(&self) -> Value {
+        json!({ "textDocument": {
+            "uri": self.uri,
+            "languageId": self.language.id,
+            "version": 1,
+            "text": self.text(None),
+        } })
+    }
+
+    /// Params of `textDocument/didChange`: the whole text, with one function more, each time another.
+    pub(crate) fn changed(&self, version: u64) -> Value {
+        let more = FUNCTIONS + usize::try_from(version).unwrap_or(0);
+        json!({
+            "textDocument": { "uri": self.uri, "version": version },
+            "contentChanges": [{ "text": self.text(Some(more)) }],
+        })
+    }
+
+    /// A request about it.
+    pub(crate) fn quick(&self) -> crate::family::Request {
+        let mut params = json!({ "textDocument": { "uri": self.uri } });
+        if matches!(self.method, "textDocument/hover" | "textDocument/completion") {
+            params["position"] = json!({ "line": 1, "character": 5 });
+        }
+        if self.method == "textDocument/formatting" {
+            params["options"] = json!({ "tabSize": 4, "insertSpaces": true });
+        }
+        crate::family::Request::new(self.method, params)
+    }
+}

@@ -1,0 +1,298 @@
+//! What has to be known of a server before it can be tested, and how that is found out.
+
+use std::time::{Duration, Instant};
+
+use protocol_core::Dialect;
+use serde_json::{Value, json};
+
+use crate::document::Document;
+use crate::family::{Family, NEWEST_MCP, Opening, Request};
+use crate::session::{Session, Waited};
+use crate::suite::{Options, Unreached};
+use crate::target::Target;
+use crate::tools;
+use crate::wire::{Heard, Outcome, Wire};
+
+/// What is known of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) dialect: Dialect,
+    pub(crate) opening: Vec<Opening>,
+    /// A language server's document.
+    pub(crate) document: Option<Document>,
+    /// What it answers at once.
+    pub(crate) quick: Request,
+    pub(crate) slow: Option<Slow>,
+    pub(crate) reverse: Option<Request>,
+    /// Whether it is a process of its own.
+    pub(crate) is_process: bool,
+    /// Its name and version, as it says.
+    pub(crate) name: String,
+}
+
+/// A request that takes its time.
+#[derive(Clone, Debug)]
+pub(crate) struct Slow {
+    pub(crate) request: Request,
+    /// How long it took, asked to take as long as the options say.
+    pub(crate) natural: Duration,
+    /// Whether it reports progress.
+    pub(crate) has_progress: bool,
+    /// Whether the server reads and answers others meanwhile.
+    pub(crate) reads_on: bool,
+}
+
+/// How long a server may take to say that it does not know the newest opening.
+const FALLBACK: Duration = Duration::from_secs(10);
+/// How many tools are tried.
+const TOOLS: usize = 6;
+
+impl Facts {
+    /// Finds out what a server speaks, what it answers at once, and what takes it time.
+    pub(crate) fn find(target: &dyn Target, options: &Options) -> Result<Self, Unreached> {
+        let mut facts = Self::opened(target, options)?;
+        let mut session = facts.open(target, options.patience)?;
+        facts.is_process = session.child().is_some();
+        facts.quick = facts.find_quick(&mut session, options)?;
+        let candidates = match &options.slow {
+            Some(slow) => vec![slow.clone()],
+            None => facts.candidates(&mut session, options),
+        };
+        drop(session);
+        facts.try_all(target, candidates, options)?;
+        // A document that takes a server longer than a slow request should is shortened.
+        if let (Some(document), Some(slow)) = (facts.document.clone(), facts.slow.clone()) {
+            let hundredths = u128::from(options.slow_ms) * 100 / slow.natural.as_millis().max(1);
+            if hundredths < 100 {
+                let hundredths = usize::try_from(hundredths).unwrap_or(100);
+                (facts.document, facts.slow) = (Some(document.shortened(hundredths)), None);
+                facts.try_all(target, vec![slow.request], options)?;
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Tries requests that may take their time, and keeps the best.
+    fn try_all(
+        &mut self,
+        target: &dyn Target,
+        candidates: Vec<Request>,
+        options: &Options,
+    ) -> Result<(), Unreached> {
+        for candidate in candidates.into_iter().take(TOOLS) {
+            let mut session = self.open(target, options.patience)?;
+            if let Some(slow) = self.measure(&mut session, candidate, options) {
+                let is_better = self.slow.as_ref().is_none_or(|best| slow.is_better_than(best));
+                if is_better {
+                    self.slow = Some(slow);
+                }
+            }
+            if self.slow.as_ref().is_some_and(|slow| slow.has_progress) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens, in an older revision of MCP if the newest is refused.
+    fn opened(target: &dyn Target, options: &Options) -> Result<Self, Unreached> {
+        let mut dialect = options.dialect.clone();
+        if dialect.name == "mcp" {
+            dialect = Dialect::named(&format!("mcp-{NEWEST_MCP}")).unwrap_or(dialect);
+            let patience = FALLBACK.min(options.patience);
+            if let Ok(facts) = Self::with(dialect, target, options, patience) {
+                return Ok(facts);
+            }
+            dialect = Dialect::MCP_2025_11_25;
+        }
+        Self::with(dialect, target, options, options.patience)
+    }
+
+    fn with(
+        dialect: Dialect,
+        target: &dyn Target,
+        options: &Options,
+        patience: Duration,
+    ) -> Result<Self, Unreached> {
+        let family = Family::of(&dialect);
+        let opening = options.open.clone().unwrap_or_else(|| family.opening(&dialect));
+        let mut facts = Self {
+            dialect,
+            opening,
+            document: None,
+            quick: Request::new("", json!({})),
+            slow: None,
+            reverse: options.reverse.clone(),
+            is_process: false,
+            name: String::new(),
+        };
+        let session = facts.open(target, patience)?;
+        let first = session.heard().find_map(|(_, heard)| match heard {
+            Heard::Answer { outcome: Outcome::Result(result), .. } => Some(result.clone()),
+            _ => None,
+        });
+        let first = first.unwrap_or_default();
+        let revision = first["protocolVersion"]
+            .as_str()
+            .and_then(|name| Dialect::named(&format!("mcp-{name}")));
+        if let (true, Some(settled)) = (family.is_mcp(), revision) {
+            facts.dialect = settled;
+        }
+        let said = ["serverInfo", "agentInfo", "app"].iter().find_map(|member| first.get(member));
+        let said = said.or_else(|| first["_meta"].get("io.modelcontextprotocol/serverInfo"));
+        if let Some(said) = said {
+            let part = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
+            facts.name = format!("{} {}", part("name"), part("version")).trim().to_owned();
+        }
+        if family == Family::Lsp && options.open.is_none() {
+            facts.document = Document::for_server(&first, options.language.as_deref());
+        }
+        Ok(facts)
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        Family::of(&self.dialect)
+    }
+
+    /// Starts a server and opens the session.
+    pub(crate) fn open(
+        &self,
+        target: &dyn Target,
+        patience: Duration,
+    ) -> Result<Session, Unreached> {
+        let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
+        let mut session = Session::new(link, Wire::new(self.dialect.clone()), patience);
+        self.perform_opening(&mut session)?;
+        Ok(session)
+    }
+
+    /// Starts a server and opens nothing.
+    pub(crate) fn unopened(
+        &self,
+        target: &dyn Target,
+        patience: Duration,
+    ) -> Result<Session, Unreached> {
+        let link = target.start().map_err(|error| Unreached::Start(error.to_string()))?;
+        Ok(Session::new(link, Wire::new(self.dialect.clone()), patience))
+    }
+
+    fn perform_opening(&self, session: &mut Session) -> Result<(), Unreached> {
+        for (number, step) in self.opening.iter().enumerate() {
+            let Request { method, params } = &step.message;
+            if !step.is_request {
+                let message = session.wire.notification(method, params);
+                session.send(&[message], false);
+                continue;
+            }
+            let id = format!("\"open-{}\"", number + 1);
+            let message = session.wire.request(&id, method, params, "");
+            session.send(&[message], false);
+            let waited = session.wait(|session| session.is_answered(&id));
+            let refused = session
+                .answers_to(&id)
+                .any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
+            if waited != Waited::Done || refused {
+                let how = match waited {
+                    Waited::Done => "refused",
+                    Waited::Ended => "not answered: the server ended",
+                    Waited::TimedOut => "not answered",
+                };
+                return Err(Unreached::Opening {
+                    why: format!("{method} is {how}"),
+                    stderr: session.stderr(),
+                });
+            }
+        }
+        if let Some(document) = &self.document {
+            let message = session.wire.notification("textDocument/didOpen", &document.opened());
+            session.send(&[message], false);
+        }
+        Ok(())
+    }
+
+    /// A request that is answered, whatever the answer.
+    fn find_quick(&self, session: &mut Session, options: &Options) -> Result<Request, Unreached> {
+        let own = self.document.as_ref().map(Document::quick);
+        for (number, request) in self.family().quick().into_iter().chain(own).enumerate() {
+            let id = format!("\"quick-{number}\"");
+            let message = session.wire.request(&id, &request.method, &request.params, "");
+            session.send(&[message], false);
+            if session.wait(|session| session.is_answered(&id)) == Waited::Done {
+                return Ok(request);
+            }
+        }
+        let why = format!("no request is answered within {} s", options.patience.as_secs());
+        Err(Unreached::Opening { why, stderr: session.stderr() })
+    }
+
+    /// Requests that may take their time.
+    fn candidates(&self, session: &mut Session, options: &Options) -> Vec<Request> {
+        if let Some(document) = &self.document {
+            return vec![document.quick()];
+        }
+        if !self.family().is_mcp() {
+            return vec![];
+        }
+        let message = session.wire.request("\"tools\"", "tools/list", &json!({}), "");
+        session.send(&[message], false);
+        session.wait(|session| session.is_answered("\"tools\""));
+        let listed = session.answers_to("\"tools\"").next().map(|(_, outcome)| outcome.clone());
+        match listed {
+            Some(Outcome::Result(listed)) => tools::slow_ones(&listed, options.allow_tools),
+            _ => vec![],
+        }
+    }
+
+    /// Lets a server do a request, and another meanwhile. `None` if it does not take long enough.
+    fn measure(&self, session: &mut Session, request: Request, options: &Options) -> Option<Slow> {
+        let ms = options.slow_ms;
+        let (slow, quick) = ("\"slow\"", "\"meanwhile\"");
+        let mut messages = Vec::new();
+        messages.extend(self.change(session, 2));
+        messages.push(session.wire.request(
+            slow,
+            &request.method,
+            &request.lasting(ms),
+            "progress",
+        ));
+        let begun = Instant::now();
+        session.send(&messages, false);
+        let meanwhile = session.wire.request(quick, &self.quick.method, &self.quick.params, "");
+        session.send(&[meanwhile], false);
+        session.wait(|session| session.is_answered(slow) && session.is_answered(quick));
+        let natural = begun.elapsed();
+        let (at, outcome) = session.answers_to(slow).next()?;
+        let is_done = matches!(outcome, Outcome::Result(result) if result["isError"] != true);
+        let is_slow = self.document.is_some() || natural >= Duration::from_millis(ms) / 2;
+        let has_progress = session.progress_of("progress").next().is_some();
+        let reads_on =
+            session.answers_to(quick).next().is_some_and(|(meanwhile, _)| meanwhile < at);
+        (is_done && is_slow).then_some(Slow { request, natural, has_progress, reads_on })
+    }
+
+    /// What makes a language server look at its document anew.
+    pub(crate) fn change(&self, session: &Session, version: u64) -> Option<String> {
+        let document = self.document.as_ref()?;
+        Some(session.wire.notification("textDocument/didChange", &document.changed(version)))
+    }
+
+    /// In one line, for reports.
+    pub(crate) fn describe(&self) -> Value {
+        let slow = self.slow.as_ref().map(|slow| {
+            json!({
+                "method": slow.request.method,
+                "params": slow.request.params,
+                "natural_ms": u64::try_from(slow.natural.as_millis()).unwrap_or(u64::MAX),
+                "progress": slow.has_progress,
+                "reads_on": slow.reads_on,
+            })
+        });
+        json!({ "server": self.name, "dialect": self.dialect.name, "quick": self.quick.method, "slow": slow })
+    }
+}
+
+impl Slow {
+    fn is_better_than(&self, other: &Self) -> bool {
+        (self.has_progress, self.reads_on) > (other.has_progress, other.reads_on)
+    }
+}

@@ -1,0 +1,61 @@
+//! What is known to fail, and what fails now and then.
+
+use crate::check::Check;
+use crate::checks::CHECKS;
+use crate::report::{Outcome, Verdict};
+
+/// Checks whose failures are expected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    failing: Vec<String>,
+    flaky: Vec<String>,
+}
+
+/// What is expected of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// That it passes.
+    Pass,
+    /// That it fails: that is no failure of the run, but to pass is, for the list is stale then.
+    Failing,
+    /// Nothing.
+    Flaky,
+}
+
+impl Known {
+    /// Reads the ids of checks that fail, one a line, and those that fail now and then; `#` begins a remark.
+    ///
+    /// # Errors
+    ///
+    /// A line that names no check.
+    pub fn read(failing: &str, flaky: &str) -> Result<Self, String> {
+        Ok(Self { failing: ids(failing)?, flaky: ids(flaky)? })
+    }
+
+    pub(crate) fn of(&self, id: &str) -> Expected {
+        match () {
+            () if self.flaky.iter().any(|flaky| flaky == id) => Expected::Flaky,
+            () if self.failing.iter().any(|failing| failing == id) => Expected::Failing,
+            () => Expected::Pass,
+        }
+    }
+
+    /// Those that are listed as failing and did not fail.
+    pub(crate) fn stale(&self, outcomes: &[Outcome]) -> Vec<String> {
+        let is_stale = |outcome: &&Outcome| {
+            outcome.known == Expected::Failing && !matches!(outcome.verdict, Verdict::Fail { .. })
+        };
+        outcomes.iter().filter(is_stale).map(|outcome| outcome.id.into()).collect()
+    }
+}
+
+fn ids(text: &str) -> Result<Vec<String>, String> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let named = lines.filter(|line| !line.is_empty()).map(|id| {
+        match CHECKS.iter().any(|check: &Check| check.id == id) {
+            true => Ok(id.to_owned()),
+            false => Err(format!("there is no check {id:?}")),
+        }
+    });
+    named.collect()
+}

@@ -1,0 +1,55 @@
+//! A test suite for cancellation over JSON-RPC.
+//!
+//! It drives a server that it does not know, makes the same checks on a fresh one each, and says what holds,
+//! with what both sides said as evidence. `rescind conform` is the program; here is what it is made of, so
+//! that the tests of an SDK can run it on a server in their own process:
+//!
+//! ```no_run
+//! use std::net::TcpStream;
+//!
+//! use protocol_core::Dialect;
+//! use rescind_conform::{InProcess, Options, Request, Whole, run};
+//! # fn serve(stream: TcpStream) {}
+//!
+//! # fn main() -> Result<(), rescind_conform::Unreached> {
+//! let mut options = Options::new(Dialect::ACP_V1);
+//! options.slow = Some(Request::new("sleep", serde_json::json!({ "ms": "$MS" })));
+//! let report = run(&InProcess(|stream: TcpStream| serve(stream)), &options, |_| {})?;
+//! assert_eq!(report.whole(), Whole::Pass, "{}", report.summary());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`CHECKS`] is the table of checks: what each sends, what has to come, who asks for it, how it is seen.
+//! - [`run`] finds out what the server speaks and what takes it time, then plays every [`Check`].
+//! - [`Report`] is what came of it: for people, as JSON, as `JUnit` XML, as a table, as a badge.
+//!
+//! A check for another protocol is another [`Clause`] of the checks that hold there too, and rows of its own.
+#![forbid(unsafe_code)]
+
+mod check;
+mod checks;
+mod document;
+mod facts;
+mod family;
+mod judge;
+mod known;
+mod malformed;
+mod page;
+mod play;
+mod report;
+mod session;
+mod stopped;
+mod suite;
+mod target;
+mod tools;
+mod wire;
+
+pub use check::{Check, Clause, Id, Item, Level, Name, Need, Rule, Step};
+pub use checks::CHECKS;
+pub use family::{Family, Opening, Request};
+pub use known::{Expected, Known};
+pub use page::page;
+pub use report::{Line, Outcome, Report, Transcript, Verdict, Way, Whole, matrix};
+pub use suite::{Options, Unreached, run};
+pub use target::{Child, InProcess, Link, Program, Target};

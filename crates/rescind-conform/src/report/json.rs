@@ -1,0 +1,48 @@
+//! A report for programs.
+
+use serde_json::{Value, json};
+
+use super::{Outcome, Report};
+use crate::known::Expected;
+
+impl Report {
+    /// All of it, with every transcript.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "verdict": self.whole().as_str(),
+            "facts": self.facts,
+            "seed": self.seed,
+            "took_ms": milliseconds(self.took),
+            "checks": self.outcomes.iter().map(Outcome::to_json).collect::<Vec<_>>(),
+            "stale": self.stale,
+        })
+    }
+}
+
+impl Outcome {
+    fn to_json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "title": self.title,
+            "level": self.level.as_str(),
+            "clause": self.clause,
+            "source": self.source,
+            "verdict": self.verdict.as_str(),
+            "why": self.verdict.why(),
+            "known": match self.known {
+                Expected::Pass => Value::Null,
+                Expected::Failing => json!("failing"),
+                Expected::Flaky => json!("flaky"),
+            },
+            "runs": self.runs.iter().map(super::Verdict::as_str).collect::<Vec<_>>(),
+            "took_ms": milliseconds(self.took),
+            "transcript": self.transcript,
+            "stderr": self.stderr,
+        })
+    }
+}
+
+fn milliseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

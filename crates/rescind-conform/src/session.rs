@@ -1,0 +1,290 @@
+//! A connection to one server, and the record of what both sides said.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use protocol_core::{Config, Event, InputBuffer, StreamConnection, Timestamp, Violation};
+
+use crate::target::{Child, Link, Told};
+use crate::wire::{Heard, Wire};
+
+/// A server that says more than this in one check is not listened to any longer.
+const RECORD_BYTES: usize = 64 << 20;
+
+/// How many times as long a server is waited for that is busy.
+const LONGER: u32 = 4;
+/// How long a write to a stopped process may take.
+const WRITTEN: Duration = Duration::from_secs(1);
+
+/// One line of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) at: Duration,
+    pub(crate) what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum What {
+    /// We wrote this, without framing.
+    Sent(String),
+    /// The server wrote this, without framing.
+    Got { message: Vec<u8>, heard: Heard },
+    /// What the server wrote is no message of its protocol, or not one that a server sends.
+    Broken { violation: Violation },
+    /// Its output ended.
+    Ended,
+    /// Something that the runner did.
+    Note(String),
+}
+
+/// Why waiting was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// For what was waited for.
+    Done,
+    /// The server's output ended first.
+    Ended,
+    /// Nothing came for as long as we are patient.
+    TimedOut,
+}
+
+/// A connection to one server.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) wire: Wire,
+    pub(crate) record: Vec<Entry>,
+    link: Link,
+    /// Judges whether what comes is a message: the core itself.
+    judge: StreamConnection<()>,
+    input: InputBuffer,
+    begun: Instant,
+    patience: Duration,
+    bytes: usize,
+    /// Whether the server's own requests are answered.
+    pub(crate) answers: bool,
+    has_ended: bool,
+}
+
+impl Session {
+    pub(crate) fn new(link: Link, wire: Wire, patience: Duration) -> Self {
+        let mut config = Config::client(wire.dialect.clone());
+        config.dialect.framing = wire.framing();
+        // What the server may ask at the same time is no matter of these checks.
+        config.limits.requests = 1 << 20;
+        Self {
+            wire,
+            record: Vec::new(),
+            link,
+            judge: StreamConnection::new(config),
+            input: InputBuffer::new(),
+            begun: Instant::now(),
+            patience,
+            bytes: 0,
+            answers: true,
+            has_ended: false,
+        }
+    }
+
+    /// Adds a line about what we do.
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        self.push(What::Note(text.into()));
+    }
+
+    fn push(&mut self, what: What) {
+        let at = self.begun.elapsed();
+        self.record.push(Entry { at, what });
+    }
+
+    /// Writes these messages at once. In one read of the server's, if its process can be stopped meanwhile.
+    pub(crate) fn send(&mut self, messages: &[String], in_one_read: bool) {
+        let bytes = self.wire.framed(messages);
+        for message in messages {
+            self.push(What::Sent(message.clone()));
+        }
+        let Link { input: Some(input), child, .. } = &self.link else { return };
+        // A server that is gone is seen by the end of its output.
+        let write = |until_written| drop(input.send(Told { bytes, until_written }));
+        match child {
+            Some(child) if in_one_read => {
+                let stopped = child.while_stopped(|| {
+                    let (until_written, written) = channel();
+                    write(Some(until_written));
+                    // The end of the channel; what does not fit into the pipe is written later.
+                    let _ = written.recv_timeout(WRITTEN);
+                });
+                if !stopped {
+                    self.note(
+                        "the process could not be stopped: the messages may be read one by one",
+                    );
+                }
+            }
+            _ => write(None),
+        }
+    }
+
+    /// Ends the server's input.
+    pub(crate) fn end_input(&mut self) {
+        self.note("the server's input ends");
+        self.link.input = None;
+    }
+
+    /// Reads no more, or goes on.
+    pub(crate) fn hold_output(&mut self, hold: bool) {
+        self.note(if hold { "nothing is read any more" } else { "it is read again" });
+        self.link.gate.close(hold);
+    }
+
+    pub(crate) fn child(&self) -> Option<&Child> {
+        self.link.child.as_ref()
+    }
+
+    /// Takes what comes until something holds.
+    ///
+    /// A server that is busy is waited for a few times longer: the machine may be slow.
+    pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
+        for _ in 1..LONGER {
+            let before = self.busy();
+            let waited = self.wait_for(self.patience, &mut until);
+            if waited != Waited::TimedOut || before == self.busy() {
+                return waited;
+            }
+        }
+        self.wait_for(self.patience, &mut until)
+    }
+
+    /// How much time its processes have used so far, where that is known.
+    pub(crate) fn busy(&self) -> Option<u64> {
+        self.child().and_then(Child::busy)
+    }
+
+    /// As [`wait`](Self::wait), no longer than this.
+    pub(crate) fn wait_for(
+        &mut self,
+        patience: Duration,
+        until: &mut dyn FnMut(&Self) -> bool,
+    ) -> Waited {
+        let deadline = Instant::now() + patience;
+        loop {
+            if until(self) {
+                return Waited::Done;
+            }
+            if self.has_ended() {
+                return Waited::Ended;
+            }
+            match self.link.output.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
+                Ok(bytes) => self.take(&bytes),
+                Err(RecvTimeoutError::Timeout) => return Waited::TimedOut,
+                Err(RecvTimeoutError::Disconnected) => self.ended(),
+            }
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        if self.bytes > RECORD_BYTES {
+            self.note("it said more than is kept");
+            return self.ended();
+        }
+        self.input.extend_from_slice(bytes);
+        loop {
+            let taken = self.judge.receive(self.input.unread(), Timestamp::ZERO);
+            let (used, message) = (taken.used, taken.message.map(<[u8]>::to_vec));
+            let first = taken.event.and_then(|event| broken(&event));
+            self.input.consume(used);
+            let mut broken_rule = first;
+            let mut closed = false;
+            while let Some(event) = self.judge.connection_mut().poll_event() {
+                broken_rule = broken_rule.or(broken(&event));
+                closed |= matches!(event, Event::Closed { .. });
+            }
+            // Nothing that the judge would say is sent.
+            let mut dropped = Vec::new();
+            while self.judge.poll_transmit(&mut dropped).is_some() {}
+            if let Some(message) = message {
+                self.got(message);
+            }
+            if let Some(violation) = broken_rule {
+                self.push(What::Broken { violation });
+            }
+            if closed {
+                return self.ended();
+            }
+            if used == 0 {
+                return;
+            }
+        }
+    }
+
+    fn got(&mut self, message: Vec<u8>) {
+        let heard = self.wire.read(&message);
+        let asked = match &heard {
+            Heard::Request { id, method } if self.answers => Some(self.wire.answer(id, method)),
+            _ => None,
+        };
+        self.push(What::Got { message, heard });
+        if let Some(answer) = asked {
+            self.send(&[answer], false);
+        }
+    }
+
+    fn ended(&mut self) {
+        self.has_ended = true;
+        self.push(What::Ended);
+    }
+
+    /// What the server wrote to its standard error.
+    pub(crate) fn stderr(&self) -> String {
+        self.link.child.as_ref().map(Child::stderr).unwrap_or_default()
+    }
+
+    /// The answers under an id, with their places in the record.
+    pub(crate) fn answers_to<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> impl Iterator<Item = (usize, &'a crate::wire::Outcome)> {
+        self.heard().filter_map(move |(at, heard)| match heard {
+            Heard::Answer { id: theirs, outcome } if theirs == id => Some((at, outcome)),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn is_answered(&self, id: &str) -> bool {
+        self.answers_to(id).next().is_some()
+    }
+
+    /// Where there was progress under a token.
+    pub(crate) fn progress_of<'a>(&'a self, token: &'a str) -> impl Iterator<Item = usize> + 'a {
+        self.heard().filter_map(move |(at, heard)| match heard {
+            Heard::Progress { token: theirs } if theirs == token => Some(at),
+            _ => None,
+        })
+    }
+
+    /// Everything that was heard, with its place in the record.
+    pub(crate) fn heard(&self) -> impl Iterator<Item = (usize, &Heard)> {
+        self.record.iter().enumerate().filter_map(|(at, entry)| match &entry.what {
+            What::Got { heard, .. } => Some((at, heard)),
+            _ => None,
+        })
+    }
+}
+
+/// What a message breaks. We send by hand: which answers and ids are expected is judged by the rules.
+fn broken(event: &Event<'_, ()>) -> Option<Violation> {
+    match event {
+        Event::Violation { violation, .. } => match violation {
+            Violation::UnknownResponse
+            | Violation::DuplicateId
+            | Violation::NotInitialized
+            | Violation::MalformedCancel => None,
+            other => Some(*other),
+        },
+        _ => None,
+    }
+}

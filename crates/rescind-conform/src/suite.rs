@@ -1,0 +1,299 @@
+//! Runs checks on a server, each on a fresh one, and says what held.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use protocol_core::Dialect;
+
+use crate::check::{Check, Level, Need, Rule, Step};
+use crate::checks::CHECKS;
+use crate::facts::Facts;
+use crate::family::{Opening, Request};
+use crate::judge::judge;
+use crate::known::Known;
+use crate::play::{Play, Stop};
+use crate::report::{Outcome, Report, Transcript, Verdict};
+use crate::session::Session;
+use crate::target::Target;
+
+/// What a run is told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The protocol that the server is asked to speak.
+    pub dialect: Dialect,
+    /// A request that takes its time; discovered if there is none, where that is possible.
+    pub slow: Option<Request>,
+    /// A request that makes the server ask something of us.
+    pub reverse: Option<Request>,
+    /// The messages that open a session, instead of the dialect's own.
+    pub open: Option<Vec<Opening>>,
+    /// The language of the document that a language server works on: `cpp`, `python`, `typescript`, `go` or
+    /// `plaintext`; by the server's name if there is none.
+    pub language: Option<String>,
+    /// Whether tools that are not declared read-only may be called.
+    pub allow_tools: bool,
+    /// Chooses ids, and which requests are cancelled where any will do.
+    pub seed: u64,
+    /// How long is waited for what has to come.
+    pub patience: Duration,
+    /// How long slow requests are asked to take, in milliseconds.
+    pub slow_ms: u64,
+    /// How many checks run at the same time.
+    pub jobs: usize,
+    /// The checks to run, by their ids or the parts before the slash; all if there are none.
+    pub only: Vec<String>,
+    /// What is known to fail.
+    pub known: Known,
+}
+
+impl Options {
+    /// The defaults for a dialect.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            slow: None,
+            reverse: None,
+            open: None,
+            language: None,
+            allow_tools: false,
+            seed: 1,
+            patience: Duration::from_secs(20),
+            slow_ms: 1000,
+            jobs: 4,
+            only: Vec::new(),
+            known: Known::default(),
+        }
+    }
+
+    fn runs(&self, check: &Check) -> bool {
+        let group = check.id.split('/').next().unwrap_or_default();
+        self.only.is_empty() || self.only.iter().any(|only| only == check.id || only == group)
+    }
+}
+
+/// Why nothing could be tested.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Unreached {
+    /// The server could not be started.
+    Start(String),
+    /// It did not open a session.
+    Opening {
+        /// What went wrong.
+        why: String,
+        /// The last of its standard error.
+        stderr: String,
+    },
+}
+
+impl std::fmt::Display for Unreached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Start(why) => write!(f, "the server can't be started: {why}"),
+            Self::Opening { why, stderr } => {
+                write!(f, "no session could be opened: {why}")?;
+                match stderr.lines().last() {
+                    Some(last) => write!(f, "; it wrote: {last}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unreached {}
+
+/// A failure is looked at again with slow requests that take so many times as long: what was a race between
+/// a cancel and the end of its request is none then.
+const AGAIN: u64 = 3;
+
+/// Runs the checks, and hands each outcome to `seen` in the order of the table.
+///
+/// # Errors
+///
+/// There is no server to test.
+pub fn run(
+    target: &dyn Target,
+    options: &Options,
+    mut seen: impl FnMut(&Outcome),
+) -> Result<Report, Unreached> {
+    let begun = Instant::now();
+    let facts = Facts::find(target, options)?;
+    let checks: Vec<&Check> = CHECKS.iter().filter(|check| options.runs(check)).collect();
+    let next = AtomicUsize::new(0);
+    let (done, all_done) = mpsc::channel();
+    let mut outcomes = Vec::new();
+    thread::scope(|scope| {
+        for _ in 0..options.jobs.clamp(1, checks.len().max(1)) {
+            let (done, next, checks, facts) = (done.clone(), &next, &checks, &facts);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(check) = checks.get(number) else { return };
+                    let outcome = Case { target, options, facts, check }.run();
+                    // The receiver lives as long as this scope.
+                    let _ = done.send((number, outcome));
+                }
+            });
+        }
+        drop(done);
+        // Told in the order of the table, whatever is done first.
+        let mut waiting = std::collections::BTreeMap::new();
+        for (number, outcome) in all_done {
+            waiting.insert(number, outcome);
+            while let Some(outcome) = waiting.remove(&outcomes.len()) {
+                seen(&outcome);
+                outcomes.push(outcome);
+            }
+        }
+    });
+    let stale = options.known.stale(&outcomes);
+    Ok(Report {
+        facts: facts.describe(),
+        seed: options.seed,
+        took: begun.elapsed(),
+        outcomes,
+        stale,
+    })
+}
+
+/// One check on one server.
+struct Case<'a> {
+    target: &'a dyn Target,
+    options: &'a Options,
+    facts: &'a Facts,
+    check: &'a Check,
+}
+
+/// What came of one run.
+struct Once {
+    verdict: Verdict,
+    transcript: Transcript,
+    stderr: String,
+}
+
+impl Case<'_> {
+    fn run(&self) -> Outcome {
+        let begun = Instant::now();
+        let clause = self.check.clause(self.facts.family());
+        let level = clause.map_or(Level::Information, |clause| clause.level);
+        let mut runs = Vec::new();
+        let first = match (clause, self.lacks()) {
+            (None, _) => Once::without(Verdict::NotApplicable),
+            (_, Some(why)) => Once::without(Verdict::NotExercised { why: why.into() }),
+            _ => self.once(self.options.slow_ms),
+        };
+        let mut once = first;
+        runs.push(once.verdict.clone());
+        if matches!(once.verdict, Verdict::Fail { .. }) {
+            // Two of three say what the verdict is.
+            let second = self.once(self.options.slow_ms * AGAIN);
+            runs.push(second.verdict.clone());
+            if !matches!(second.verdict, Verdict::Fail { .. }) {
+                let third = self.once(self.options.slow_ms * AGAIN);
+                runs.push(third.verdict.clone());
+                if !matches!(third.verdict, Verdict::Fail { .. }) {
+                    once = third;
+                }
+            }
+        }
+        Outcome {
+            id: self.check.id,
+            title: self.check.title,
+            level,
+            clause: clause.map_or("", |clause| clause.text),
+            source: clause.map_or("", |clause| clause.source),
+            known: self.options.known.of(self.check.id),
+            verdict: once.verdict,
+            runs,
+            took: begun.elapsed(),
+            transcript: once.transcript,
+            stderr: once.stderr,
+        }
+    }
+
+    /// What the check needs and this server does not have.
+    fn lacks(&self) -> Option<&'static str> {
+        let slow = self.facts.slow.as_ref();
+        let is_silent = self.facts.dialect.answer != protocol_core::AnswerRule::Answered;
+        self.check.needs.iter().find_map(|need| match need {
+            Need::Slow if slow.is_none() => {
+                Some("no request is known that takes its time (--slow)")
+            }
+            Need::SlowIfSilent if slow.is_none() && is_silent => {
+                Some("no request is known that takes its time (--slow)")
+            }
+            Need::Progress if !slow.is_some_and(|slow| slow.has_progress) => {
+                Some("the request that takes its time reports no progress")
+            }
+            Need::ReadsOn if !slow.is_some_and(|slow| slow.reads_on) => {
+                Some("the server answers nothing else while it is at work")
+            }
+            Need::Reverse if self.facts.reverse.is_none() => {
+                Some("no request is known that makes the server ask something (--reverse)")
+            }
+            Need::Process if !self.facts.is_process => Some("the server is no process of its own"),
+            _ => None,
+        })
+    }
+
+    /// Plays the check once with a fresh server.
+    fn once(&self, slow_ms: u64) -> Once {
+        let patience = self.options.patience;
+        let opens = matches!(
+            self.check.steps.first(),
+            Some(Step::OneRead([crate::check::Item::Opening(_), ..]))
+        );
+        let session = match opens {
+            true => self.facts.unopened(self.target, patience),
+            false => self.facts.open(self.target, patience),
+        };
+        let session = match session {
+            Ok(session) => session,
+            Err(unreached) => return Once::without(Verdict::Fail { why: unreached.to_string() }),
+        };
+        let seed = self.options.seed ^ hash(self.check.id);
+        let mut play = Play::new(session, self.facts, seed, slow_ms, patience);
+        let stopped = play.perform(self.check.steps).err();
+        let verdict = verdict(&play, self.check.rules, stopped);
+        let Play { mut session, .. } = play;
+        if matches!(verdict, Verdict::Fail { .. }) {
+            // Whatever it said last is evidence too.
+            session.wait_for(Duration::from_millis(50), &mut |_| false);
+        }
+        Once { verdict, stderr: session.stderr(), transcript: transcript(&session) }
+    }
+}
+
+fn verdict(play: &Play<'_>, rules: &[Rule], stopped: Option<Stop>) -> Verdict {
+    let broken = judge(play, rules);
+    match (stopped, broken) {
+        (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
+        (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => Verdict::Fail { why },
+        // Nothing wrong was seen of what was not done: that is no pass.
+        (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
+        (None, Some(why)) => Verdict::Fail { why },
+        (None, None) => Verdict::Pass,
+    }
+}
+
+fn transcript(session: &Session) -> Transcript {
+    Transcript::of(&session.record)
+}
+
+impl Once {
+    fn without(verdict: Verdict) -> Self {
+        Self { verdict, transcript: Transcript::default(), stderr: String::new() }
+    }
+}
+
+/// The same for the same text on every machine (FNV-1a).
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,229 @@
+//! What is tested: a program that is started anew for every check, or a server in this process.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use protocol_child::{ChildCommand, Owner, Process, Pushed, Stderr, spawn};
+
+use crate::stopped;
+
+/// How long a server may take to end once its input is closed, before it is ended.
+const GRACE: Duration = Duration::from_secs(10);
+/// How much of its standard error is kept.
+const STDERR_BYTES: usize = 16 << 10;
+/// Reads that wait to be looked at; a server that says more waits.
+const READS: usize = 64;
+
+/// Starts the server that is tested, once for every check.
+pub trait Target: Sync {
+    /// Starts one.
+    ///
+    /// # Errors
+    ///
+    /// It can't be started.
+    fn start(&self) -> io::Result<Link>;
+}
+
+/// A program that speaks on its standard input and output.
+#[derive(Clone, Debug)]
+pub struct Program {
+    command: Vec<OsString>,
+}
+
+impl Program {
+    /// A program and its arguments.
+    #[must_use]
+    pub fn new(command: Vec<OsString>) -> Self {
+        Self { command }
+    }
+}
+
+impl Target for Program {
+    fn start(&self) -> io::Result<Link> {
+        let (program, arguments) =
+            self.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let command =
+            ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES });
+        let spawned = spawn(command)?;
+        let child = Child { process: spawned.owner.process().clone(), owner: Some(spawned.owner) };
+        Ok(Link::new(spawned.stdout, spawned.stdin, Some(child)))
+    }
+}
+
+/// A server in this process: a function that serves a connection until its input ends.
+#[derive(Debug)]
+pub struct InProcess<F>(pub F);
+
+impl<F> Target for InProcess<F>
+where
+    F: Fn(TcpStream) + Clone + Send + Sync + 'static,
+{
+    fn start(&self) -> io::Result<Link> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let near = TcpStream::connect(listener.local_addr()?)?;
+        let (far, _) = listener.accept()?;
+        near.set_nodelay(true)?;
+        far.set_nodelay(true)?;
+        let serve = self.0.clone();
+        thread::Builder::new().name("server".into()).spawn(move || serve(far))?;
+        Ok(Link::new(near.try_clone()?, HalfClosed(near), None))
+    }
+}
+
+/// Ends its side when it is dropped, so that the other side reads its end.
+struct HalfClosed(TcpStream);
+
+impl Write for HalfClosed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Drop for HalfClosed {
+    fn drop(&mut self) {
+        // A server that is gone already has no input to end.
+        let _ = self.0.shutdown(std::net::Shutdown::Write);
+    }
+}
+
+/// The bytes to and from a server that was started.
+#[derive(Debug)]
+pub struct Link {
+    /// What it says, until it ends.
+    pub(crate) output: Receiver<Vec<u8>>,
+    /// What it is told; dropped, its input ends.
+    pub(crate) input: Option<Sender<Told>>,
+    /// Closed, nothing is read.
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) child: Option<Child>,
+}
+
+impl Link {
+    /// A connection to a server by its output and its input.
+    pub fn new(
+        output: impl Read + Send + 'static,
+        input: impl Write + Send + 'static,
+        child: Option<Child>,
+    ) -> Self {
+        let gate = Arc::new(Gate::default());
+        let (said, heard) = sync_channel(READS);
+        let (tell, told) = channel();
+        let at_gate = gate.clone();
+        thread::spawn(move || read(output, &said, &at_gate));
+        thread::spawn(move || write(input, &told));
+        Self { output: heard, input: Some(tell), gate, child }
+    }
+}
+
+fn read(mut output: impl Read, said: &SyncSender<Vec<u8>>, gate: &Gate) {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        gate.pass();
+        match output.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return,
+            Ok(len) if said.send(buffer[..len].to_vec()).is_err() => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// What a server is told in one write.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) bytes: Vec<u8>,
+    /// Gone once it is written.
+    pub(crate) until_written: Option<Sender<()>>,
+}
+
+fn write(mut input: impl Write, told: &Receiver<Told>) {
+    for Told { bytes, until_written } in told {
+        // A server that is gone is seen by the end of its output.
+        if input.write_all(&bytes).and_then(|()| input.flush()).is_err() {
+            return;
+        }
+        drop(until_written);
+    }
+}
+
+/// Lets the reader pass while it is open.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    is_closed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        while *is_closed {
+            is_closed = self.changed.wait(is_closed).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub(crate) fn close(&self, closed: bool) {
+        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = closed;
+        self.changed.notify_all();
+    }
+}
+
+/// The process of a server.
+#[derive(Debug)]
+pub struct Child {
+    process: Process,
+    owner: Option<Owner>,
+}
+
+impl Child {
+    /// Does something while the process and all it started are stopped, so that what is written meanwhile
+    /// waits for it in one read. Whether they were.
+    pub(crate) fn while_stopped(&self, does: impl FnOnce()) -> bool {
+        stopped::while_stopped(self.process.id(), does)
+    }
+
+    /// How much processor time its group has used, where that is known.
+    pub(crate) fn busy(&self) -> Option<u64> {
+        stopped::busy(self.process.id())
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.process.stderr_tail()
+    }
+
+    /// Waits until it is gone, whose input has ended: whether it ended by itself, and nothing that it
+    /// had started was left. `None` if it has not in that time.
+    pub(crate) fn ends(&self, patience: Duration) -> Option<bool> {
+        let process = self.process.clone();
+        let (gone, told) = channel();
+        thread::spawn(move || {
+            let _ = process.wait();
+            // Nobody waits any more once the patience is over.
+            let _ = gone.send(process.pushed());
+        });
+        told.recv_timeout(patience).ok().map(|pushed| pushed == Pushed::No)
+    }
+
+    /// Ends it without a grace for what it is doing: what it says is no evidence any more.
+    pub(crate) fn end(&mut self) {
+        stopped::kill(self.process.id());
+        drop(self.owner.take());
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

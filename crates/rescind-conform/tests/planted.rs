@@ -1,0 +1,176 @@
+//! Servers that are wrong on purpose, one fault each: the checks find that, and only what follows from it.
+//!
+//! The servers are this program, started again.
+
+#[path = "planted/server.rs"]
+mod server;
+
+use std::collections::BTreeSet;
+use std::env;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use protocol_core::Dialect;
+use rescind_conform::{CHECKS, Options, Program, Report, Request, Verdict, run};
+use serde_json::json;
+
+use server::Fault::{self, *};
+
+/// Every request that is cancelled and not answered in a silent dialect.
+const SILENT: [&str; 9] = [
+    "cancel/one-read",
+    "cancel/running",
+    "cancel/twice",
+    "cancel/more-members",
+    "cancel/id-zero",
+    "cancel/id-text",
+    "cancel/id-empty",
+    "cancel/id-large",
+    "progress/after-cancel",
+];
+
+/// Each fault, the dialect in which it shows, and the checks that find it. The first one is what it is
+/// planted for; the others follow.
+fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
+    let ended = |more: &[&'static str]| -> Vec<&'static str> {
+        let all = [
+            "cancel/one-read",
+            "cancel/running",
+            "cancel/twice",
+            "cancel/more-members",
+            "cancel/answer",
+            "cancel/any-moment",
+            "cancel/output-full",
+            "cancel/id-zero",
+            "cancel/id-text",
+            "cancel/id-empty",
+            "cancel/id-large",
+        ];
+        all.iter().chain(more).copied().collect()
+    };
+    vec![
+        (None, "acp", vec![]),
+        (None, "acp-draft", vec![]),
+        (None, "mcp", vec![]),
+        (LosesImmediateCancels, "acp", vec!["honour/one-read"]),
+        (LosesImmediateCancels, "mcp", SILENT.to_vec()),
+        (NeverAnswersCancelled, "acp", ended(&["honour/one-read", "honour/running"])),
+        (AnswersTwice, "acp", ended(&[])),
+        (
+            AnswersLateCancels,
+            "acp",
+            vec![
+                "cancel/late",
+                "cancel/twice",
+                "cancel/before-request",
+                "cancel/any-moment",
+                "load/burst",
+                "load/half-cancelled",
+            ],
+        ),
+        (AnswersUnknownCancels, "acp", vec!["cancel/unknown"]),
+        (DiesOfMalformedCancels, "acp", vec!["cancel/malformed"]),
+        (TakesTextForNumber, "mcp", vec!["cancel/other-type", "cancel/id-text", "cancel/id-empty"]),
+        (
+            CancelsAll,
+            "acp",
+            vec!["cancel/spares-others", "cancel/other-type", "id/both-directions"],
+        ),
+        (RemembersEarlyCancels, "acp", vec!["cancel/before-request"]),
+        (KnowsAllMembers, "mcp", vec!["cancel/more-members"]),
+        (AnswersAnotherError, "acp", vec!["cancel/answer"]),
+        (DropsWhatDoesNotFit, "acp", vec!["cancel/output-full"]),
+        (CannotCancelZero, "mcp", vec!["cancel/id-zero"]),
+        (CannotCancelText, "mcp", vec!["cancel/id-text"]),
+        (CannotCancelEmpty, "mcp", vec!["cancel/id-empty"]),
+        (RoundsCancels, "mcp", vec!["cancel/id-large"]),
+        (EchoesZeroAsNull, "acp", vec!["id/zero", "cancel/id-zero"]),
+        (EchoesTextAsNumber, "acp", vec!["id/text", "cancel/id-text"]),
+        (EchoesEmptyAsNull, "acp", vec!["id/empty", "cancel/id-empty"]),
+        (RoundsIds, "acp", vec!["id/large", "cancel/id-large"]),
+        (CancelsInitialize, "acp-draft", vec!["cancel/initialize"]),
+        (ProgressGoesOn, "mcp", vec!["progress/after-cancel"]),
+        (IgnoresCancels, "acp", vec!["honour/one-read", "honour/running", "cancel/nested"]),
+        (IgnoresLaterCancels, "acp", vec!["honour/running"]),
+        (IgnoresLaterCancels, "mcp", vec!["cancel/running", "progress/after-cancel"]),
+        (WorksInLine, "acp", vec!["honour/freed", "honour/one-read"]),
+        (DiesOfManyCancels, "acp", vec!["load/burst"]),
+        (AnswersManyCancels, "acp", vec!["load/burst"]),
+        (DiesOfDuplicates, "acp", vec!["id/duplicate"]),
+        (MixesDirections, "acp", vec!["id/both-directions"]),
+        (ForgetsItsOwn, "acp", vec!["cancel/nested"]),
+        (AnswersNotifications, "acp", vec!["unknown/notification"]),
+        (IgnoresUnknownRequests, "acp", vec!["unknown/request"]),
+        (PrintsBanner, "acp", vec!["output/clean"]),
+        (WedgesAfterFour, "acp", vec!["call/next", "cancel/any-moment"]),
+        (StaysAfterTheEnd, "acp", vec!["end/pending", "end/orphan"]),
+        (LeavesAnOrphan, "acp", vec!["end/orphan"]),
+    ]
+}
+
+fn test(fault: Fault, dialect: &str) -> Report {
+    let own = env::current_exe().expect("this is a program");
+    let command = vec![own.into(), "serve".into(), format!("{fault:?}").into(), dialect.into()];
+    let mut options = Options::new(Dialect::named(dialect).expect("there is such a dialect"));
+    if dialect != "mcp" {
+        options.slow = Some(Request::new("slow", json!({ "ms": "$MS" })));
+    }
+    options.reverse = Some(match dialect {
+        "mcp" => Request::new("tools/call", json!({ "name": "ask", "arguments": {} })),
+        _ => Request::new("ask", json!({})),
+    });
+    options.slow_ms = 300;
+    options.jobs = 8;
+    options.patience = std::time::Duration::from_secs(10);
+    run(&Program::new(command), &options, |_| {}).expect("a session is opened")
+}
+
+fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), Failed> {
+    let report = test(fault, dialect);
+    let failed =
+        |outcome: &&rescind_conform::Outcome| matches!(outcome.verdict, Verdict::Fail { .. });
+    let found: BTreeSet<&str> =
+        report.outcomes.iter().filter(failed).map(|outcome| outcome.id).collect();
+    let expected: BTreeSet<&str> = expected.iter().copied().collect();
+    if found == expected {
+        return Ok(());
+    }
+    let why: Vec<String> = (report.outcomes.iter().filter(failed))
+        .map(|outcome| format!("{}: {}", outcome.id, outcome.verdict.why().unwrap_or_default()))
+        .collect();
+    Err(format!("expected {expected:?}\nfound {}", why.join("\n      ")).into())
+}
+
+/// Each check is the reason for a planted fault, or is named here with what holds it instead.
+fn every_check_has_a_fault() -> Result<(), Failed> {
+    const ELSEWHERE: [&str; 2] = ["cancel/acknowledged", "cancel/acknowledged-late"];
+    let planted = planted();
+    let without = CHECKS.iter().map(|check| check.id).filter(|id| {
+        !ELSEWHERE.contains(id) && !planted.iter().any(|(_, _, finds)| finds.contains(id))
+    });
+    match without.collect::<Vec<_>>() {
+        none if none.is_empty() => Ok(()),
+        some => Err(format!("no fault is planted for {some:?}").into()),
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = env::args().collect();
+    if let [_, serve, fault, dialect] = &arguments[..] {
+        if serve == "serve" {
+            let planted = planted().into_iter().map(|(fault, ..)| fault);
+            let fault = planted.into_iter().find(|it| format!("{it:?}") == *fault);
+            return server::serve(fault.expect("it is planted"), dialect);
+        }
+    }
+    let mut trials: Vec<Trial> = planted()
+        .into_iter()
+        .map(|(fault, dialect, expected)| {
+            Trial::test(format!("{fault:?} in {dialect}"), move || finds(fault, dialect, &expected))
+        })
+        .collect();
+    trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
+    let mut arguments = Arguments::from_args();
+    // Each starts some hundred processes.
+    arguments.test_threads = arguments.test_threads.or(Some(2));
+    libtest_mimic::run(&arguments, trials).exit();
+}

@@ -1,0 +1,440 @@
+//! A small server that does everything right, but for one planted fault.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Write};
+use std::process::{Command, exit};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// What is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    LosesImmediateCancels,
+    NeverAnswersCancelled,
+    AnswersTwice,
+    AnswersLateCancels,
+    AnswersUnknownCancels,
+    DiesOfMalformedCancels,
+    TakesTextForNumber,
+    CancelsAll,
+    RemembersEarlyCancels,
+    KnowsAllMembers,
+    AnswersAnotherError,
+    DropsWhatDoesNotFit,
+    CannotCancelZero,
+    CannotCancelText,
+    CannotCancelEmpty,
+    RoundsCancels,
+    EchoesZeroAsNull,
+    EchoesTextAsNumber,
+    EchoesEmptyAsNull,
+    RoundsIds,
+    CancelsInitialize,
+    ProgressGoesOn,
+    IgnoresCancels,
+    IgnoresLaterCancels,
+    WorksInLine,
+    DiesOfManyCancels,
+    AnswersManyCancels,
+    DiesOfDuplicates,
+    MixesDirections,
+    ForgetsItsOwn,
+    AnswersNotifications,
+    IgnoresUnknownRequests,
+    PrintsBanner,
+    WedgesAfterFour,
+    StaysAfterTheEnd,
+    LeavesAnOrphan,
+}
+
+#[derive(Deserialize)]
+struct Message<'m> {
+    #[serde(borrow)]
+    id: Option<&'m RawValue>,
+    method: Option<String>,
+    params: Option<Value>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Acp,
+    Draft,
+    Mcp,
+}
+
+struct Server {
+    fault: Fault,
+    protocol: Protocol,
+    out: SyncSender<String>,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Requests at work; whoever drops or uses the sender ends the work.
+    at_work: HashMap<String, Sender<()>>,
+    early: Vec<String>,
+    /// Those that have reported progress.
+    progressed: Vec<String>,
+    /// Its own requests, by their ids, with what they are made for.
+    own: HashMap<String, String>,
+    cancels: usize,
+    cancelled: usize,
+    /// How many requests have come.
+    requests: usize,
+    /// How many of them could be cancelled from some time on.
+    registered: usize,
+    /// How many had come when each began.
+    began: HashMap<String, usize>,
+}
+
+/// Serves standard input and output.
+pub(crate) fn serve(fault: Fault, dialect: &str) {
+    let protocol = match dialect {
+        "acp-draft" => Protocol::Draft,
+        "acp" => Protocol::Acp,
+        _ => Protocol::Mcp,
+    };
+    if fault == Fault::LeavesAnOrphan {
+        // Never waited for: that is the fault.
+        drop(Command::new("sleep").arg("1000").spawn().expect("there is a sleep"));
+    }
+    let room = if fault == Fault::DropsWhatDoesNotFit { 1500 } else { 1 << 20 };
+    let (out, lines) = sync_channel(room);
+    let writer = thread::spawn(move || write(&lines));
+    if fault == Fault::PrintsBanner {
+        out.send("Starting server…".into()).expect("it is written");
+    }
+    let server = Arc::new(Server { fault, protocol, out, table: Mutex::default() });
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        server.take(&line);
+    }
+    if fault == Fault::StaysAfterTheEnd {
+        thread::sleep(Duration::from_secs(1000));
+    }
+    server.lock().at_work.clear();
+    drop(server);
+    // What is at work ends, and lets the writer end.
+    let _ = writer.join();
+}
+
+fn write(lines: &Receiver<String>) {
+    let mut out = io::stdout().lock();
+    for line in lines {
+        if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+            exit(0);
+        }
+    }
+}
+
+impl Server {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, line: String) {
+        if self.fault == Fault::DropsWhatDoesNotFit {
+            // Lost, on purpose.
+            let _ = self.out.try_send(line);
+        } else {
+            let _ = self.out.send(line);
+        }
+    }
+
+    fn take(self: &Arc<Self>, line: &str) {
+        let Ok(message) = serde_json::from_str::<Message<'_>>(line) else { return };
+        let id = message.id.map(|id| id.get().to_owned());
+        match (message.method.as_deref(), id) {
+            (Some(method), Some(id)) => {
+                self.request(&id, method, &message.params.unwrap_or_default());
+            }
+            (Some(method), None) if method == self.cancel_method() => self.cancel(message.params),
+            (Some(_), None) if self.fault == Fault::AnswersNotifications => {
+                self.say(
+                    r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}"#.into(),
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn cancel_method(&self) -> &'static str {
+        match self.protocol {
+            Protocol::Acp => "$/cancel_request",
+            Protocol::Draft => "$/cancelRequest",
+            Protocol::Mcp => "notifications/cancelled",
+        }
+    }
+
+    fn answer(&self, id: &str, result: &Value) {
+        let id = match (self.fault, id) {
+            (Fault::EchoesZeroAsNull, "0") | (Fault::EchoesEmptyAsNull, "\"\"") => "null".into(),
+            (Fault::EchoesTextAsNumber, "\"7\"") => "7".into(),
+            (Fault::RoundsIds, id) => rounded(id),
+            (_, id) => id.into(),
+        };
+        self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},{}"#, &result.to_string()[1..]));
+    }
+
+    fn error(&self, id: &str, code: i64) {
+        self.answer(id, &json!({ "error": { "code": code, "message": "no" } }));
+    }
+
+    fn request(self: &Arc<Self>, id: &str, method: &str, params: &Value) {
+        self.lock().requests += 1;
+        let tool = params["name"].as_str().filter(|_| method == "tools/call");
+        let arguments = if tool.is_some() { &params["arguments"] } else { params };
+        match tool.unwrap_or(method) {
+            "initialize" if self.fault == Fault::CancelsInitialize => {
+                let (server, id) = (self.clone(), id.to_owned());
+                thread::spawn(move || server.work(&id, Duration::from_millis(50), None));
+            }
+            "initialize" => self.answer(id, &json!({ "result": self.initialized() })),
+            "ping" => self.answer(id, &json!({ "result": {} })),
+            "tools/list" => self.answer(id, &json!({ "result": tools() })),
+            "slow" => {
+                let (server, id, ms) =
+                    (self.clone(), id.to_owned(), arguments["ms"].as_u64().unwrap_or(0));
+                let token = params["_meta"]["progressToken"].as_str().map(String::from);
+                let work = move || server.work(&id, Duration::from_millis(ms), token);
+                if self.fault == Fault::WorksInLine { work() } else { self.register(work) }
+            }
+            "ask" => self.ask(id),
+            _ if self.fault == Fault::IgnoresUnknownRequests && method.starts_with("$/") => {}
+            _ => self.error(id, -32601),
+        }
+    }
+
+    /// Begins work, once it can be cancelled.
+    fn register(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
+        let before = self.lock().registered;
+        thread::spawn(work);
+        // The reader goes on when the request is in the table.
+        while self.lock().registered == before {
+            thread::yield_now();
+        }
+    }
+
+    fn initialized(&self) -> Value {
+        match self.protocol {
+            Protocol::Mcp => {
+                json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": { "name": "planted", "version": "1" } })
+            }
+            _ => {
+                json!({ "protocolVersion": 1, "agentCapabilities": { "cancellation": { "request": true } } })
+            }
+        }
+    }
+
+    /// Works for so long, or until it is cancelled.
+    fn work(&self, id: &str, time: Duration, token: Option<String>) {
+        let (stop, stopped) = channel();
+        {
+            let mut table = self.lock();
+            if self.fault == Fault::DiesOfDuplicates && table.at_work.contains_key(id) {
+                exit(3);
+            }
+            if table.early.iter().any(|early| early == id) {
+                table.cancelled += 1;
+                drop(stop);
+            } else {
+                table.at_work.insert(id.into(), stop);
+            }
+            let requests = table.requests;
+            table.registered += 1;
+            table.began.insert(id.into(), requests);
+        }
+        let end = Instant::now() + time;
+        let mut steps = 0;
+        let is_cancelled = loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match stopped.recv_timeout(left.min(time / 10)) {
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => break true,
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => break false,
+                Err(RecvTimeoutError::Timeout) => {
+                    steps += 1;
+                    if token.is_some() {
+                        self.lock().progressed.push(id.into());
+                    }
+                    self.progress(token.as_deref(), steps);
+                }
+            }
+        };
+        self.lock().at_work.remove(id);
+        match (is_cancelled, self.protocol) {
+            (false, _) if id.starts_with("\"open-") => {
+                self.answer(id, &json!({ "result": self.initialized() }));
+            }
+            (false, _)
+                if self.fault == Fault::CancelsInitialize && time < Duration::from_millis(60) =>
+            {
+                self.answer(id, &json!({ "result": self.initialized() }));
+            }
+            (false, _) => self.answer(id, &json!({ "result": { "content": [] } })),
+            (true, Protocol::Mcp) if self.fault == Fault::ProgressGoesOn => {
+                for more in 0..20 {
+                    thread::sleep(Duration::from_millis(20));
+                    self.progress(token.as_deref(), steps + more);
+                }
+            }
+            (true, Protocol::Mcp) => {}
+            (true, _) if self.fault == Fault::NeverAnswersCancelled => {}
+            (true, _) if self.fault == Fault::AnswersAnotherError => self.error(id, -32000),
+            (true, _) => {
+                self.error(id, -32800);
+                if self.fault == Fault::AnswersTwice {
+                    self.error(id, -32800);
+                }
+            }
+        }
+    }
+
+    fn progress(&self, token: Option<&str>, progress: usize) {
+        if let Some(token) = token {
+            let params = json!({ "progressToken": token, "progress": progress });
+            self.say(
+                json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params })
+                    .to_string(),
+            );
+        }
+    }
+
+    /// Asks the client for something, and waits for it.
+    fn ask(self: &Arc<Self>, id: &str) {
+        let (stop, stopped) = channel::<()>();
+        let mut table = self.lock();
+        let own = (700 + table.own.len()).to_string();
+        table.own.insert(own.clone(), id.into());
+        table.at_work.insert(id.into(), stop);
+        drop(table);
+        self.say(format!(
+            r#"{{"jsonrpc":"2.0","id":{own},"method":"conformance/ask","params":{{}}}}"#
+        ));
+        let (server, id) = (self.clone(), id.to_owned());
+        thread::spawn(move || {
+            let _ = stopped.recv();
+            if server.fault != Fault::ForgetsItsOwn {
+                server.cancel_own(&own);
+            }
+            if server.protocol != Protocol::Mcp {
+                server.error(&id, -32800);
+            }
+        });
+    }
+
+    fn cancel_own(&self, own: &str) {
+        self.say(format!(
+            r#"{{"jsonrpc":"2.0","method":"{}","params":{{"{}":{own}}}}}"#,
+            self.cancel_method(),
+            self.cancel_member()
+        ));
+    }
+
+    fn cancel_member(&self) -> &'static str {
+        if self.protocol == Protocol::Draft { "id" } else { "requestId" }
+    }
+
+    fn cancel(&self, params: Option<Value>) {
+        let named = match &params {
+            Some(Value::Object(members)) => members.get(self.cancel_member()).cloned(),
+            _ => None,
+        };
+        let named = named.filter(|id| id.is_string() || id.is_i64() || id.is_u64());
+        let Some(named) = named else {
+            if self.fault == Fault::DiesOfMalformedCancels && params.is_none() {
+                exit(3);
+            }
+            return;
+        };
+        let mut id = named.to_string();
+        let mut table = self.lock();
+        table.cancels += 1;
+        let many = table.cancels > 40;
+        let members = params.as_ref().and_then(Value::as_object).map_or(0, serde_json::Map::len);
+        match self.fault {
+            Fault::IgnoresCancels => return,
+            Fault::KnowsAllMembers if members > 1 => return,
+            Fault::DiesOfManyCancels if table.cancels > 100 => exit(3),
+            Fault::AnswersManyCancels if many && !table.at_work.contains_key(&id) => {
+                drop(table);
+                return self.error(&id, -32800);
+            }
+            Fault::CannotCancelZero if id == "0" => return,
+            Fault::CannotCancelEmpty if id == "\"\"" => return,
+            Fault::CannotCancelText if id == "\"7\"" => return,
+            Fault::RoundsCancels => id = rounded(&id),
+            Fault::TakesTextForNumber => id = id.trim_matches('"').to_owned(),
+            Fault::MixesDirections if table.own.contains_key(&id) => {
+                drop(table);
+                return self.cancel_own(&id);
+            }
+            Fault::WedgesAfterFour if table.cancelled >= 4 => loop {
+                thread::park();
+            },
+            Fault::LosesImmediateCancels if table.began.get(&id) == Some(&table.requests) => {
+                return;
+            }
+            Fault::IgnoresLaterCancels
+                if table.began.get(&id).is_some_and(|began| *began < table.requests)
+                    || table.progressed.contains(&id) =>
+            {
+                return;
+            }
+            Fault::CancelsAll => {
+                table.cancelled += 1;
+                return table.at_work.clear();
+            }
+            _ => {}
+        }
+        match table.at_work.remove(&id) {
+            Some(_) => table.cancelled += 1,
+            None => {
+                let was_known = table.began.contains_key(&id);
+                let is_early = self.fault == Fault::RemembersEarlyCancels && !was_known;
+                if is_early {
+                    table.early.push(id.clone());
+                }
+                drop(table);
+                let answers = match self.fault {
+                    Fault::AnswersLateCancels => id.len() < 6,
+                    Fault::AnswersUnknownCancels => id == "900001",
+                    _ => false,
+                };
+                if answers {
+                    self.error(&id, -32800);
+                }
+            }
+        }
+    }
+}
+
+fn rounded(id: &str) -> String {
+    match id.parse::<u64>() {
+        Ok(number) => {
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss
+            )]
+            let number = number as f64 as u64;
+            number.to_string()
+        }
+        Err(_) => id.into(),
+    }
+}
+
+fn tools() -> Value {
+    json!({ "tools": [{
+        "name": "slow",
+        "annotations": { "readOnlyHint": true },
+        "inputSchema": { "type": "object", "properties": { "ms": { "type": "integer" } }, "required": ["ms"] },
+    }] })
+}

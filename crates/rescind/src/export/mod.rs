@@ -1,0 +1,119 @@
+//! `rescind export`: a recording in the format of another program.
+
+mod mcp_trace;
+mod otlp;
+mod perfetto;
+mod protobuf;
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, ValueEnum};
+use protocol_record::line::Header;
+
+use crate::view::summary::Summary;
+use crate::view::walk::{Trouble, walk};
+use crate::{note, output_error, usage_error};
+use mcp_trace::McpTrace;
+use otlp::Otlp;
+use perfetto::Perfetto;
+
+/// Write a recording in the format of another program
+///
+/// Standard output is the trace. Requests are spans or slices, below those that they were made for, as
+/// `rescind view --html` shows them.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct ExportArgs {
+    /// Whose format
+    #[arg(long, value_name = "FORMAT")]
+    format: Format,
+
+    /// The recording
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Of which connection, for mcp-trace; else of the first that leads to a server
+    #[arg(long, value_name = "NAME")]
+    hop: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Perfetto's protobuf, for ui.perfetto.dev: a track for each request
+    Perfetto,
+    /// OpenTelemetry's JSON lines, for Jaeger or otel-desktop-viewer: a span for each request
+    Otlp,
+    /// The JSON lines of mcp-trace-validator: every message of one connection
+    McpTrace,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rescind export --format perfetto session.jsonl > session.pftrace
+  rescind export --format otlp session.jsonl > session.otlp.jsonl
+  rescind relay --dialect mcp --record session.jsonl --payloads -- my-server
+  rescind export --format mcp-trace session.jsonl | mcp-trace-validator validate -";
+
+/// Runs the command.
+#[must_use]
+pub fn main(args: &ExportArgs) -> ExitCode {
+    let stdout = io::stdout().lock();
+    if args.format == Format::Perfetto && stdout.is_terminal() {
+        return usage_error("this format is no text: send it to a file, with > session.pftrace");
+    }
+    if args.hop.is_some() && args.format != Format::McpTrace {
+        return usage_error("--hop goes with --format mcp-trace: the others hold all connections");
+    }
+    match export(args, &mut BufWriter::new(stdout)) {
+        Ok(notes) => {
+            notes.iter().for_each(note);
+            ExitCode::SUCCESS
+        }
+        Err(Trouble::Unreadable(problem)) => usage_error(problem),
+        Err(Trouble::Unwritten(error)) => output_error(error),
+    }
+}
+
+/// Writes the trace; gives what is to be known about the recording.
+fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<Vec<String>, Trouble> {
+    let (mut summary, mut more) = (Summary::default(), None);
+    (summary.flaws, summary.counts) = match args.format {
+        Format::Perfetto => walk(&args.file, &mut Perfetto::new(out))?,
+        Format::Otlp => {
+            let mut otlp = Otlp::new(out);
+            let read = walk(&args.file, &mut otlp)?;
+            otlp.finish()?;
+            read
+        }
+        Format::McpTrace => {
+            let trace = McpTrace::of(&args.file, args.hop.as_deref(), out);
+            let mut trace = trace.map_err(Trouble::Unreadable)?;
+            let read = walk(&args.file, &mut trace)?;
+            more = trace.finish();
+            read
+        }
+    };
+    out.flush()?;
+    let mut notes = summary.warnings();
+    notes.extend(more);
+    Ok(notes)
+}
+
+/// When a recording began, in nanoseconds since 1970. One that does not say began then.
+fn start(header: &Header<'_>) -> u64 {
+    let start = humantime::parse_rfc3339(&header.start).ok();
+    let since = start.and_then(|start| start.duration_since(SystemTime::UNIX_EPOCH).ok());
+    since.and_then(|since| since.as_nanos().try_into().ok()).unwrap_or(0)
+}
+
+/// A time of a recording as RFC 3339 writes it.
+fn wall_clock(start: u64, micros: u64) -> String {
+    // What a file claims must not be more than a date can hold.
+    const END: u64 = 253_402_300_799;
+    let since = Duration::from_nanos(start).saturating_add(Duration::from_micros(micros));
+    let time = SystemTime::UNIX_EPOCH + since.min(Duration::from_secs(END));
+    humantime::format_rfc3339_micros(time).to_string()
+}

@@ -1,0 +1,153 @@
+//! `rescind conform`: what it says of `rescind serve`, and how it says it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
+const SLOW: [&str; 3] = ["--slow", "sleep", r#"{"ms":"$MS"}"#];
+
+fn conform(arguments: &[&str], server: &[&str]) -> Output {
+    let mut command = Command::new(RESCIND);
+    command.args(["conform", "server", "--slow-time", "500ms"]).args(arguments);
+    command.args(["--", RESCIND, "serve"]).args(server);
+    command.output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// What is asked of each dialect, so that everything that applies to it is tried.
+fn arguments(dialect: &'static str) -> Vec<&'static str> {
+    let reverse = ["--reverse", "nested", r#"{"ms":"$MS"}"#];
+    let of_tool = ["--reverse", "tools/call", r#"{"name":"nested","arguments":{"ms":"$MS"}}"#];
+    match dialect {
+        "jsonrpc" | "abp" | "erlmcp" => SLOW.to_vec(),
+        "mcp" | "mcp-2026-07-28" => vec!["--allow-tools"],
+        mcp if mcp.starts_with("mcp") => [&["--allow-tools"][..], &of_tool].concat(),
+        _ => [SLOW, reverse].concat(),
+    }
+}
+
+fn passes(dialect: &'static str, runtime: &str) {
+    let arguments = [vec!["--dialect", dialect], arguments(dialect)].concat();
+    let output = conform(&arguments, &["--dialect", dialect, "--runtime", runtime]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{dialect} on {runtime}:\n{said}");
+    assert!(said.lines().last().unwrap().starts_with("pass: "), "{said}");
+}
+
+#[test]
+fn serve_passes_everything_in_every_dialect() {
+    for dialect in [
+        "jsonrpc",
+        "acp-v2",
+        "acp-draft",
+        "lsp",
+        "mcp",
+        "mcp-2024-11-05",
+        "mcp-2025-03-26",
+        "mcp-2025-06-18",
+        "mcp-2025-11-25",
+        "mcp-2026-07-28",
+        "abp",
+        "erlmcp",
+    ] {
+        passes(dialect, "blocking");
+    }
+}
+
+#[test]
+fn serve_passes_everything_on_every_runtime() {
+    for runtime in ["blocking", "tokio", "smol"] {
+        passes("acp", runtime);
+    }
+}
+
+#[test]
+fn what_could_not_be_tried_is_no_pass() {
+    let arguments = ["--dialect", "mcp", "--only", "cancel/one-read"];
+    let output = conform(&arguments, &["--dialect", "mcp"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(8), "{said}");
+    assert!(said.starts_with("not exercised MUST"), "{said}");
+    assert!(said.contains("incomplete: 0 pass, 0 fail, 1 not exercised"), "{said}");
+}
+
+#[test]
+fn a_server_that_does_not_speak_is_told_in_one_line() {
+    let output = Command::new(RESCIND).args(["conform", "server", "--", "false"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(6));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("no session could be opened: initialize is not answered"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+/// A folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// `stubborn` works on whatever it is told: it does not honour cancels.
+const STUBBORN: [&str; 5] = ["--slow", "stubborn", r#"{"ms":"$MS"}"#, "--only", "honour/one-read"];
+
+#[test]
+fn a_failure_has_its_evidence_in_every_report() {
+    let folder = folder("conform-reports");
+    let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let (json, junit, markdown, badge) =
+        (file("a.json"), file("a.xml"), file("a.md"), file("a.badge"));
+    let reports = ["--json", &json, "--junit", &junit, "--markdown", &markdown, "--badge", &badge];
+    let output = conform(&[&STUBBORN[..], &reports, &["--seed", "5"]].concat(), &[]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("fail          SHOULD      honour/one-read"), "{said}");
+    assert!(
+        said.contains("--only honour/one-read --seed 5 -- "),
+        "the line that runs it again: {said}"
+    );
+    assert!(said.contains("$/cancel_request"), "the end of what both sides said: {said}");
+
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!((&report["verdict"], &report["seed"]), (&"fail".into(), &5.into()));
+    let check = &report["checks"][0];
+    assert_eq!(check["runs"], serde_json::json!(["fail", "fail"]));
+    let lines = check["transcript"].as_array().unwrap();
+    assert!(lines.iter().any(|line| line["way"] == "received"), "{lines:?}");
+    let xml = fs::read_to_string(&junit).unwrap();
+    assert!(xml.contains("failures=\"1\"") && xml.contains("$/cancel_request"), "{xml}");
+    assert!(
+        fs::read_to_string(&markdown)
+            .unwrap()
+            .contains("| `honour/one-read` | does not hold (SHOULD) |")
+    );
+    assert!(fs::read_to_string(&badge).unwrap().contains(r#""message":"0 of 1 checks""#));
+}
+
+#[test]
+fn what_is_known_does_not_count_and_a_stale_list_does() {
+    let known = folder("conform-known").join("known.txt");
+    fs::write(&known, "honour/one-read # it is stubborn\n").unwrap();
+    let known = known.to_string_lossy();
+    for list in ["--known-failing", "--known-flaky"] {
+        let output = conform(&[&STUBBORN[..], &[list, &known]].concat(), &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    }
+    let stale = ["--only", "honour/one-read", "--known-failing", &known];
+    let output = conform(&[&SLOW[..], &stale].concat(), &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("honour/one-read is listed as known to fail, and does not"));
+}
+
+#[test]
+fn unknown_checks_are_wrong_usage() {
+    for arguments in [["--only", "cancel/nothing"], ["--known-failing", "/nowhere"]] {
+        assert_eq!(conform(&arguments, &[]).status.code(), Some(2));
+    }
+}

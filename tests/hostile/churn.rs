@@ -1,0 +1,164 @@
+//! Many clients that come, ask, cancel and hang up at random, and a server that is told to end in the midst of it:
+//! nothing is lost, nothing is answered twice.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tungstenite::Message;
+
+use crate::alone;
+use crate::websocket::{Client, Server, request};
+
+const CLIENTS: u64 = 64;
+
+/// A generator of numbers that need not be good (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// What one client has asked and what of it was answered.
+struct Asked {
+    client: Client,
+    next: u64,
+    /// What was asked and not answered, and whether it was cancelled.
+    open: HashMap<u64, bool>,
+    /// The last of what the server is known to have taken: it takes everything in order.
+    taken: u64,
+    answered: usize,
+}
+
+/// How a client's stay ended.
+#[derive(PartialEq, Eq, Debug)]
+enum Stay {
+    HungUp,
+    SaidGoodbyeTo,
+}
+
+impl Asked {
+    /// Nobody, if the server takes none any more.
+    fn begin(server: &Server) -> Option<Self> {
+        let client = server.try_open()?;
+        Some(Self { client, next: 1, open: HashMap::new(), taken: 0, answered: 0 })
+    }
+
+    /// Takes one answer, or the server's goodbye.
+    fn take(&mut self) -> Option<Stay> {
+        match self.client.read() {
+            Ok(Message::Text(text)) => {
+                let answer: Value = serde_json::from_str(&text).unwrap();
+                let id = answer["id"].as_u64().unwrap();
+                let was_cancelled = self.open.remove(&id).expect("it was asked, and answered once");
+                let code = answer["error"]["code"].as_i64();
+                // Cancelled by its client, or by the server's end, or refused because of that; else there is a result.
+                assert!(code.is_none() || was_cancelled || code <= Some(-32_000), "{answer}");
+                self.taken = self.taken.max(id);
+                self.answered += 1;
+                None
+            }
+            Ok(Message::Close(_)) => {
+                let lost = self.open.keys().filter(|id| **id < self.taken).count();
+                assert_eq!(lost, 0, "taken, and never answered");
+                Some(Stay::SaidGoodbyeTo)
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => panic!("lost without a goodbye: {error}, {} open", self.open.len()),
+        }
+    }
+
+    fn say(&mut self, text: String) {
+        // The goodbye is read next if this fails.
+        let _ = self.client.send(Message::text(text));
+    }
+
+    fn stay(&mut self, dice: &mut Dice) -> Stay {
+        loop {
+            match dice.roll(16) {
+                0..6 => {
+                    let (id, ms) = (self.next, dice.roll(20));
+                    self.next += 1;
+                    self.open.insert(id, false);
+                    self.say(request(&json!(id), "sleep", &json!({ "ms": ms })));
+                }
+                6..9 => {
+                    let chosen = dice.roll(self.next);
+                    if let Some(cancelled) = self.open.get_mut(&chosen) {
+                        *cancelled = true;
+                        let params = json!({ "requestId": chosen });
+                        self.say(json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": params }).to_string());
+                    }
+                }
+                9 if dice.roll(20) == 0 => {
+                    // With all its answers, or in the midst of them.
+                    let waits = dice.roll(2) == 0;
+                    while waits && !self.open.is_empty() {
+                        if let Some(end) = self.take() {
+                            return end;
+                        }
+                    }
+                    return Stay::HungUp;
+                }
+                _ if self.open.is_empty() => {}
+                _ => {
+                    if let Some(end) = self.take() {
+                        return end;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn g02_nothing_is_lost_and_nothing_comes_twice_though_clients_hang_up_and_the_server_is_ended() {
+    let _alone = alone();
+    let seconds = std::env::var("CHURN_SECONDS").map_or(3, |seconds| seconds.parse().unwrap());
+    let server = Server::start(&["--grace", "10s", "--connections-per-address", "1024"]);
+    let (answered, stays, is_ending) =
+        (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for seed in 1..=CLIENTS {
+            let (server, answered, stays, is_ending) = (&server, &answered, &stays, &is_ending);
+            scope.spawn(move || {
+                let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                while !is_ending.load(Relaxed) {
+                    let Some(mut asked) = Asked::begin(server) else {
+                        assert!(is_ending.load(Relaxed), "nobody ended it");
+                        return;
+                    };
+                    let end = asked.stay(&mut dice);
+                    answered.fetch_add(asked.answered, Relaxed);
+                    stays.fetch_add(1, Relaxed);
+                    if end == Stay::SaidGoodbyeTo {
+                        assert!(is_ending.load(Relaxed), "nobody ended it");
+                        return;
+                    }
+                }
+            });
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(seconds) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        is_ending.store(true, Relaxed);
+        let id = i32::try_from(server.program.child.id()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
+    });
+    let Server { mut program, .. } = server;
+    assert_eq!(program.wait(), Some(0));
+    println!(
+        "{} answers to {} stays of {CLIENTS} clients in {seconds} s",
+        answered.load(Relaxed),
+        stays.load(Relaxed)
+    );
+}

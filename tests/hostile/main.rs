@@ -1,0 +1,37 @@
+//! Attacks on the running program. Each says what it may cost at most: memory by the formula of G8, processor time and
+//! another client's waiting beside a twin that is left alone (F31, F44 to F49, F71).
+//!
+//! The figures are those of a release build: `cargo test --release -p rescind-hostile-suite -- --nocapture`. A debug
+//! build attacks with less and asserts memory and processor time only.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod churn;
+mod formula;
+mod program;
+mod stdio;
+mod websocket;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// One attack at a time: each is measured.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// So many, or a tenth of that in a debug build.
+const fn times(many: usize) -> usize {
+    if cfg!(debug_assertions) { many / 10 } else { many }
+}
+
+/// For people.
+fn mib(bytes: usize) -> String {
+    format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB)
+}

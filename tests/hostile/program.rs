@@ -1,0 +1,91 @@
+//! The program under attack, and what it costs.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::{KIB, PATIENCE};
+
+/// A program that is killed when the test is over.
+pub(crate) struct Program {
+    pub(crate) child: Child,
+}
+
+/// The binary of the same build, which another package of the workspace makes.
+fn rescind() -> &'static PathBuf {
+    static RESCIND: OnceLock<PathBuf> = OnceLock::new();
+    RESCIND.get_or_init(|| {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--locked", "--quiet", "--package", "rescind"]);
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success(), "it is not built");
+        let test = std::env::current_exe().unwrap();
+        test.parent().and_then(|deps| deps.parent()).unwrap().join("rescind")
+    })
+}
+
+impl Program {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(rescind());
+        command.args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { child: command.spawn().unwrap() }
+    }
+
+    /// Its first line on standard error; what follows is read and forgotten.
+    pub(crate) fn first_line(&mut self) -> String {
+        let mut stderr = BufReader::new(self.child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        line
+    }
+
+    /// The memory it has had at most.
+    pub(crate) fn peak(&self) -> usize {
+        self.peak_if_there().expect("it has not ended")
+    }
+
+    /// Nothing once it has ended.
+    pub(crate) fn peak_if_there(&self) -> Option<usize> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+        Some(line.split_whitespace().nth(1)?.parse::<usize>().unwrap() * KIB)
+    }
+
+    /// The processor time it has taken, to a hundredth of a second.
+    pub(crate) fn processor(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // Behind the name, which may have anything in it.
+        let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let ticks: u64 =
+            [11, 12].map(|field: usize| fields[field].parse::<u64>().unwrap()).iter().sum();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
