@@ -40,3 +40,4 @@ pub use file::part;
 pub use line::Line;
 pub use read::{Reader, Unread};
 pub use recorder::{HopRecorder, Recorded, Recorder, Recording, Settings};
+pub use shape::Shape;

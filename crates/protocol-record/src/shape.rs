@@ -10,7 +10,7 @@ use crate::line::{Id, Kind, Part};
 
 /// What of a dialect it takes to tell what a message is.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub struct Shape {
     envelope: Envelope,
     /// The methods of cancels, each with the member that holds the id; of every revision.
     cancels: Vec<Cancel>,
@@ -27,7 +27,9 @@ struct Cancel {
 }
 
 impl Shape {
-    pub(crate) fn of(dialect: &Dialect) -> Self {
+    /// That of this dialect, in any of its revisions.
+    #[must_use]
+    pub fn of(dialect: &Dialect) -> Self {
         let mut shape =
             Self { envelope: dialect.envelope, cancels: Vec::new(), tokens: Vec::new() };
         shape.learn(dialect);
@@ -60,7 +62,8 @@ impl Shape {
     }
 
     /// What a message says: one part, or one for each member of a batch.
-    pub(crate) fn parts<'m>(&self, text: &'m str) -> Vec<Part<'m>> {
+    #[must_use]
+    pub fn parts<'m>(&self, text: &'m str) -> Vec<Part<'m>> {
         if text.trim_start().starts_with('[') {
             let members: Option<Vec<&RawValue>> = serde_json::from_str(text).ok();
             let members = members.filter(|members| !members.is_empty());

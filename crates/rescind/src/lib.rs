@@ -8,6 +8,8 @@ pub mod dialect;
 mod exit;
 pub mod export;
 mod noise;
+pub mod pages;
+mod process;
 mod record;
 pub mod relay;
 pub mod replay;
@@ -24,6 +26,7 @@ mod tls;
 #[path = "tls_absent.rs"]
 mod tls;
 mod token;
+mod trace;
 pub mod view;
 
 use std::fmt::Display;

@@ -4,11 +4,12 @@
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
-use clap::{ColorChoice, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use rescind::call::{self, CallArgs};
 use rescind::conform::{self, ConformArgs};
 use rescind::dialect::list;
 use rescind::export::{self, ExportArgs};
+use rescind::pages::{self, CompletionsArgs, ManArgs};
 use rescind::relay::{self, RelayArgs};
 use rescind::replay::{self, ReplayArgs};
 use rescind::serve::{self, ServeArgs};
@@ -42,6 +43,8 @@ enum Command {
     Export(ExportArgs),
     /// List the dialects that can be spoken
     Dialects,
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -98,6 +101,8 @@ fn run(command: Command) -> ExitCode {
         Command::Conform(args) => conform::main(&args),
         Command::Relay(args) => relay::main(&args),
         Command::Dialects => list::print().map_or_else(output_error, |()| ExitCode::SUCCESS),
+        Command::Completions(args) => pages::completions(&args, Cli::command()),
+        Command::Man(args) => pages::man(&args, Cli::command()),
         Command::Serve(args) => serve::main(&args),
         Command::View(args) => view::main(&args),
         Command::Replay(args) => replay::main(&args),

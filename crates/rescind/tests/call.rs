@@ -153,6 +153,51 @@ fn g06_a_cancel_cascades_through_a_nested_call() {
 }
 
 #[test]
+fn notifications_cancel_the_call_by_their_number_or_their_text() {
+    let count = ["count", r#"{"to":1000000,"every_ms":5}"#];
+    for (trigger, least) in [
+        (["--cancel-after-notifications", "3"], 3),
+        (["--cancel-on", r#""count":5,"#], 5),
+        (["--cancel-on", "session/up"], 1),
+    ] {
+        let said = call(&[&["--json"], &trigger[..], &count].concat());
+        assert_eq!(said.code, Some(0), "{trigger:?}: {said:?}");
+        let told: Value = serde_json::from_str(&said.stdout).unwrap();
+        assert!(told["cancelled"].is_u64(), "{trigger:?}: {said:?}");
+        let counted = told["result"]["counted"].as_u64().unwrap();
+        assert!((least..1_000_000).contains(&counted), "{trigger:?}: {said:?}");
+        let cancelled = said.stderr.lines().filter(|line| line.starts_with("cancelled ")).count();
+        assert_eq!(cancelled, 1, "F66: {said:?}");
+    }
+    let few = ["--json", "--cancel-after-notifications", "3", "count", r#"{"to":2,"every_ms":0}"#];
+    let said = call(&few);
+    assert!(!said.stdout.contains("cancelled"), "too few came: {said:?}");
+    let operation = ["--dialect", "erlmcp", "--cancel-after-notifications", "2"];
+    let said = call(&[&operation, &count[..]].concat());
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.stderr.contains("; acknowledged"), "{said:?}");
+}
+
+#[test]
+fn notifications_are_sent_after_the_opening_and_before_the_call() {
+    let notify = ["--notify", "a", r#"{"n":1}"#, "--notify", "b", "[2]"];
+    for cancel in [&[][..], &["--cancel-after", "0"]] {
+        let said = call(&[&["--trace"], &notify[..], cancel, &["echo", "[1]"]].concat());
+        let sent = said.stderr.lines().filter(|line| line.contains("-->"));
+        let sent: Vec<Value> = sent
+            .map(|line| line.split_once("--> ").unwrap().1)
+            .map(|message| serde_json::from_str(&message[..=message.rfind('}').unwrap()]).unwrap())
+            .collect();
+        let methods: Vec<_> = sent.iter().filter_map(|sent| sent["method"].as_str()).collect();
+        assert_eq!(methods[..3], ["initialize", "a", "b"], "{said:?}");
+        assert!(sent[1].get("id").is_none() && sent[1]["params"]["n"] == 1, "{said:?}");
+    }
+    let said = call(&["--notify", "a", "{", "m"]);
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{said:?}");
+    assert!(said.stderr.contains("--notify a: not JSON at byte "), "{said:?}");
+}
+
+#[test]
 fn a_prompt_opens_its_session_streams_and_is_cancelled() {
     let prompt = ["call", "session/prompt", r#"{"prompt":["sessionId"]}"#];
     let said = interrupted(prompt, &["agent_message_chunk"]);
@@ -163,7 +208,7 @@ fn a_prompt_opens_its_session_streams_and_is_cancelled() {
 }
 
 #[test]
-fn a_trace_shows_direction_and_milliseconds() {
+fn a_trace_shows_direction_milliseconds_and_the_request() {
     let said = call(&["--trace", "echo", "[1]"]);
     let lines: Vec<&str> = said.stderr.lines().collect();
     assert_eq!(lines.len(), 4, "initialize, echo, and their answers: {said:?}");
@@ -171,6 +216,8 @@ fn a_trace_shows_direction_and_milliseconds() {
         let (time, message) = line.split_once(" ms ").unwrap();
         time.trim().parse::<f64>().unwrap();
         let message = message.strip_prefix(arrow).unwrap();
+        let (message, behind) = message.split_at(message.rfind('}').unwrap() + 1);
+        assert_eq!(behind.starts_with(" (answers "), *arrow == "<--", "{line}");
         serde_json::from_str::<Value>(message).unwrap();
     }
 }

@@ -132,7 +132,7 @@ fn what_is_wrong_in_a_file_is_named_with_its_line_and_member() {
             &["member cancel.notification.why: unknown field `why`"],
         ),
         ("{\"base\": \"lsp\", \"progress\": [{}]}", &["member progress[0]: missing field"]),
-        ("{\"base\": \"lsp\", \"envelope\": \"abp\"}", &["only has a place for a cancel"]),
+        ("{\"base\": \"lsp\", \"envelope\": \"abp\"}", &["only have a place for a cancel"]),
         ("{\"base\": \"lsp\"}\n]", &["line 2: trailing characters"]),
         ("{\"base\": \"lsp\", \"base\": \"acp\"}", &["duplicate field `base`"]),
         ("", &["line 1: EOF"]),

@@ -121,6 +121,18 @@ fn a_cancel_ends_the_call_in_every_dialect() {
 }
 
 #[test]
+fn a_cancel_passes_a_relay_in_every_dialect() {
+    for dialect in Dialect::PRESETS {
+        let [call, relay, serve] =
+            ["call", "relay", "serve"].map(|command| [command, "--dialect", &dialect.name]);
+        let cancelled = ["--cancel-after", "50ms", "sleep", HOUR, "--", RESCIND];
+        let words = [&call[..], &cancelled, &relay, &["--", RESCIND], &serve].concat();
+        let said = rescind(words);
+        assert_eq!(said.code, Some(3), "{}: {said:?}", dialect.name);
+    }
+}
+
+#[test]
 fn the_draft_exchanges_capabilities() {
     for runtime in RUNTIMES {
         let open = json!({ "protocolVersion": 1, "clientCapabilities": {} });

@@ -90,15 +90,17 @@ fn f64_a_connection_that_is_refused_is_no_wrong_usage() {
     assert!(said.stderr.starts_with(&expected), "{said:?}");
 }
 
-/// Opens with `initialize` alone; what else comes before it is answered with this.
+/// Opens with `initialize`, and answers a ping; what else comes before it is answered with this.
 fn older_mcp(otherwise: &str) -> String {
     format!(
         r#"echo started >&2
-        while read line; do case "$line" in
-        *'"initialize"'*) echo '{{"jsonrpc":"2.0","id":2,"result":{{"protocolVersion":"2025-11-25"}}}}';;
-        *'"work"'*) echo '{{"jsonrpc":"2.0","id":3,"result":"done"}}';;
-        *server/discover*) {otherwise};;
-        esac; done"#
+        while read -r line; do id=${{line#*'"id":'}}; id=${{id%%,*}}; case "$line" in
+        *'"initialize"'*) result='{{"protocolVersion":"2025-11-25"}}';;
+        *'"work"'*) result='"done"';;
+        *'"ping"'*) result='{{}}';;
+        *server/discover*) {otherwise}; continue;;
+        *) continue;;
+        esac; printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$result"; done"#
     )
 }
 
@@ -110,16 +112,72 @@ fn f75_a_server_that_does_not_know_how_to_answer_is_opened_the_older_way_and_sta
         r#"echo '{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}'"#,
         "true",
     ];
-    let mut took = Vec::new();
     for answer in answers {
         let server = older_mcp(answer);
-        let said = rescind(["call", "--dialect", "mcp", "work", "--", "sh", "-c", &server]);
+        let call = ["call", "--trace", "--dialect", "mcp", "work", "--", "sh", "-c", &server];
+        let said = rescind(call);
         assert_eq!((said.code, said.stdout.as_str()), (Some(0), "\"done\"\n"), "{said:?}");
-        assert_eq!(said.stderr.matches("started").count(), 1, "F66: {said:?}");
-        took.push(said.took);
+        assert_eq!(said.stderr.matches("started\n").count(), 1, "F66: {said:?}");
+        let is_pinged = said.stderr.contains(r#""method":"ping""#);
+        assert_eq!(is_pinged, answer == "true", "an answer needs no witness: {said:?}");
     }
-    let silent = took.pop().unwrap();
-    assert!(took.iter().all(|took| *took < silent), "no answer is waited for: {took:?} {silent:?}");
+}
+
+#[test]
+fn f75_a_server_that_takes_long_to_start_is_not_taken_for_an_older_one() {
+    // It begins to serve when it was asked twice, which is as long as it likes.
+    let server = r#"echo started >&2; read -r question; read -r ping
+        { printf '%s\n' "$question" "$ping"; cat; } | "$0" serve --dialect mcp"#;
+    let call = ["call", "--trace", "--dialect", "mcp", "echo", "[1]", "--", "sh", "-c", server];
+    let said = rescind([&call[..], &[RESCIND]].concat());
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "[1]\n"), "{said:?}");
+    assert!(said.stderr.contains(r#"--> {"jsonrpc":"2.0","id":2,"method":"ping""#), "{said:?}");
+    assert!(said.stderr.contains("supportedVersions"), "{said:?}");
+    assert!(!said.stderr.contains("initialize"), "{said:?}");
+    assert_eq!(said.stderr.matches("started\n").count(), 1, "{said:?}");
+}
+
+#[test]
+fn f75_silence_is_waited_for_and_what_else_can_be_done_is_said() {
+    let call = ["call", "--dialect", "mcp", "--timeout", "8s", "m"];
+    let said = rescind([&call[..], &SILENT].concat());
+    assert_eq!(said.code, Some(4), "{said:?}");
+    assert_eq!(said.stderr.matches("there").count(), 1, "it is started once: {said:?}");
+    let hint = "still waiting for the answer to server/discover (--dialect mcp-2025-11-25 opens";
+    assert!(said.stderr.contains(hint), "{said:?}");
+    assert!(said.took >= Duration::from_secs(8), "{said:?}");
+}
+
+/// Starts an operation, and never says what became of its cancel.
+const DEAF: [&str; 4] = [
+    "--",
+    "sh",
+    "-c",
+    r#"read -r line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
+    while read -r line; do case "$line" in
+    *'"id":2,'*) echo '{"jsonrpc":"2.0","id":2,"result":{"cancellationToken":"00112233445566778899aabbccddeeff"}}';;
+    esac; done"#,
+];
+
+#[test]
+fn f63_a_timeout_and_a_grace_cover_the_wait_for_an_operation() {
+    let call = ["call", "--trace", "--dialect", "erlmcp"];
+    for (options, code, story) in [
+        // The time is over before the cancel is due: it is sent all the same.
+        (&["--cancel-after", "1h", "--timeout", "300ms"][..], 4, "work timed out after "),
+        (&["--cancel-after", "1ms", "--timeout", "300ms"], 4, "; timed out without an answer, "),
+        (&["--cancel-after", "1ms", "--grace", "200ms"], 3, "; settled here, without an answer, "),
+    ] {
+        let said = rescind([&call[..], options, &["work", "{}"], &DEAF].concat());
+        assert_eq!(said.code, Some(code), "{options:?}: {said:?}");
+        assert!(said.stderr.contains(story), "{options:?}: {said:?}");
+        let cancels = said.stderr.matches(r#""method":"cancel""#).count();
+        assert_eq!(cancels, 1, "{options:?}: {said:?}");
+    }
+    let arguments = ["--cancel-after", "1ms", "--grace", "1h", "sleep", r#"{"ms":3600000}"#];
+    let said = rescind([&call[..], &arguments].concat());
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.stderr.contains("; acknowledged"), "{said:?}");
 }
 
 /// Speaks an older revision, and goes on when its input ends, until it is killed.

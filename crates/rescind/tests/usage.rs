@@ -26,8 +26,8 @@ fn options_are_named() {
     names(&["call", "--cancel-aftr", "1s", "m"], "'--cancel-after'");
     names(
         &["call", "--dialect", "esperanto", "m"],
-        "'esperanto' for '--dialect <NAME>': there are jsonrpc, acp, lsp, mcp, abp, erlmcp, and \
-         revisions of them: see rescind dialects",
+        "'esperanto' for '--dialect <NAME>': there are jsonrpc, acp, lsp, mcp, abp, dap, erlmcp, \
+         and revisions of them: see rescind dialects",
     );
     names(&["call", "--cancel-after", "soon", "m"], "--cancel-after <DUR>");
     names(&["call", "--timeout", "-1s", "m"], "-1");

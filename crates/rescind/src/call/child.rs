@@ -2,12 +2,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use protocol_child::{ChildCommand, Owner, Spawned};
 
 use crate::dialect::Spoken;
+use crate::process::ProcessArgs;
 
 /// How long a server may take to end once its input is closed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -15,8 +16,12 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Spawns the command, or ourselves as the built-in peer. Its standard error is ours.
 ///
 /// It is in a process group of its own: Ctrl-C is for us, and we pass it on as a cancel.
-pub(super) fn spawn(spoken: &Spoken, command: &[OsString]) -> Result<Spawned, String> {
-    let spawn = match command.split_first() {
+pub(super) fn spawn(
+    spoken: &Spoken,
+    command: &[OsString],
+    process: &ProcessArgs,
+) -> Result<Spawned, String> {
+    let mut spawn = match command.split_first() {
         Some((program, arguments)) => {
             let mut spawn = Command::new(program);
             spawn.args(arguments);
@@ -30,15 +35,15 @@ pub(super) fn spawn(spoken: &Spoken, command: &[OsString]) -> Result<Spawned, St
             spawn
         }
     };
+    process.set_up(&mut spawn);
     let program = spawn.get_program().to_string_lossy().into_owned();
     protocol_child::spawn(ChildCommand::new(spawn).grace(GRACE))
         .map_err(|error| format!("can't start {program}: {error}"))
 }
 
-/// Waits for the end of a server whose input is about to be closed.
-pub(super) fn end(owner: Owner) {
+/// Waits for the end of a server whose input is about to be closed, and gives its status.
+pub(super) fn end(owner: Owner) -> Option<ExitStatus> {
     let process = owner.process().clone();
     drop(owner);
-    // How it ended is nobody's concern any more: the call has its outcome.
-    let _ = process.wait();
+    process.wait().ok()
 }

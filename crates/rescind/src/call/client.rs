@@ -9,12 +9,16 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::Attempt;
+use super::interrupts::Interrupts;
 use super::report::Report;
+use super::trigger::Trigger;
 
 /// Answers servers as a client without features does.
-#[derive(Debug)]
 pub(super) struct Client {
     report: Report,
+    interrupts: Interrupts,
+    trigger: Trigger,
 }
 
 #[derive(Deserialize)]
@@ -28,8 +32,12 @@ struct Configuration {
 }
 
 impl Client {
-    pub(super) const fn new(report: Report) -> Self {
-        Self { report }
+    pub(super) fn new(attempt: &Attempt<'_>) -> Self {
+        Self {
+            report: attempt.report.clone(),
+            interrupts: attempt.interrupts.clone(),
+            trigger: Trigger::new(&attempt.args.trigger),
+        }
     }
 }
 
@@ -60,10 +68,41 @@ impl Handler for Client {
     fn notification(&self, notification: &Notification) -> ControlFlow<()> {
         let params = notification.params.as_deref().map_or("", RawValue::get);
         self.report.notification(&notification.method, params);
+        if self.interrupts.is_calling() && self.trigger.is_pulled(&notification.method, params) {
+            self.interrupts.cancel(&self.report);
+        }
         ControlFlow::Continue(())
     }
 
     fn violation(&self, violation: Violation, id: Option<&WireId>) {
         self.report.violation(violation, id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::trigger::TriggerArgs;
+    use super::*;
+
+    #[derive(Parser)]
+    struct Given {
+        #[command(flatten)]
+        trigger: TriggerArgs,
+    }
+
+    #[test]
+    fn notifications_of_the_opening_do_not_count() {
+        let given = Given::parse_from(["", "--cancel-after-notifications", "3"]);
+        let trigger = Trigger::new(&given.trigger);
+        let client =
+            Client { report: Report::start(false), interrupts: Interrupts::default(), trigger };
+        let early = Notification { method: "early".into(), params: None };
+        for _ in 0..3 {
+            assert!(client.notification(&early).is_continue());
+        }
+        let pulled = [1, 2, 3].map(|_| client.trigger.is_pulled("m", ""));
+        assert_eq!(pulled, [false, false, true]);
     }
 }

@@ -96,9 +96,29 @@ impl Interrupts {
         self.lock().next = Next::Cancel(peer.clone(), call);
     }
 
-    /// The call is cancelled at this time.
+    /// The call is cancelled at this time, unless it was before: to ask once more is not to give up.
     pub(super) fn cancelled(&self, now: Instant) {
-        self.lock().cancels.push(now);
+        let mut state = self.lock();
+        if state.cancels.is_empty() {
+            state.cancels.push(now);
+        }
+    }
+
+    /// Whether the call may have left.
+    pub(super) fn is_calling(&self) -> bool {
+        matches!(self.lock().next, Next::Cancel(..))
+    }
+
+    /// Cancels the call as the first Ctrl-C does, if nobody has.
+    pub(super) fn cancel(&self, report: &Report) {
+        let mut state = self.lock();
+        let Next::Cancel(_, call) = state.next.clone() else { return };
+        if state.cancels.is_empty() {
+            state.cancels.push(Instant::now());
+            drop(state);
+            call.cancel();
+            report.cancelling();
+        }
     }
 
     /// When the call was first cancelled.

@@ -6,14 +6,17 @@ mod client;
 mod interrupts;
 mod opening;
 mod operation;
+mod params;
 mod report;
 mod runtime;
 mod server;
+mod told;
+mod trigger;
 mod websocket;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -24,14 +27,17 @@ use serde_json::value::RawValue;
 
 use crate::address::Address;
 use crate::dialect::{DialectArgs, Spoken};
+use crate::process::ProcessArgs;
 use crate::record::{RecordArgs, Session};
-use crate::{duration, exit, failure, usage_error};
+use crate::{duration, usage_error};
 use asking::{Asking, how_lost};
 use interrupts::Interrupts;
 use opening::{Opened, Opening, Performed};
+use operation::Limits;
 use report::Report;
 use runtime::Runtime;
 use server::Server;
+use trigger::TriggerArgs;
 
 /// Call a method of a server, and cancel it
 ///
@@ -51,8 +57,8 @@ pub struct CallArgs {
     /// The method to call
     method: String,
 
-    /// Its params: a JSON array or object
-    #[arg(value_name = "PARAMS_JSON", value_parser = params)]
+    /// Its params: a JSON array or object, @FILE for one in a file, or - for one on standard input
+    #[arg(value_name = "PARAMS_JSON", value_parser = params::read)]
     params: Option<Box<RawValue>>,
 
     #[command(flatten)]
@@ -65,6 +71,9 @@ pub struct CallArgs {
     /// Cancel this long after the call, such as 300ms or 2s; with 0 both leave in one write
     #[arg(long, value_name = "DUR", value_parser = duration)]
     cancel_after: Option<Duration>,
+
+    #[command(flatten)]
+    trigger: TriggerArgs,
 
     /// Give up after this long, wherever it is: connecting, opening, or calling; a call is cancelled
     #[arg(long, value_name = "DUR", value_parser = duration)]
@@ -80,12 +89,20 @@ pub struct CallArgs {
     #[arg(long, value_name = "FILE")]
     open: Option<PathBuf>,
 
+    /// Send this notification before the call, after the opening; again for each
+    #[arg(long, num_args = 2, value_names = ["METHOD", "PARAMS_JSON"])]
+    notify: Vec<String>,
+
     /// Print every message with its direction and milliseconds
     #[arg(long)]
     trace: bool,
 
+    /// Print one JSON object on standard output that says what became of the call
+    #[arg(long)]
+    json: bool,
+
     /// Connect to the WebSocket there, such as `ws://127.0.0.1:8080`, `wss://example.com` or `unix:FILE`, instead of spawning COMMAND
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "runtime", "cwd", "env"])]
     connect: Option<Address>,
 
     /// Show the secret in this file, one line, as a bearer token
@@ -98,24 +115,14 @@ pub struct CallArgs {
     ca: Option<PathBuf>,
 
     #[command(flatten)]
+    process: ProcessArgs,
+
+    #[command(flatten)]
     record: RecordArgs,
 
     /// The server to spawn, and its arguments [default: the built-in peer]
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-fn params(text: &str) -> Result<Box<RawValue>, String> {
-    let value: Box<RawValue> = serde_json::from_str(text).map_err(|error| {
-        let before: usize = text.split_inclusive('\n').take(error.line() - 1).map(str::len).sum();
-        let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
-        format!("not JSON at byte {}: {reason}", before + error.column().saturating_sub(1))
-    })?;
-    match value.get().as_bytes().first() {
-        Some(b'{' | b'[') => Ok(value),
-        _ => Err("params must be a JSON array or object".into()),
-    }
 }
 
 /// Runs the command.
@@ -127,40 +134,52 @@ pub fn main(args: &CallArgs) -> ExitCode {
         Ok(recording) => recording,
         Err(error) => return usage_error(error),
     };
+    let notifications = match args.notify.chunks_exact(2).map(notification).collect() {
+        Ok(notifications) => notifications,
+        Err(error) => return usage_error(error),
+    };
     let interrupts = Interrupts::catch(&report, &recording);
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
-    let attempt =
-        Attempt { args, report: &report, recording: &recording, interrupts: &interrupts, deadline };
-    let (server, opened) = match attempt.open() {
-        Ok(reached) => reached,
-        Err(unreached) => {
-            report.ends();
-            recording.finish();
-            return match unreached {
-                Unreached::Usage(error) => usage_error(error),
-                Unreached::Failed(error) => failure(exit::UNREACHABLE, error),
-                Unreached::TimedOut => report.timed_out_opening(Instant::now()),
-                Unreached::GaveUp => report.gave_up_opening(),
-            };
-        }
+    let attempt = Attempt {
+        args,
+        notifications,
+        report: &report,
+        recording: &recording,
+        interrupts: &interrupts,
+        deadline,
     };
-    let outcome = opened.and_then(|opened| attempt.call(&opened, &server.peer));
-    let settled = Instant::now();
-    server.end();
+    let run = attempt.run();
     report.ends();
     recording.finish();
-    match outcome {
-        // Ctrl-C may have come just before the call.
-        _ if interrupts.gave_up_opening() => report.gave_up_opening(),
-        Ok(called) => report.outcome(&args.method, &called),
-        Err(CallError::TimedOut { .. }) => report.timed_out_opening(settled),
-        Err(error) => report.outcome(&args.method, &Called::not_sent(error)),
+    match run {
+        Ok((ended, server)) => report.ended(args, &ended, server),
+        Err(usage) => usage_error(usage),
     }
+}
+
+/// Reads a notification that is to be sent.
+fn notification(words: &[String]) -> Result<(&str, Box<RawValue>), String> {
+    let [method, given] = words else { return Err("--notify takes METHOD and PARAMS_JSON".into()) };
+    let params = params::read(given).map_err(|error| format!("--notify {method}: {error}"))?;
+    Ok((method, params))
+}
+
+/// How it ended.
+enum Ended {
+    /// There is no server to talk to.
+    Failed(String),
+    /// The time was over before the call could be sent.
+    TimedOut(Instant),
+    /// Ctrl-C came before the call could be sent.
+    GaveUp,
+    Called(Called),
 }
 
 /// One run of the command.
 struct Attempt<'a> {
     args: &'a CallArgs,
+    /// What is sent just before the call.
+    notifications: Vec<(&'a str, Box<RawValue>)>,
     report: &'a Report,
     recording: &'a Session,
     interrupts: &'a Interrupts,
@@ -178,6 +197,28 @@ enum Unreached {
 }
 
 impl Attempt<'_> {
+    /// Opens, calls, and sees the server to its end.
+    fn run(&self) -> Result<(Ended, Option<ExitStatus>), String> {
+        let (server, opened) = match self.open() {
+            Ok(reached) => reached,
+            Err(Unreached::Usage(error)) => return Err(error),
+            Err(Unreached::Failed(error)) => return Ok((Ended::Failed(error), None)),
+            Err(Unreached::TimedOut) => return Ok((Ended::TimedOut(Instant::now()), None)),
+            Err(Unreached::GaveUp) => return Ok((Ended::GaveUp, None)),
+        };
+        let outcome = opened.and_then(|opened| self.call(&opened, &server.peer));
+        let settled = Instant::now();
+        let status = server.end();
+        let ended = match outcome {
+            // Ctrl-C may have come just before the call.
+            _ if self.interrupts.gave_up_opening() => Ended::GaveUp,
+            Ok(called) => Ended::Called(called),
+            Err(CallError::TimedOut { .. }) => Ended::TimedOut(settled),
+            Err(error) => Ended::Called(Called::not_sent(error)),
+        };
+        Ok((ended, status))
+    }
+
     /// Starts the server and opens as the dialect asks for. Where the server turns out to speak another
     /// revision of it, it is opened in that: on the same connection, if that takes on what the peers
     /// agree on; else, and where the server does not take that, with a new one.
@@ -221,10 +262,11 @@ impl Attempt<'_> {
     }
 
     fn opening(&self, dialect: &Spoken) -> Result<Opening, String> {
-        match &self.args.open {
-            None => Ok(Opening::of(dialect, &self.args.method, self.args.params.as_deref())),
-            Some(path) => Opening::read(path),
-        }
+        let opening = match &self.args.open {
+            None => Opening::of(dialect, &self.args.method, self.args.params.as_deref()),
+            Some(path) => Opening::read(path)?,
+        };
+        Ok(opening.and_notify(&self.notifications))
     }
 
     fn perform(&self, opening: Opening, peer: &Peer) -> Result<Performed, CallError> {
@@ -278,15 +320,23 @@ impl Attempt<'_> {
             outcome
         });
         let mut outcome = early.unwrap_or_else(|| sent.wait());
-        if let (Some(after), Ok(answer)) = (args.cancel_after, &outcome) {
-            outcome = operation::cancel(&dialect, peer, answer.clone(), begun + after, interrupts);
+        let is_to_be_cancelled = args.cancel_after.is_some() || args.trigger.is_set();
+        if let (true, Ok(answer)) = (is_to_be_cancelled, &outcome) {
+            let due = args.cancel_after.map(|after| begun + after);
+            let limits = Limits { due, deadline: self.deadline, grace: args.grace };
+            let told = (interrupts, self.report);
+            outcome = operation::cancel(&dialect, peer, answer.clone(), limits, told);
         }
-        let is_acknowledged = dialect.has_operations() && args.grace.is_none();
+        let settled = Instant::now();
+        let cancelled = interrupts.first_cancel();
+        // What settles here does so when the grace is over, and no earlier.
+        let is_in_time = |grace| cancelled.is_some_and(|at| settled - at < grace);
+        let is_acknowledged = dialect.has_operations() && args.grace.is_none_or(is_in_time);
         Ok(Called {
             outcome: outcome.map_err(|error| how_lost(peer, error)),
-            cancelled: interrupts.first_cancel(),
+            cancelled,
             sent: begun,
-            settled: Instant::now(),
+            settled,
             gave_up: interrupts.gave_up(),
             acknowledged: if is_acknowledged { Acknowledged::Yes } else { Acknowledged::No },
         })
@@ -294,7 +344,7 @@ impl Attempt<'_> {
 
     fn cancel(&self, sent: &SentRequest) {
         let now = Instant::now();
-        // Ctrl-C may have come first; to ask once more is not to give up.
+        // Ctrl-C or a notification may have come first.
         if !matches!(sent.cancel(), CancelOutcome::AlreadySettled | CancelOutcome::AlreadySent) {
             self.interrupts.cancelled(now);
             self.report.cancelling();

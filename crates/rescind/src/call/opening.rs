@@ -152,6 +152,16 @@ impl Opening {
         Ok(Self { steps: steps.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
+    /// The same, and these notifications after it.
+    pub(super) fn and_notify(mut self, notifications: &[(&str, Box<RawValue>)]) -> Self {
+        self.steps.extend(notifications.iter().map(|(method, params)| Step {
+            id: None,
+            method: (*method).into(),
+            params: Some(params.clone()),
+        }));
+        self
+    }
+
     /// Sends everything up to the last request, and awaits the requests' answers. An answer that
     /// is an error ends it, and so does one that asks for another dialect.
     pub(super) fn perform(
@@ -185,7 +195,7 @@ impl Opening {
 /// The dialect to speak with a server that has answered our opening so, if that is not ours.
 ///
 /// MCP's newest revision opens with `server/discover`. Older servers refuse that, each in its own
-/// way, or end, or don't; then `initialize` finds out what they speak, which is what it answers.
+/// way, or end, or answer everything but that; then `initialize` finds out what they speak, which is what it answers.
 fn other_dialect(
     asking: &Asking<'_>,
     ours: Option<&Spoken>,
@@ -205,10 +215,7 @@ fn other_dialect(
         (WITHOUT_INITIALIZE, Ok(_)) if supports(&said, revision) => revision,
         (
             WITHOUT_INITIALIZE,
-            Ok(_)
-            | Err(
-                CallError::Error(_) | CallError::ConnectionLost { .. } | CallError::TimedOut { .. },
-            ),
+            Ok(_) | Err(CallError::Error(_) | CallError::ConnectionLost { .. }),
         ) => NEWEST_WITH_INITIALIZE,
         (_, Ok(_)) => said["protocolVersion"].as_str().unwrap_or(revision),
         (_, Err(_)) => revision,

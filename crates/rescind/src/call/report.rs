@@ -1,18 +1,20 @@
 //! What a person reads on standard error, and a program on standard output.
 
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use protocol_async::{CallError, Noise, RpcError};
-use protocol_blocking::threaded::{Trace, Way};
+use protocol_blocking::threaded::Trace;
 use protocol_core::{Cause, Dialect, Violation, WireId};
 
-use super::{Acknowledged, Called};
+use super::told::{Beside, Told};
+use super::{Acknowledged, CallArgs, Called, Ended};
 use crate::noise::Noises;
 use crate::terminal::{Line, print_json, say, spin, stop_spinning};
+use crate::trace::Traced;
 use crate::{exit, output_error};
 
 const DIM: Style = Style::new().dimmed();
@@ -34,6 +36,7 @@ struct Shared {
     waits_for: Mutex<String>,
     /// Answers that named no request of ours.
     answers_without_id: AtomicU64,
+    notifications: AtomicU64,
     noises: Noises,
 }
 
@@ -50,18 +53,10 @@ impl Report {
     }
 
     /// What the connection calls for each message.
-    pub(super) fn trace(&self) -> Option<Trace> {
-        let begun = self.begun;
+    pub(super) fn trace(&self, dialect: &Dialect) -> Option<Trace> {
+        let mut traced = Traced::new(dialect, self.begun);
         (self.tracing == Tracing::On).then(|| {
-            Box::new(move |way, message: &[u8]| {
-                let arrow = match way {
-                    Way::Sent => "-->",
-                    Way::Received => "<--",
-                };
-                let elapsed = begun.elapsed().as_secs_f64() * 1e3;
-                let line = Line::new().styled(DIM, format_args!("{elapsed:10.3} ms"));
-                say(line.text(format_args!(" {arrow} ")).message(message));
-            }) as Trace
+            Box::new(move |way, message: &[u8]| say(traced.line("", way, message))) as Trace
         })
     }
 
@@ -97,9 +92,16 @@ impl Report {
         spin(format_args!("opening: waiting for the answer to {method} (Ctrl-C gives up)"));
     }
 
-    /// What is waited for does not come soon.
-    pub(super) fn still_waits(&self) {
-        say(Line::new().styled(DIM, format_args!("still waiting for {}", self.waits_for())));
+    /// What is waited for does not come soon; a server that says nothing may be older.
+    pub(super) fn still_waits(&self, may_be_older: bool) {
+        let waits = format!("still waiting for {}", self.waits_for());
+        let line = Line::new().styled(DIM, waits);
+        say(if may_be_older {
+            let hint = " (--dialect mcp-2025-11-25 opens an older server at once)";
+            line.styled(DIM, hint)
+        } else {
+            line
+        });
     }
 
     /// The call is about to be sent.
@@ -123,6 +125,7 @@ impl Report {
 
     /// The server notified us.
     pub(super) fn notification(&self, method: &str, params: &str) {
+        self.shared.notifications.fetch_add(1, Ordering::Relaxed);
         if self.tracing == Tracing::Off {
             let shown = Line::new().text(method).text(" ").value(params.as_bytes());
             say(shown.all_styled(DIM));
@@ -153,24 +156,55 @@ impl Report {
         }
     }
 
-    /// The time was over before the call could be sent.
-    pub(super) fn timed_out_opening(&self, at: Instant) -> ExitCode {
-        let after = milliseconds(at - self.begun);
-        let what = self.waits_for();
-        say(Line::new().styled(WARN, format_args!("timed out after {after}, waiting for {what}")));
-        ExitCode::from(exit::TIMED_OUT)
+    /// The result on standard output, or with `--json` everything; what happened on standard error, in
+    /// one line.
+    pub(super) fn ended(
+        &self,
+        args: &CallArgs,
+        ended: &Ended,
+        server: Option<ExitStatus>,
+    ) -> ExitCode {
+        let waits_for = self.waits_for();
+        let exit_code = match ended {
+            Ended::Failed(error) => {
+                crate::failure(exit::UNREACHABLE, error);
+                exit::UNREACHABLE
+            }
+            Ended::TimedOut(at) => {
+                let after = milliseconds(*at - self.begun);
+                let line = format_args!("timed out after {after}, waiting for {waits_for}");
+                say(Line::new().styled(WARN, line));
+                exit::TIMED_OUT
+            }
+            Ended::GaveUp => {
+                say(Line::new().styled(WARN, format_args!("gave up, waiting for {waits_for}")));
+                exit::CANCELLED
+            }
+            Ended::Called(called) => self.called(&args.method, called),
+        };
+        let printed = match ended {
+            _ if args.json => {
+                let told = Told::new(
+                    ended,
+                    Beside {
+                        method: &args.method,
+                        begun: self.begun,
+                        notifications: self.shared.notifications.load(Ordering::Relaxed),
+                        waits_for: &waits_for,
+                        server,
+                        exit_code,
+                    },
+                );
+                print_json(&serde_json::to_string(&told).expect("it is JSON"))
+            }
+            Ended::Called(Called { outcome: Ok(result), .. }) => print_json(result.get()),
+            _ => Ok(()),
+        };
+        printed.map_or_else(output_error, |()| exit_code.into())
     }
 
-    /// Ctrl-C came before the call could be sent.
-    pub(super) fn gave_up_opening(&self) -> ExitCode {
-        let what = self.waits_for();
-        say(Line::new().styled(WARN, format_args!("gave up, waiting for {what}")));
-        ExitCode::from(exit::CANCELLED)
-    }
-
-    /// The result on standard output, the rest on standard error: one line, and no result where that is
-    /// an error.
-    pub(super) fn outcome(&self, method: &str, called: &Called) -> ExitCode {
+    /// Says in one line what became of a call, unless that is just a result.
+    fn called(&self, method: &str, called: &Called) -> u8 {
         let (style, text, code) = match &called.outcome {
             Ok(_) => (GOOD, String::new(), 0),
             Err(error) => failure(method, called, self.begun, error),
@@ -185,10 +219,7 @@ impl Report {
             None if !text.is_empty() => say(Line::new().styled(style, text)),
             None => {}
         }
-        match &called.outcome {
-            Ok(result) => print_json(result.get()).map_or_else(output_error, |()| code.into()),
-            Err(_) => code.into(),
-        }
+        code
     }
 }
 

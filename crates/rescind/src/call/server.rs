@@ -1,5 +1,6 @@
 //! A server that was started or reached, and the connection to it.
 
+use std::process::ExitStatus;
 use std::thread::{self, JoinHandle};
 
 use protocol_blocking::threaded::{self, Incoming, Options, Peer};
@@ -7,7 +8,6 @@ use protocol_child::Owner;
 use protocol_core::{CloseReason, Role, Shutdown};
 
 use super::client::Client;
-use super::report::Report;
 use super::websocket::Socket;
 use super::{Attempt, Unreached, child, opening};
 use crate::dialect::Spoken;
@@ -35,7 +35,7 @@ impl Server {
         let (peer, incoming, end) = match &args.connect {
             Some(address) => {
                 let mut options = Options::new(spoken.config(Role::Client));
-                options.trace = report.trace();
+                options.trace = report.trace(&spoken.dialect);
                 let options = recording.connection("server", options);
                 let secret = token::read(args.token_file.as_deref()).map_err(Unreached::Usage)?;
                 let trust = args.ca.clone().map_or(Trust::System, Trust::Only);
@@ -44,9 +44,10 @@ impl Server {
                 (peer, incoming, End::Socket(socket))
             }
             None => {
-                let spawned = child::spawn(&spoken, &args.command).map_err(Unreached::Failed)?;
+                let spawned = child::spawn(&spoken, &args.command, &args.process)
+                    .map_err(Unreached::Failed)?;
                 let mut options = Options::new(spoken.on_stdio(Role::Client));
-                options.trace = report.trace();
+                options.trace = report.trace(&spoken.dialect);
                 options.noise = Some(report.noise());
                 let options = recording.connection("server", options);
                 let connected = args.runtime.connect(spawned, options);
@@ -56,25 +57,29 @@ impl Server {
                 (peer, incoming, End::Child(owner))
             }
         };
-        Ok(Self { spoken, peer, end, serving: serve(incoming, report) })
+        Ok(Self { spoken, peer, end, serving: serve(incoming, attempt) })
     }
 
-    /// Says goodbye, and waits for the server's end.
-    pub(super) fn end(self) {
+    /// Says goodbye, and waits for the server's end. Gives its status, if we started it.
+    pub(super) fn end(self) -> Option<ExitStatus> {
         opening::close(&self.spoken, &self.peer);
         // What the server has asked us for is over too; then its input is closed.
         self.peer.shutdown(Shutdown::CancelAll);
-        match self.end {
+        let status = match self.end {
             End::Child(owner) => child::end(owner),
-            End::Socket(socket) => socket.end(),
-        }
+            End::Socket(socket) => {
+                socket.end();
+                None
+            }
+        };
         // What the server said before it answered is shown before the answer.
         let _ = self.serving.join();
+        status
     }
 }
 
 /// Serves what the server asks for and shows what it notifies, until the connection ends.
-fn serve(incoming: Incoming, report: &Report) -> JoinHandle<CloseReason> {
-    let client = Client::new(report.clone());
+fn serve(incoming: Incoming, attempt: &Attempt<'_>) -> JoinHandle<CloseReason> {
+    let client = Client::new(attempt);
     thread::spawn(move || threaded::serve(&incoming, 2, &client))
 }

@@ -14,22 +14,23 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anstyle::Style;
 use clap::{Args, ValueEnum};
 use humantime::format_duration;
+use protocol_async::Noise;
 use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
-use protocol_async::{Noise, Way};
 use protocol_child::Pushed;
-use protocol_core::{CloseReason, RelayEvent, Role, Side};
+use protocol_core::{CloseReason, Dialect, RelayEvent, Role, Side};
 use protocol_record::line::Verdict;
 
 use crate::dialect::{Spoken, file_parser, parser};
 use crate::duration;
 use crate::noise::Noises;
+use crate::process::ProcessArgs;
 use crate::record::{RecordArgs, Session};
 use crate::replay::{RelaySetup, Setup};
 use crate::stats;
 use crate::terminal::{Line, say};
+use crate::trace::Traced;
 use crate::{exit, failure, note, output_error, usage_error};
 use child::{Extras, Relayed};
 use fault::{FaultArgs, Plan};
@@ -114,6 +115,9 @@ pub struct RelayArgs {
     faults: FaultArgs,
 
     #[command(flatten)]
+    process: ProcessArgs,
+
+    #[command(flatten)]
     record: RecordArgs,
 
     /// The server to spawn, and its arguments
@@ -147,6 +151,7 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     };
     let mut command = Command::new(program);
     command.args(arguments);
+    args.process.set_up(&mut command);
 
     let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
     let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
@@ -156,7 +161,7 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     (up.abandoned_grace, down.abandoned_grace) = (args.grace, args.grace);
     let mut options = Options::new(up, down);
     options.guard = args.guard.guard();
-    options.trace = args.trace.then(trace);
+    options.trace = args.trace.then(|| trace(&spoken[0].dialect, &spoken[1].dialect));
     options.answer_after_end = args.answer_after_end;
     options.waits = Some(Box::new(waits));
     let losses = Arc::<Losses>::default();
@@ -309,17 +314,15 @@ fn observer(losses: Arc<Losses>) -> Observer {
     })
 }
 
-fn trace() -> Trace {
-    const DIM: Style = Style::new().dimmed();
+fn trace(up: &Dialect, down: &Dialect) -> Trace {
     let begun = Instant::now();
+    let (mut up, mut down) = (Traced::new(up, begun), Traced::new(down, begun));
     Box::new(move |side, way, message| {
-        let arrow = match way {
-            Way::Sent => "-->",
-            Way::Received => "<--",
+        let traced = match side {
+            Side::Up => &mut up,
+            Side::Down => &mut down,
         };
-        let elapsed = begun.elapsed().as_secs_f64() * 1e3;
-        let line = Line::new().styled(DIM, format_args!("{elapsed:10.3} ms"));
-        say(line.text(format_args!(" {side:4} {arrow} ")).message(message));
+        say(traced.line(&format!("{side:4} "), way, message));
     })
 }
 

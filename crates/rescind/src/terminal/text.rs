@@ -1,11 +1,14 @@
 //! What others say, as text: no terminal obeys it, and it is no longer than can be read.
 
 use std::fmt::{self, Display, Write as _};
+use std::ops::RangeInclusive;
 
 use anstyle::Style;
 
 /// A longer value in a line, such as the params of a notification, is cut.
 pub(crate) const VALUE: usize = 200;
+/// A longer message of a trace is cut.
+const TRACED: usize = 1024;
 /// A longer line is cut.
 const LINE: usize = 4096;
 
@@ -54,6 +57,13 @@ impl Line {
     #[must_use]
     pub(crate) fn value(self, bytes: &[u8]) -> Self {
         let most = self.shown + VALUE;
+        self.bytes(bytes, most)
+    }
+
+    /// Adds a message that something is said behind, and is cut to [`TRACED`].
+    #[must_use]
+    pub(crate) fn traced(self, bytes: &[u8]) -> Self {
+        let most = self.shown + TRACED;
         self.bytes(bytes, most)
     }
 
@@ -108,11 +118,40 @@ impl fmt::Write for Part<'_> {
     }
 }
 
-/// Whether a terminal obeys it, or it changes how what follows is read: control characters, marks and
-/// overrides of direction, and separators of lines.
+/// What is not seen, or changes how what is near it is seen: Unicode's general categories Cf (format, which
+/// has zero widths, the byte order mark, overrides of direction and tags), Zl and Zp (separators of
+/// lines), Co (private use) and the noncharacters; of plane 14, which has nothing but such, all.
+const UNSEEN: [RangeInclusive<char>; 22] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{600}'..='\u{605}',
+    '\u{61c}'..='\u{61c}',
+    '\u{6dd}'..='\u{6dd}',
+    '\u{70f}'..='\u{70f}',
+    '\u{890}'..='\u{891}',
+    '\u{8e2}'..='\u{8e2}',
+    '\u{180e}'..='\u{180e}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{206f}',
+    '\u{e000}'..='\u{f8ff}',
+    '\u{fdd0}'..='\u{fdef}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+    '\u{110bd}'..='\u{110bd}',
+    '\u{110cd}'..='\u{110cd}',
+    '\u{13430}'..='\u{1343f}',
+    '\u{1bca0}'..='\u{1bca3}',
+    '\u{1d173}'..='\u{1d17a}',
+    '\u{e0000}'..='\u{e0fff}',
+    // Private use again, in two planes of its own.
+    '\u{f0000}'..='\u{10ffff}',
+];
+
+/// Whether a terminal obeys it, or a reader would be misled by it.
 fn is_obeyed(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    let is_noncharacter = u32::from(c) & 0xfffe == 0xfffe;
+    let is_unseen = || UNSEEN.iter().any(|unseen| unseen.contains(&c));
+    c.is_control() || is_noncharacter || (c >= *UNSEEN[0].start() && is_unseen())
 }
 
 /// Adds a character, the way JSON would escape it if it must not be there itself.
@@ -122,7 +161,9 @@ fn push(out: &mut String, c: char) {
         '\r' => out.push_str("\\r"),
         '\t' => out.push_str("\\t"),
         c if is_obeyed(c) => {
-            let _ = write!(out, "\\u{:04x}", u32::from(c));
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
         }
         c => out.push(c),
     }
@@ -162,6 +203,34 @@ mod tests {
         assert_eq!(harmless(hostile) + "\n", expected);
         assert_eq!(Line::new().value(hostile.as_bytes()).finish(), expected);
         assert_eq!(Line::new().message(hostile.as_bytes()).finish(), expected);
+    }
+
+    #[test]
+    fn f68_what_is_not_seen_is_shown() {
+        for (name, unseen, shown) in [
+            ("soft hyphen", '\u{ad}', "\\u00ad"),
+            ("zero width space", '\u{200b}', "\\u200b"),
+            ("zero width joiner", '\u{200d}', "\\u200d"),
+            ("word joiner", '\u{2060}', "\\u2060"),
+            ("pop directional isolate", '\u{2069}', "\\u2069"),
+            ("byte order mark", '\u{feff}', "\\ufeff"),
+            ("interlinear annotation", '\u{fff9}', "\\ufff9"),
+            ("private use", '\u{e000}', "\\ue000"),
+            ("tag", '\u{e0041}', "\\udb40\\udc41"),
+            ("variation selector of plane 14", '\u{e0100}', "\\udb40\\udd00"),
+            ("private use of plane 15", '\u{f0000}', "\\udb80\\udc00"),
+            ("noncharacter", '\u{fdd0}', "\\ufdd0"),
+            ("noncharacter of plane 0", '\u{fffe}', "\\ufffe"),
+            ("noncharacter of plane 1", '\u{1ffff}', "\\ud83f\\udfff"),
+        ] {
+            assert_eq!(harmless(&format!("a{unseen}b")), format!("a{shown}b"), "{name}");
+            let json = harmless_json(&format!("\"{unseen}\""));
+            assert_eq!(serde_json::from_str::<char>(&json).unwrap(), unseen, "{name}: {json}");
+        }
+        let seen = "naïve 日本語 ‐–— “” … € 🙂 ❤\u{fe0f} \u{fffd}";
+        assert_eq!(harmless(seen), seen);
+        let sorted = UNSEEN.iter().flat_map(|unseen| [unseen.start(), unseen.end()]);
+        assert!(sorted.is_sorted());
     }
 
     #[test]

@@ -1,0 +1,32 @@
+//! The params of a call, as they are given: JSON, `@FILE` for what a file holds, or `-` for what
+//! standard input does.
+
+use std::fs;
+use std::io;
+
+use serde_json::value::RawValue;
+
+/// Reads params.
+pub(super) fn read(given: &str) -> Result<Box<RawValue>, String> {
+    let (from, read) = match (given, given.strip_prefix('@')) {
+        ("-", _) => ("standard input: ".into(), io::read_to_string(io::stdin())),
+        (_, Some(file)) => (format!("{file}: "), fs::read_to_string(file)),
+        (json, None) => (String::new(), Ok(json.into())),
+    };
+    let text = read.map_err(|error| format!("{from}{error}"))?;
+    parse(&text).map_err(|error| format!("{from}{error}"))
+}
+
+/// Parses a JSON array or object.
+pub(super) fn parse(text: &str) -> Result<Box<RawValue>, String> {
+    let value: Box<RawValue> = serde_json::from_str(text).map_err(|error| {
+        let before: usize = text.split_inclusive('\n').take(error.line() - 1).map(str::len).sum();
+        let reason = error.to_string();
+        let reason = reason.split(" at line ").next().unwrap_or_default();
+        format!("not JSON at byte {}: {reason}", before + error.column().saturating_sub(1))
+    })?;
+    match value.get().as_bytes().first() {
+        Some(b'{' | b'[') => Ok(value),
+        _ => Err("params must be a JSON array or object".into()),
+    }
+}
