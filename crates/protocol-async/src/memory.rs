@@ -49,7 +49,8 @@ pub struct Memory {
     pub work: usize,
     /// Answers that wait for room: [`Options::answer_bytes`].
     pub answers: usize,
-    /// Outcomes of calls that nobody has taken: [`Options::result_bytes`].
+    /// Outcomes of calls that nobody has taken: [`Options::result_bytes`], and a row for each call in
+    /// flight. A host that keeps the handles of calls that are over keeps a row more for each.
     pub results: usize,
     /// What is held back by a [`Cork`](crate::Cork): [`Limits::unsent_bytes`] once more.
     pub corked: usize,

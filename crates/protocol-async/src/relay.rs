@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::{Config, Guard, Relay, RelayEvent, Side, Timestamp};
+use protocol_core::{Config, Guard, Relay, RelayEvent, Side, Timestamp, Violation};
 
 use self::half_close::HalfClose;
 use self::pace::{Pace, SLOW_AT};
@@ -424,6 +424,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
     }
 }
 
+fn is_too_large((_, event): &(Side, RelayEvent)) -> bool {
+    matches!(event, RelayEvent::Violation { violation: Violation::MessageTooLarge, .. })
+}
+
 impl Joint {
     fn take_transmit(&mut self, side: Side, out: &mut Vec<u8>) -> bool {
         let Some(transmit) = self.relay.poll_transmit(side, out) else { return false };
@@ -445,7 +449,10 @@ impl Joint {
             None if !was_closed && is_closed(&self.relay) => {
                 self.input(Input::Broken(side, unread), now);
             }
-            None if first.is_some() => self.input(Input::TooLarge(side), now),
+            // What waits to be told may be of a message that left before.
+            None if first.as_ref().is_some_and(is_too_large) => {
+                self.input(Input::TooLarge(side), now);
+            }
             None => {}
         }
         self.report_from(first, message.unwrap_or(unread));

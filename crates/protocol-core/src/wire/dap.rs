@@ -77,10 +77,15 @@ fn failure(raw: &RawValue) -> ErrorObject<'_> {
     let ([message, body], _) = optional(Some(raw), ["message", "body"]);
     let message = message.and_then(string).unwrap_or_default();
     let ([error], _) = optional(body, ["error"]);
-    let ([id, data], _) = optional(error, ["id", "data"]);
+    let ([id, format, data], _) = optional(error, ["id", "format", "data"]);
     let code = match id.and_then(|id| id.get().parse().ok()) {
         _ if message == "cancelled" => code::REQUEST_CANCELLED,
         code => code.unwrap_or(code::REQUEST_FAILED),
+    };
+    // Some adapters say what went wrong in the body alone.
+    let message = match message.is_empty() {
+        true => format.and_then(string).unwrap_or_default(),
+        false => message,
     };
     ErrorObject { raw: Cow::Borrowed(raw), code, message, data: data.map(Cow::Borrowed) }
 }
