@@ -2,13 +2,15 @@
 //! nothing is lost, nothing is answered twice.
 
 use std::collections::HashMap;
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tungstenite::Message;
+use tungstenite::error::ProtocolError;
+use tungstenite::{Error, Message};
 
 use crate::alone;
 use crate::websocket::{Client, Server, request};
@@ -66,14 +68,24 @@ impl Asked {
                 self.answered += 1;
                 None
             }
-            Ok(Message::Close(_)) => {
-                let lost = self.open.keys().filter(|id| **id < self.taken).count();
-                assert_eq!(lost, 0, "taken, and never answered");
-                Some(Stay::SaidGoodbyeTo)
-            }
+            Ok(Message::Close(_)) => Some(self.told_goodbye()),
             Ok(other) => panic!("{other:?}"),
+            // What is written after the server said goodbye and hung up resets the connection, and the goodbye
+            // may be lost with it. Whoever sees this asserts that the server is ending.
+            Err(Error::Io(error)) if matches!(error.kind(), ConnectionReset | BrokenPipe) => {
+                Some(self.told_goodbye())
+            }
+            Err(Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => {
+                Some(self.told_goodbye())
+            }
             Err(error) => panic!("lost without a goodbye: {error}, {} open", self.open.len()),
         }
+    }
+
+    fn told_goodbye(&self) -> Stay {
+        let lost = self.open.keys().filter(|id| **id < self.taken).count();
+        assert_eq!(lost, 0, "taken, and never answered");
+        Stay::SaidGoodbyeTo
     }
 
     fn say(&mut self, text: String) {

@@ -54,7 +54,7 @@ pub(crate) enum Ending {
     Ended(u64),
 }
 
-/// Entries in the order in which they happened, and the gap behind them.
+/// Entries in the order in which they happened, and the gaps behind them.
 ///
 /// Once an entry is dropped all are, until the writer has taken the batch: then the gap has its place
 /// at the batch's end, and is one line.
@@ -64,6 +64,8 @@ pub(crate) struct Batch {
     /// The messages and lines of the entries, one after the other.
     pub(crate) bytes: Vec<u8>,
     pub(crate) gap: Option<Dropped>,
+    /// What is missing of connections that are not recorded at all. Others go on beside them.
+    pub(crate) mute: Option<Dropped>,
     cost: usize,
 }
 
@@ -98,14 +100,18 @@ pub(crate) struct Opened {
 }
 
 impl Entry {
-    const fn cost(&self) -> usize {
-        self.len + size_of::<Self>()
+    fn cost(&self) -> usize {
+        let boxed = match &self.what {
+            What::Opened(opened) => opened.bytes(),
+            _ => 0,
+        };
+        self.len + size_of::<Self>() + boxed
     }
+}
 
-    /// Connections are never dropped: without them nothing else can be read, and their number is
-    /// bounded by whoever accepts them.
-    const fn is_droppable(&self) -> bool {
-        matches!(self.what, What::Message(..) | What::Line)
+impl Opened {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.name.len() + self.dialect.len() + self.shape.bytes()
     }
 }
 
@@ -115,24 +121,54 @@ impl Queue {
     }
 
     /// Adds an entry with these bytes, or counts it as dropped. Never waits for the writer.
-    pub(crate) fn push(&self, entry: Entry, bytes: &[u8]) {
+    ///
+    /// Whether a connection is known from now on: without its first entry no other of it can be read, so whoever
+    /// records one that found no room is mute.
+    pub(crate) fn push(&self, entry: Entry, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
         if state.end != Ending::Open {
-            return;
+            return true;
         }
-        state.seen += u64::from(entry.is_droppable());
+        let counts = matches!(entry.what, What::Message(..) | What::Line);
+        state.seen += u64::from(counts);
         if state.is_broken {
-            return;
+            return true;
         }
         let fits = state.writing + state.waiting.cost + entry.cost() <= self.limit;
-        if entry.is_droppable() && (!fits || state.waiting.gap.is_some()) {
-            state.waiting.drop_entry(&entry);
-        } else {
+        let is_kept = match entry.what {
+            What::Message(..) | What::Line => fits && state.waiting.gap.is_none(),
+            What::Opened(_) => fits,
+            // There are no more of them than connections that are known.
+            What::Gone => true,
+        };
+        if is_kept {
             state.waiting.cost += entry.cost();
             state.waiting.bytes.extend_from_slice(bytes);
             state.waiting.entries.push(entry);
+        } else if counts {
+            drop_from(&mut state.waiting.gap, entry.t, entry.len);
+        } else {
+            state.seen += 1;
+            drop_from(&mut state.waiting.mute, entry.t, entry.len);
         }
+        if state.wakes_writer(self.limit) {
+            self.filled.notify_one();
+        }
+        is_kept
+    }
+
+    /// Counts a message or a line of so many bytes, of a connection that is not recorded.
+    pub(crate) fn pass_over(&self, t: u64, len: usize) {
+        let mut state = self.lock();
+        if state.end != Ending::Open {
+            return;
+        }
+        state.seen += 1;
+        if state.is_broken {
+            return;
+        }
+        drop_from(&mut state.waiting.mute, t, len);
         if state.wakes_writer(self.limit) {
             self.filled.notify_one();
         }
@@ -202,7 +238,7 @@ impl Batch {
     const KEPT: usize = 1 << 20;
 
     fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.gap.is_none()
+        self.entries.is_empty() && self.gap.is_none() && self.mute.is_none()
     }
 
     fn clear(&mut self) {
@@ -211,15 +247,16 @@ impl Batch {
         self.entries.shrink_to(Self::KEPT / size_of::<Entry>());
         self.bytes.shrink_to(Self::KEPT);
         self.gap = None;
+        self.mute = None;
         self.cost = 0;
     }
+}
 
-    fn drop_entry(&mut self, entry: &Entry) {
-        let gap = self.gap.get_or_insert(Dropped { t: entry.t, ..Dropped::default() });
-        gap.until = entry.t;
-        gap.lines += 1;
-        gap.bytes += entry.len as u64;
-    }
+fn drop_from(gap: &mut Option<Dropped>, t: u64, len: usize) {
+    let gap = gap.get_or_insert(Dropped { t, ..Dropped::default() });
+    gap.until = t;
+    gap.lines += 1;
+    gap.bytes += len as u64;
 }
 
 #[cfg(test)]

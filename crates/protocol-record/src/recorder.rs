@@ -173,16 +173,8 @@ impl Shared {
         u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// The line says itself which connection it is of.
-    fn line(&self, hop: u64, line: &Line<'_>) {
-        // Nothing of it can't be written as JSON.
-        if let Ok(line) = serde_json::to_vec(line) {
-            self.push(hop, What::Line, &line);
-        }
-    }
-
-    fn push(&self, hop: u64, what: What, bytes: &[u8]) {
-        self.queue.push(Entry { t: self.now(), hop, what, len: bytes.len() }, bytes);
+    fn push(&self, hop: u64, what: What, bytes: &[u8]) -> bool {
+        self.queue.push(Entry { t: self.now(), hop, what, len: bytes.len() }, bytes)
     }
 }
 
@@ -239,7 +231,10 @@ impl Recorder {
     pub fn verdict<'a>(&self, hop: &'a str, mut verdict: line::Verdict<'a>) {
         verdict.t = self.0.now();
         verdict.hop = hop.into();
-        self.0.line(0, &Line::Verdict(verdict));
+        // The line says itself which connection it is of. Nothing of it can't be written as JSON.
+        if let Ok(line) = serde_json::to_vec(&Line::Verdict(verdict)) {
+            self.0.push(0, What::Line, &line);
+        }
     }
 
     /// Records a connection that the host drives itself.
@@ -251,17 +246,21 @@ impl Recorder {
             Role::Server => line::Role::Server,
         };
         let dialect = &config.dialect;
-        let hop = HopRecorder {
+        let opened = Opened {
+            name: name.into(),
+            role,
+            dialect: dialect.name.to_string(),
+            shape: Shape::of(dialect),
+        };
+        let is_known = self.0.push(number, What::Opened(Box::new(opened)), &[]);
+        HopRecorder {
             shared: self.0.clone(),
             number,
+            is_mute: !is_known,
             name: name.into(),
             envelope: dialect.envelope,
             has_tokens: matches!(dialect.cancel, CancelRule::Operation { .. }),
-        };
-        let (name, shape) = (name.into(), Shape::of(dialect));
-        let opened = Opened { name, role, dialect: dialect.name.to_string(), shape };
-        hop.push(What::Opened(Box::new(opened)), &[]);
-        hop
+        }
     }
 }
 
@@ -270,6 +269,8 @@ impl Recorder {
 pub struct HopRecorder {
     shared: Arc<Shared>,
     number: u64,
+    /// There was no room to say that it is there: it is only counted.
+    is_mute: bool,
     name: String,
     envelope: Envelope,
     /// Whether what a peer says may hold tokens of operations.
@@ -350,19 +351,29 @@ impl HopRecorder {
         self.line(&Line::Verdict(verdict));
     }
 
+    /// The line says itself which connection it is of.
     fn line(&self, line: &Line<'_>) {
-        self.shared.line(self.number, line);
+        // Nothing of it can't be written as JSON.
+        if let Ok(line) = serde_json::to_vec(line) {
+            self.push(What::Line, &line);
+        }
     }
 
     fn push(&self, what: What, bytes: &[u8]) {
-        self.shared.push(self.number, what, bytes);
+        if self.is_mute {
+            self.shared.queue.pass_over(self.shared.now(), bytes.len());
+        } else {
+            self.shared.push(self.number, what, bytes);
+        }
     }
 }
 
 /// Its name means nothing any more.
 impl Drop for HopRecorder {
     fn drop(&mut self) {
-        self.push(What::Gone, &[]);
+        if !self.is_mute {
+            self.push(What::Gone, &[]);
+        }
     }
 }
 
@@ -379,4 +390,43 @@ const fn of(input: relay::Input<'_>) -> usize {
 
 fn nanoseconds(now: Timestamp) -> u64 {
     u64::try_from(now.since(Timestamp::ZERO).as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use protocol_core::Dialect;
+
+    use super::*;
+    use crate::queue::Batch;
+
+    #[test]
+    fn g08_what_a_stuck_writer_leaves_no_room_for_is_the_whole_of_a_connection() {
+        const ROOM: usize = 64 << 10;
+        let recorder = Recorder(Arc::new(Shared {
+            queue: Queue::new(ROOM),
+            payloads: Payloads::Kept,
+            begun: Instant::now(),
+            opened: AtomicU64::new(0),
+        }));
+        let config = Config::client(Dialect::LSP_3_17);
+        // Nobody writes meanwhile.
+        let hops: Vec<_> = (0..10_000).map(|_| recorder.hop("client", &config)).collect();
+        let known: HashSet<u64> =
+            hops.iter().filter(|hop| !hop.is_mute).map(|hop| hop.number).collect();
+        let bytes = known.len() * size_of::<Opened>();
+        assert!(!known.is_empty() && bytes <= ROOM, "{} connections", known.len());
+        let mute = hops.len() - known.len();
+        hops.iter().for_each(|hop| hop.message(Way::Sent, b"{}"));
+        drop(hops);
+
+        let mut batch = Batch::default();
+        let _ = recorder.0.queue.take(&mut batch);
+        assert!(batch.entries.iter().all(|entry| known.contains(&entry.hop)));
+        let gone = batch.entries.iter().filter(|entry| matches!(entry.what, What::Gone));
+        assert_eq!(gone.count(), known.len());
+        // The connection and its message.
+        assert_eq!(batch.mute.unwrap().lines, 2 * mute as u64);
+    }
 }

@@ -53,6 +53,18 @@ impl Shape {
         }
     }
 
+    /// What it holds beside itself.
+    pub(crate) fn bytes(&self) -> usize {
+        let cancel = |cancel: &Cancel| {
+            size_of::<Cancel>()
+                + cancel.method.len()
+                + cancel.member.as_ref().map_or(0, String::len)
+        };
+        let token = |token: &String| size_of::<String>() + token.len();
+        self.cancels.iter().map(cancel).sum::<usize>()
+            + self.tokens.iter().map(token).sum::<usize>()
+    }
+
     /// Whether a message may hold the token of an operation. A name can be written with escapes, so any
     /// escape of a letter counts; and so does whatever looks like a token of ours, wherever it stands.
     pub(crate) fn may_hold_token(&self, text: &str) -> bool {

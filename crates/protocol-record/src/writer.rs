@@ -94,7 +94,7 @@ impl Writer {
                 self.flush()?;
             }
         }
-        if let Some(gap) = batch.gap {
+        for gap in [batch.gap, batch.mute].into_iter().flatten() {
             self.dropped += gap.lines;
             append(&mut self.out, &Line::Dropped(gap))?;
         }

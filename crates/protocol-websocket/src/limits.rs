@@ -21,8 +21,8 @@ pub struct ListenerLimits {
     pub handshake_bytes: usize,
     /// How long a message may take from its first byte to its last; 60 s.
     pub message_time: Duration,
-    /// How long a frame that we send, of 64 KiB at most, may take to leave; 60 s. A client that reads no
-    /// faster, or not at all, is sent away, whatever it says meanwhile: what waits for it is memory.
+    /// How long what waits in the write buffer, at most 256 KiB, may take to leave; 60 s. A client that reads
+    /// no faster, or not at all, is sent away, whatever it says meanwhile: what waits for it is memory.
     pub write_time: Duration,
     /// Bytes of unfinished messages, of all connections together; 256 MiB. A frame counts whole once its header
     /// announces it, for room is made for it then. The connection whose message would pass it is ended. The

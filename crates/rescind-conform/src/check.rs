@@ -182,7 +182,8 @@ pub enum Rule {
     Undisturbed(Name),
     /// A request was answered once under its id, whatever the answer.
     AnsweredOnce(Name),
-    /// It was not worked on to its end: it is answered as cancelled, or before what was asked first.
+    /// It was not worked on to its end: it is answered as cancelled, or with its result before what was asked
+    /// first.
     Honoured {
         /// The cancelled one.
         cancelled: Name,
@@ -197,9 +198,14 @@ pub enum Rule {
     NextAnswered,
     /// Nothing was said under an id.
     NothingUnder(&'static str),
+    /// The same of an id that we could have used, which is a text where the protocol has no numbers.
+    NothingUnderToken(&'static str),
+    /// While malformed cancels were sent that are notifications and merely name nothing, every answer was to a
+    /// request.
+    MalformedUnanswered,
     /// No progress of a request once the server had read its cancel.
     NoProgressAfter(Name),
-    /// Everything that the server wrote is a message that it may write.
+    /// Everything that the server wrote is a message that it may write, and every answer one to a request.
     Clean,
     /// A request was refused as an unknown method.
     UnknownMethod(Name),

@@ -42,6 +42,20 @@ pub(crate) struct Slow {
     pub(crate) reads_on: bool,
 }
 
+impl Slow {
+    /// How long it takes if it is asked to take so many milliseconds, and listens to that.
+    pub(crate) fn lasts(&self, ms: u64) -> Duration {
+        let asks = |ms| self.request.lasting(ms);
+        if asks(1) != asks(1000) {
+            Duration::from_millis(ms)
+        } else if asks(1) != asks(1001) {
+            Duration::from_secs(ms.div_ceil(1000))
+        } else {
+            self.natural
+        }
+    }
+}
+
 /// How long a server may take to say that it does not know the newest opening.
 const FALLBACK: Duration = Duration::from_secs(10);
 /// How many tools are tried.
@@ -81,7 +95,7 @@ impl Facts {
     ) -> Result<(), Unreached> {
         for candidate in candidates.into_iter().take(TOOLS) {
             let mut session = self.open(target, options.patience)?;
-            if let Some(slow) = self.measure(&mut session, candidate, options) {
+            if let Some(slow) = self.measure(&mut session, &candidate, options) {
                 let is_better = self.slow.as_ref().is_none_or(|best| slow.is_better_than(best));
                 if is_better {
                     self.slow = Some(slow);
@@ -243,30 +257,42 @@ impl Facts {
         }
     }
 
-    /// Lets a server do a request, and another meanwhile. `None` if it does not take long enough.
-    fn measure(&self, session: &mut Session, request: Request, options: &Options) -> Option<Slow> {
+    /// Lets a server do a request twice. `None` if it does not take long enough.
+    ///
+    /// The second time counts: the first may be long because the server starts then what it works with.
+    fn measure(&self, session: &mut Session, request: &Request, options: &Options) -> Option<Slow> {
+        self.measure_once(session, request, options, 1)?;
+        self.measure_once(session, request, options, 2)
+    }
+
+    /// Lets a server do a request, and another meanwhile.
+    fn measure_once(
+        &self,
+        session: &mut Session,
+        request: &Request,
+        options: &Options,
+        round: u64,
+    ) -> Option<Slow> {
         let ms = options.slow_ms;
-        let (slow, quick) = ("\"slow\"", "\"meanwhile\"");
+        let (slow, quick) = (format!("\"slow-{round}\""), format!("\"meanwhile-{round}\""));
+        let progress = format!("progress-{round}");
         let mut messages = Vec::new();
-        messages.extend(self.change(session, 2));
-        messages.push(session.wire.request(
-            slow,
-            &request.method,
-            &request.lasting(ms),
-            "progress",
-        ));
+        messages.extend(self.change(session, 1 + round));
+        let params = request.lasting(ms);
+        messages.push(session.wire.request(&slow, &request.method, &params, &progress));
         let begun = Instant::now();
         session.send(&messages, false);
-        let meanwhile = session.wire.request(quick, &self.quick.method, &self.quick.params, "");
+        let meanwhile = session.wire.request(&quick, &self.quick.method, &self.quick.params, "");
         session.send(&[meanwhile], false);
-        session.wait(|session| session.is_answered(slow) && session.is_answered(quick));
+        session.wait(|session| session.is_answered(&slow) && session.is_answered(&quick));
         let natural = begun.elapsed();
-        let (at, outcome) = session.answers_to(slow).next()?;
+        let (at, outcome) = session.answers_to(&slow).next()?;
         let is_done = matches!(outcome, Outcome::Result(result) if result["isError"] != true);
         let is_slow = self.document.is_some() || natural >= Duration::from_millis(ms) / 2;
-        let has_progress = session.progress_of("progress").next().is_some();
+        let has_progress = session.progress_of(&progress).next().is_some();
         let reads_on =
-            session.answers_to(quick).next().is_some_and(|(meanwhile, _)| meanwhile < at);
+            session.answers_to(&quick).next().is_some_and(|(meanwhile, _)| meanwhile < at);
+        let request = request.clone();
         (is_done && is_slow).then_some(Slow { request, natural, has_progress, reads_on })
     }
 

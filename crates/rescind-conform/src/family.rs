@@ -110,7 +110,7 @@ impl Family {
             Self::Lsp => vec![
                 Opening::request(
                     "initialize",
-                    json!({ "processId": std::process::id(), "clientInfo": client, "rootUri": null, "capabilities": {} }),
+                    json!({ "processId": null, "clientInfo": client, "rootUri": null, "capabilities": {} }),
                 ),
                 Opening::notification("initialized", json!({})),
             ],

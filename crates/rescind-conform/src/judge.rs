@@ -1,6 +1,9 @@
 //! Judges the record of a check by its rules.
 
+use protocol_core::code;
+
 use crate::check::{Name, Rule};
+use crate::family::Family;
 use crate::play::{Made, Play};
 use crate::session::What;
 use crate::wire::{Heard, Outcome};
@@ -25,14 +28,11 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
             .filter(|made| made.cancelled_at.is_none())
             .try_for_each(|made| undisturbed(play, made)),
         Rule::NextAnswered => next_answered(play),
-        Rule::NothingUnder(id) => match play.session.answers_to(id).next() {
-            None => Ok(()),
-            Some((_, outcome)) => {
-                Err(format!("under id {id} there is an answer: {}", said(outcome)))
-            }
-        },
+        Rule::NothingUnder(id) => nothing_under(play, id),
+        Rule::NothingUnderToken(token) => nothing_under(play, &play.token(token)),
+        Rule::MalformedUnanswered => stray(play, |at| play.silent.contains(&at)),
         Rule::NoProgressAfter(name) => no_progress_after(play, made(play, name)?),
-        Rule::Clean => clean(play),
+        Rule::Clean => clean(play).and_then(|()| stray(play, |_| true)),
         Rule::UnknownMethod(name) => unknown_method(play, made(play, name)?),
         Rule::TheirsCancelled => theirs_cancelled(play),
         Rule::TheirsUndisturbed => match theirs_cancelled(play) {
@@ -94,18 +94,43 @@ fn once(play: &Play<'_>, made: &Made) -> Result<(), String> {
 /// An answer that has lost its id, or the type of it.
 fn under_another_id(play: &Play<'_>, made: &Made) -> String {
     let same = |id: &str| id.trim_matches('"') == made.id.trim_matches('"');
-    let known = |id: &str| play.ids.contains(id) || id.starts_with("\"open-");
     let other = play.session.heard().find_map(|(_, heard)| match heard {
         Heard::Answer { id, .. } if *id != made.id && same(id) => Some(id.clone()),
         _ => None,
     });
     let other = other.or_else(|| {
         play.session.heard().find_map(|(_, heard)| match heard {
-            Heard::Answer { id, .. } if !known(id) => Some(id.clone()),
+            Heard::Answer { id, .. } if !is_ours(play, id) => Some(id.clone()),
             _ => None,
         })
     });
     other.map_or_else(String::new, |id| format!("; there is an answer under id {id}"))
+}
+
+/// Whether a request had this id, as the token that was written.
+fn is_ours(play: &Play<'_>, id: &str) -> bool {
+    play.ids.contains(id) || id.starts_with("\"open-")
+}
+
+fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), String> {
+    match play.session.answers_to(id).next() {
+        None => Ok(()),
+        Some((_, outcome)) => Err(format!("under id {id} there is an answer: {}", said(outcome))),
+    }
+}
+
+/// In these places of the record no answer is to anything but a request.
+fn stray(play: &Play<'_>, is_place: impl Fn(usize) -> bool) -> Result<(), String> {
+    let stray = play.session.heard().find_map(|(at, heard)| match heard {
+        Heard::Answer { id, outcome } if is_place(at) && !is_ours(play, id) => Some((id, outcome)),
+        _ => None,
+    });
+    match stray {
+        None => Ok(()),
+        Some((id, outcome)) => {
+            Err(format!("under id {id}, of no request, there is an answer: {}", said(outcome)))
+        }
+    }
 }
 
 fn undisturbed(play: &Play<'_>, made: &Made) -> Result<(), String> {
@@ -146,9 +171,18 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), String
     let first = |made: &Made| {
         play.session.answers_to(&made.id).next().map(|(at, outcome)| (at, outcome.clone()))
     };
+    // A document that changed meanwhile ends the work on it too, and is told by an error of its own.
+    let is_modified = |outcome: &Outcome| {
+        play.facts.family() == Family::Lsp
+            && matches!(outcome, Outcome::Error { code: code::CONTENT_MODIFIED })
+    };
     match (first(cancelled), first(before)) {
-        // An error is no end of the work either; a document that changed meanwhile is told by one.
-        (Some((_, outcome)), _) if !matches!(outcome, Outcome::Result(_)) => Ok(()),
+        (Some((_, outcome)), _) if outcome.is_cancelled() || is_modified(&outcome) => Ok(()),
+        (Some((_, outcome @ Outcome::Error { .. })), _) => Err(format!(
+            "request {} is answered with {}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)",
+            cancelled.id,
+            said(&outcome)
+        )),
         (Some((at, _)), Some((before, _))) if at < before => Ok(()),
         (Some((_, outcome)), _) => Err(format!(
             "request {} is answered with {}, after request {} that was asked first",

@@ -2,31 +2,41 @@
 
 use crate::wire::Wire;
 
-/// Their params, as JSON; `None` is a cancel without params. The request with this id is in flight, and
-/// none of them names it.
-pub(crate) fn params(member: &str, id: &str) -> Vec<Option<String>> {
+/// The params of those that JSON-RPC allows and that merely name nothing, as JSON; `None` is a cancel without
+/// params. The request with this id is in flight, and none of them names it.
+///
+/// The member in capitals is none of them: no protocol forbids a server to read its members so.
+pub(crate) fn plain(member: &str, id: &str) -> Vec<Option<String>> {
     let named = |value: &str| Some(format!(r#"{{"{member}":{value}}}"#));
     vec![
         None,
-        Some("null".into()),
         Some("[]".into()),
         Some("[[]]".into()),
-        Some("\"text\"".into()),
-        Some("5".into()),
-        Some("true".into()),
         Some("{}".into()),
         named("null"),
         named("true"),
         named("{}"),
+        named("[]"),
         named(&format!("[{id}]")),
         named(&format!(r#"{{"id":{id}}}"#)),
         named("1.5"),
         named("-0.0"),
-        named("1e400"),
         named("99999999999999999999999999"),
-        named(r#""\ud800""#),
-        Some(format!(r#"{{"{}":{id}}}"#, member.to_uppercase())),
         Some(format!(r#"{{"conformanceUnknown":{id}}}"#)),
+    ]
+}
+
+/// The params of those that a server may refuse as a whole, with an answer under no id: JSON-RPC does not allow
+/// them, or not everybody can read them.
+pub(crate) fn refusable(member: &str) -> Vec<Option<String>> {
+    let named = |value: &str| Some(format!(r#"{{"{member}":{value}}}"#));
+    vec![
+        Some("null".into()),
+        Some("\"text\"".into()),
+        Some("5".into()),
+        Some("true".into()),
+        named("1e400"),
+        named(r#""\ud800""#),
     ]
 }
 
@@ -48,7 +58,7 @@ mod tests {
 
     #[test]
     fn there_are_twenty_and_all_of_them_are_json() {
-        let all = params("requestId", "7");
+        let all = [plain("requestId", "7"), refusable("requestId")].concat();
         assert_eq!(all.len(), 20);
         for params in &all {
             let message = message(&Wire::new(Dialect::MCP_2025_11_25), params.as_deref(), "1");

@@ -1,6 +1,7 @@
 //! Plays the steps of a check with one server, and keeps what the rules are judged by.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -57,8 +58,10 @@ pub(crate) struct Play<'a> {
     pub(crate) ended: Option<bool>,
     /// How long the server was busy with a cancelled request, in parts of how long without the cancel.
     pub(crate) ratio: Option<f64>,
-    /// Every id that was used.
+    /// Every id that was used, or taken for use.
     pub(crate) ids: HashSet<String>,
+    /// Where in the record there are only notifications that name nothing, requests and their answers.
+    pub(crate) silent: Range<usize>,
     rng: Rng,
     next_id: u64,
     version: u64,
@@ -97,6 +100,7 @@ impl<'a> Play<'a> {
             ended: None,
             ratio: None,
             ids: HashSet::new(),
+            silent: 0..0,
             rng,
             next_id,
             version: 10,
@@ -146,10 +150,16 @@ impl<'a> Play<'a> {
 
     fn fresh(&mut self) -> String {
         self.next_id += 1;
-        // ABP has no numbers as ids.
+        let id = self.token(&self.next_id.to_string());
+        self.ids.insert(id.clone());
+        id
+    }
+
+    /// An id as this protocol writes it: ABP has no numbers as ids.
+    pub(crate) fn token(&self, token: &str) -> String {
         match self.facts.family() {
-            crate::Family::Abp => format!("\"{}\"", self.next_id),
-            _ => self.next_id.to_string(),
+            crate::Family::Abp if !token.starts_with('"') => format!("\"{token}\""),
+            _ => token.to_owned(),
         }
     }
 
@@ -157,12 +167,7 @@ impl<'a> Play<'a> {
         let (own, cancel_id) = (self.fresh(), self.fresh());
         let id = match id {
             Id::Fresh => own.clone(),
-            Id::Token(token)
-                if self.facts.family() == crate::Family::Abp && !token.starts_with('"') =>
-            {
-                format!("\"{token}\"")
-            }
-            Id::Token(token) => token.to_owned(),
+            Id::Token(token) => self.token(token),
         };
         let token = format!("progress-{}", own.trim_matches('"'));
         self.ids.insert(id.clone());
@@ -200,6 +205,8 @@ impl<'a> Play<'a> {
             }
             messages.extend(more);
         }
+        // Where a protocol has no cancel on the wire, there is no message for one.
+        messages.retain(|message: &String| !message.is_empty());
         for (name, at) in cancelled {
             if let Some(made) = self.named.get_mut(&name) {
                 made.cancelled_at.get_or_insert(at);
@@ -244,24 +251,13 @@ impl<'a> Play<'a> {
             Item::Cancel(name) => {
                 self.named.get(&name).map(|made| self.cancel(made)).into_iter().collect()
             }
-            Item::CancelWithMore(name) => self
-                .named
-                .get(&name)
-                .map(|made| {
-                    let params = format!(
-                        r#"{{"conformanceUnknown":[{{"a":null}}],"{}":{},"_meta":{{"a":1}}}}"#,
-                        wire.cancel_member(),
-                        made.id
-                    );
-                    wire.cancel_with(&params, &made.cancel_id)
-                })
-                .into_iter()
-                .collect(),
+            Item::CancelWithMore(name) => {
+                let cancel = |made: &Made| wire.cancel_with_more(&made.id, &made.cancel_id);
+                self.named.get(&name).map(cancel).into_iter().collect()
+            }
             Item::CancelId(token) => {
                 let own = self.fresh();
-                let quoted = format!("\"{token}\"");
-                let is_abp = self.facts.family() == crate::Family::Abp && !token.starts_with('"');
-                vec![wire.cancel(if is_abp { &quoted } else { token }, &own)]
+                vec![wire.cancel(&self.token(token), &own)]
             }
             Item::Notification(method) => vec![wire.notification(method, &json!({}))],
         }
@@ -364,9 +360,19 @@ impl<'a> Play<'a> {
 
     fn malformed_cancels(&mut self, name: Name) -> Result<(), Stop> {
         let id = self.made(name)?.id.clone();
-        for (number, params) in
-            malformed::params(self.session.wire.cancel_member(), &id).into_iter().enumerate()
-        {
+        let member = self.session.wire.cancel_member();
+        let (forms, more) = (malformed::plain(member, &id), malformed::refusable(member));
+        // A cancel that is a request is answered.
+        if self.session.wire.cancels_by_notification() {
+            self.silent = self.session.record.len()..usize::MAX;
+        }
+        let plain = forms.len();
+        for (number, params) in forms.into_iter().chain(more).enumerate() {
+            if number == plain {
+                // An answer that is behind has one request more to come.
+                self.next()?;
+                self.silent.end = self.silent.end.min(self.session.record.len());
+            }
             self.session.note(format!("malformed cancel {}", number + 1));
             let own = self.fresh();
             let message = malformed::message(&self.session.wire, params.as_deref(), &own);
@@ -444,9 +450,8 @@ impl<'a> Play<'a> {
 
     fn any_moment(&mut self) -> Result<(), Stop> {
         let ms = self.slow_ms / 2;
-        let natural =
-            self.facts.slow.as_ref().map_or(Duration::from_millis(5), |slow| slow.natural);
-        let natural = natural.min(Duration::from_millis(ms.max(50)));
+        let slow = self.facts.slow.as_ref();
+        let natural = slow.map_or(Duration::from_millis(5), |slow| slow.lasts(ms));
         for _ in 0..EACH_MOMENT * MOMENTS.len() {
             let made = self.make(Id::Fresh);
             let messages = self.slow(&made, ms);

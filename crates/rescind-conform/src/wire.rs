@@ -161,6 +161,11 @@ impl Wire {
         }
     }
 
+    /// Whether a cancel is a notification, and so is not answered.
+    pub(crate) fn cancels_by_notification(&self) -> bool {
+        matches!(self.dialect.cancel, CancelRule::Notification { .. })
+    }
+
     /// The member that names what is cancelled.
     pub(crate) fn cancel_member(&self) -> &str {
         match &self.dialect.cancel {
@@ -173,6 +178,15 @@ impl Wire {
     /// A cancel of this id.
     pub(crate) fn cancel(&self, id: &str, own: &str) -> String {
         self.cancel_with(&format!(r#"{{"{}":{id}}}"#, self.cancel_member()), own)
+    }
+
+    /// The same with members that the server does not know.
+    pub(crate) fn cancel_with_more(&self, id: &str, own: &str) -> String {
+        let params = format!(
+            r#"{{"conformanceUnknown":[{{"a":null}}],"{}":{id},"_meta":{{"a":1}}}}"#,
+            self.cancel_member()
+        );
+        self.cancel_with(&params, own)
     }
 
     /// What we answer a request of the server's.

@@ -15,12 +15,28 @@ fn path(name: &str) -> PathBuf {
     directory.join(name).with_extension("jsonl")
 }
 
-/// Calls through a relay that records, whatever comes of it.
+/// Calls through a relay that records, whatever comes of it. [`CANCELLED`] is cancelled once the trace shows what the
+/// server calls for it: a cancel that is sooner may meet its request at the relay, which then withdraws it.
 fn record(path: &Path, call: &[&str], relay: &[&str], server: &[&str]) {
     let recorded = ["--record", path.to_str().unwrap(), "--payloads"];
     let relay = [&["--", RESCIND, "relay"], relay, &recorded, &["--"], server].concat();
-    let said = rescind([&["call"], call, &relay].concat());
+    let arguments = [&["call"], call, &relay].concat();
+    let said = if call.ends_with(&CANCELLED) { cancelled(&arguments) } else { rescind(arguments) };
     assert!(said.code.is_some_and(|code| code < 5 && code != 2), "{said:?}");
+}
+
+#[cfg(unix)]
+fn cancelled(arguments: &[&str]) -> Said {
+    let mut running = support::Running::start(arguments, &[]);
+    running.says(&["<--", r#""method":"sleep""#]);
+    support::signal(running.id(), rustix::process::Signal::INT);
+    running.end()
+}
+
+/// Nothing there is like a signal to one process.
+#[cfg(not(unix))]
+fn cancelled(arguments: &[&str]) -> Said {
+    rescind([&["call", "--cancel-after", "2s"], &arguments[1..]].concat())
 }
 
 fn replay(path: &Path) -> Said {
@@ -29,7 +45,7 @@ fn replay(path: &Path) -> Said {
 
 const SERVE: [&str; 2] = [RESCIND, "serve"];
 const SERVE_LSP: [&str; 4] = [RESCIND, "serve", "--dialect", "lsp"];
-const CANCELLED: [&str; 4] = ["--cancel-after", "100ms", "nested", r#"{"ms":60000}"#];
+const CANCELLED: [&str; 3] = ["--trace", "nested", r#"{"ms":60000}"#];
 const SAME: &str = "the same, byte for byte\n";
 
 /// A name, the arguments of the call and of the relay, and the server.

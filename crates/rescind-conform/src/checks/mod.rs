@@ -115,17 +115,21 @@ pub const CHECKS: &[Check] = &[
             Step::Next,
             Step::Next,
         ],
-        rules: &[Rule::NothingUnder("900001"), Rule::NothingUnder("\"never\""), Rule::NextAnswered],
+        rules: &[
+            Rule::NothingUnderToken("900001"),
+            Rule::NothingUnderToken("\"never\""),
+            Rule::NextAnswered,
+        ],
         witness: "Two requests, sent after the cancels one after the other, are answered.",
         ..BASE
     },
     Check {
         id: "cancel/malformed",
-        title: "twenty malformed cancels: none is answered, none ends the connection, no request is cancelled by one",
+        title: "twenty malformed cancels: none ends the connection, no request is cancelled by one, and none that is a notification which merely names nothing is answered",
         clauses: MALFORMED,
         steps: &[Step::Send(&[SLOW_A]), Step::MalformedCancels('a'), Step::Answered('a')],
-        rules: &[Rule::Undisturbed('a'), Rule::NextAnswered],
-        witness: "After each of them the next request is answered.",
+        rules: &[Rule::Undisturbed('a'), Rule::MalformedUnanswered, Rule::NextAnswered],
+        witness: "After each of them the next request is answered; one whose params are no object and no array, or hold what not everybody can read, may be refused.",
         ..BASE
     },
     Check {
@@ -332,6 +336,7 @@ pub const CHECKS: &[Check] = &[
         id: "honour/one-read",
         title: "a request that is cancelled before its turn is not worked on to its end",
         clauses: HONOUR,
+        needs: &[Need::Slow],
         steps: &[
             Step::OneRead(&[Item::SlowForHalf('b'), SLOW_A, Item::Cancel('a')]),
             Step::Answered('b'),
@@ -339,7 +344,6 @@ pub const CHECKS: &[Check] = &[
         ],
         rules: &[Rule::Honoured { cancelled: 'a', before: 'b' }],
         witness: "The answer says cancelled, or comes before that to a request that was asked first and is done in half the time.",
-        ..BASE
     },
     Check {
         id: "honour/running",

@@ -24,6 +24,7 @@ pub(crate) enum Fault {
     AnswersLateCancels,
     AnswersUnknownCancels,
     DiesOfMalformedCancels,
+    AnswersMalformedCancels,
     TakesTextForNumber,
     CancelsAll,
     RemembersEarlyCancels,
@@ -51,6 +52,7 @@ pub(crate) enum Fault {
     AnswersNotifications,
     IgnoresUnknownRequests,
     PrintsBanner,
+    AnswersNobody,
     WedgesAfterFour,
     StaysAfterTheEnd,
     LeavesAnOrphan,
@@ -113,6 +115,10 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     let writer = thread::spawn(move || write(&lines));
     if fault == Fault::PrintsBanner {
         out.send("Starting server…".into()).expect("it is written");
+    }
+    if fault == Fault::AnswersNobody {
+        let answer = r#"{"jsonrpc":"2.0","id":"nobody","result":{}}"#;
+        out.send(answer.into()).expect("it is written");
     }
     let server = Arc::new(Server { fault, protocol, out, table: Mutex::default() });
     for line in io::stdin().lock().lines() {
@@ -197,7 +203,7 @@ impl Server {
         match tool.unwrap_or(method) {
             "initialize" if self.fault == Fault::CancelsInitialize => {
                 let (server, id) = (self.clone(), id.to_owned());
-                thread::spawn(move || server.work(&id, Duration::from_millis(50), None));
+                self.register(move || server.work(&id, Duration::from_millis(50), None));
             }
             "initialize" => self.answer(id, &json!({ "result": self.initialized() })),
             "ping" => self.answer(id, &json!({ "result": {} })),
@@ -362,6 +368,9 @@ impl Server {
         let Some(named) = named else {
             if self.fault == Fault::DiesOfMalformedCancels && params.is_none() {
                 exit(3);
+            }
+            if self.fault == Fault::AnswersMalformedCancels {
+                self.error("null", -32602);
             }
             return;
         };

@@ -1,6 +1,6 @@
 //! What becomes of each message that a relay writes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,11 +31,20 @@ struct State {
 
 struct Lane {
     dialect: Dialect,
-    /// The requests that came from there and are not answered, by the tokens of their ids: which faults
-    /// are for their method.
-    asked: HashMap<String, u64>,
+    asked: Asked,
     /// What was put among what is to be written, and has not come out of the pipe.
     written: VecDeque<(usize, Fate)>,
+}
+
+/// The requests that came from a side and are not answered, by the tokens of their ids: which faults are for their
+/// method.
+struct Asked {
+    /// The longest id that the core takes.
+    id_bytes: usize,
+    /// Each with its number in `by_age`.
+    by_id: HashMap<Arc<str>, (u64, u64)>,
+    by_age: BTreeMap<u64, Arc<str>>,
+    next: u64,
 }
 
 /// What becomes of one message.
@@ -47,8 +56,8 @@ pub(super) enum Fate {
     Doubled,
 }
 
-/// So many requests are remembered for their methods: as many as a connection takes. The answers of
-/// more are struck by no fault for a method.
+/// So many requests are remembered for their methods: as many as a connection takes. The oldest are forgotten first,
+/// for a dialect may answer a cancelled one by silence.
 const ASKED: usize = 65_536;
 /// So many faults are told apart.
 pub(super) const FAULTS: usize = 64;
@@ -68,13 +77,13 @@ impl Plan {
         if faults.len() > FAULTS {
             return Err("more than 64 faults");
         }
-        let dialects = [&options.up, &options.down].map(|config| config.dialect.clone());
-        if dialects.iter().any(|dialect| dialect.envelope != Envelope::JsonRpc) {
+        let configs = [&options.up, &options.down];
+        if configs.iter().any(|config| config.dialect.envelope != Envelope::JsonRpc) {
             return Err("the messages of abp and dap are not told apart by --fault");
         }
-        let lanes = dialects.map(|dialect| Lane {
-            dialect,
-            asked: HashMap::new(),
+        let lanes = configs.map(|config| Lane {
+            dialect: config.dialect.clone(),
+            asked: Asked::new(config.limits.id_bytes),
             written: VecDeque::new(),
         });
         let seeds = (0..).map(|number| Rng::with_seed(seed.wrapping_add(number)));
@@ -135,6 +144,37 @@ impl Fault {
     }
 }
 
+impl Asked {
+    fn new(id_bytes: usize) -> Self {
+        Self { id_bytes, by_id: HashMap::new(), by_age: BTreeMap::new(), next: 0 }
+    }
+
+    /// The core refuses a longer id.
+    fn insert(&mut self, id: &str, faults: u64) {
+        if id.len() > self.id_bytes {
+            return;
+        }
+        self.remove(id);
+        if self.by_id.len() >= ASKED {
+            let oldest = self.by_age.pop_first().map(|(_, id)| id);
+            if let Some(oldest) = oldest {
+                self.by_id.remove(&oldest);
+            }
+        }
+        let id: Arc<str> = id.into();
+        self.by_age.insert(self.next, id.clone());
+        self.by_id.insert(id, (self.next, faults));
+        self.next += 1;
+    }
+
+    /// Which faults are for its method; none, if it is not known.
+    fn remove(&mut self, id: &str) -> u64 {
+        let Some((age, faults)) = self.by_id.remove(id) else { return 0 };
+        self.by_age.remove(&age);
+        faults
+    }
+}
+
 /// What of a message says what it is.
 #[derive(Deserialize)]
 struct Said<'m> {
@@ -150,10 +190,8 @@ impl State {
         else {
             return;
         };
-        let asked = &mut self.lanes[side as usize].asked;
-        if asked.len() < ASKED {
-            asked.insert(id.get().into(), for_method(&self.faults, &method));
-        }
+        let faults = for_method(&self.faults, &method);
+        self.lanes[side as usize].asked.insert(id.get(), faults);
     }
 
     /// Chooses what becomes of a message.
@@ -169,7 +207,7 @@ impl State {
         };
         let named = match (&said.method, &id) {
             (Some(method), _) => for_method(&self.faults, method),
-            (None, Some(id)) => lane.asked.remove(id).unwrap_or_default(),
+            (None, Some(id)) => lane.asked.remove(id),
             (None, None) => 0,
         };
         let mut struck = None;
@@ -212,4 +250,26 @@ fn for_method(faults: &[(Fault, Rng)], method: &str) -> u64 {
 /// A member that is there, be it null.
 fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_bounded_and_the_oldest_is_forgotten_first() {
+        let mut asked = Asked::new(8);
+        asked.insert(r#""too long""#, 1);
+        assert_eq!(asked.by_id.len(), 0);
+        for id in 0..=ASKED {
+            asked.insert(&id.to_string(), 1);
+        }
+        assert_eq!((asked.by_id.len(), asked.by_age.len()), (ASKED, ASKED));
+        assert_eq!(asked.remove("0"), 0);
+        // Asked again under the same id: it is a young one.
+        asked.insert("1", 2);
+        asked.insert("new", 1);
+        assert_eq!((asked.remove("1"), asked.remove("2"), asked.remove("new")), (2, 0, 1));
+        assert_eq!(asked.by_id.len(), asked.by_age.len());
+    }
 }

@@ -94,8 +94,12 @@ pub(super) fn parse(text: &str) -> Result<Fault, String> {
                 return Err(format!("at byte {at}: `{after}` should be `after`"));
             }
             let (at, size) = words.next("a size such as 1MiB")?;
-            let size = size.parse::<ByteSize>();
-            (Deed::Cut(size.map_err(|error| format!("at byte {at}: {error}"))?.as_u64()), None)
+            let bytes =
+                size.parse::<ByteSize>().map_err(|error| format!("at byte {at}: {error}"))?;
+            if bytes.as_u64() == 0 {
+                return Err(format!("at byte {at}: `{size}` leaves nothing to cut after"));
+            }
+            (Deed::Cut(bytes.as_u64()), None)
         }
         _ => return Err(format!("at byte {at}: `{word}` is none of {DEEDS}")),
     };
@@ -167,6 +171,7 @@ mod tests {
             ),
             ("delay response", "at byte 14: a time such as 2s is missing"),
             ("cut before 3", "at byte 4: `before` should be `after`"),
+            ("cut after 0B", "at byte 10: `0B` leaves nothing to cut after"),
             (
                 "drop cancel 200%",
                 "at byte 12: `200%` is none of method GLOB, 10%, to client, to server",
