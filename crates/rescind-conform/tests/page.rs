@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use rescind_conform::{CHECKS, Family, Known, page};
 
-const HEAD: &str = include_str!("page.head.md");
+const HEAD: &str = include_str!("page.head.txt");
 
 #[test]
 fn the_page_is_current() {

@@ -1,7 +1,7 @@
 //! Servers that are wrong on purpose, one fault each: the checks find that, and only what follows from it.
 //!
 //! The servers are this program, started again. The right ones are tested by every check, the others by those that
-//! find their fault; with `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, these too by every check.
+//! find their fault, and of these a sample. With `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, all of them by every check.
 
 #[path = "planted/server.rs"]
 mod server;
