@@ -178,7 +178,7 @@ fn round_trips_beside<H: Send>(
 #[test]
 fn f31_answers_that_nobody_reads() {
     let params = json!(["x".repeat(MIB)]);
-    withstands("1,500 unread echoes of 1 MiB", &[], formula::connection(), |server| {
+    slows(10, "1,500 unread echoes of 1 MiB", &[], formula::connection(), |server| {
         let mut client = server.open();
         let echo = text(&request(&json!(1), "echo", &params));
         // The id is free again once the answer is made.
