@@ -53,6 +53,7 @@ struct Error<'a> {
 #[serde(rename_all = "snake_case")]
 enum Server {
     Code(i32),
+    #[cfg(unix)]
     Signal(i32),
 }
 
