@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::FutureExt;
+use heap::{Heap, aside};
 use protocol_async::{
     Arrival, Budget, Cork, Driver, Failure, Incoming, KeepAlive, Memory, Options, Peer, Request,
     Responder, SentRequest, Timer, connect,
@@ -21,7 +22,6 @@ use protocol_testkit::{Hostile, framed, small};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::bytes::Bytes;
-use crate::heap::{Heap, aside};
 
 /// Whoever reads a finding has to follow it.
 const MOST: usize = 300;
@@ -104,7 +104,7 @@ impl Scene {
         let clock = Clock(Arc::new(AtomicU64::new(0)));
         let (at_work, calls) = (Vec::with_capacity(MOST), Vec::with_capacity(MOST));
         // All of that is the scene's own.
-        let heap = Heap::begin();
+        let heap = Heap::of_thread();
         let (peer, incoming, driver) = connect(says.clone(), reads.clone(), clock.clone(), options);
         let host = Some(Host { peer, incoming, at_work, calls, cork: None });
         Self { heap, memory, dialect, host, driver, says, reads, clock, is_over: false }
@@ -200,7 +200,7 @@ impl Scene {
         }
         let Self { heap, driver, says, reads, clock, .. } = self;
         drop(driver);
-        assert_eq!(heap.live(), 0, "G8: something is left");
+        assert_eq!(heap.held(), 0, "G8: something is left");
         drop((calls, says, reads, clock));
     }
 }

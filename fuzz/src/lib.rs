@@ -2,14 +2,13 @@
 //! replayed on the committed corpus by `tests/corpus.rs`.
 //!
 //! A target panics when a guarantee does not hold.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod answers;
 mod bytes;
 mod differential;
 mod frames;
 mod handler;
-mod heap;
 mod hub;
 mod json;
 mod messages;

@@ -3,22 +3,20 @@
 //!
 //! `cargo test --release -p rescind-handles-suite --test leak`; without `--release` it is fewer requests.
 
-#![allow(unsafe_code, reason = "the counting allocator")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "the suite uses the rest")]
 mod pipe;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, join3, pending, select};
+use heap::Heap;
 use pipe::pipe;
 use protocol_async::{Budgets, Cancellation, Canceller, Options, Peer, Router, SentRequest, Timer};
 use protocol_core::{Config, Dialect, Timestamp};
@@ -26,28 +24,6 @@ use serde::de::IgnoredAny;
 
 const REQUESTS: usize = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };
 const ROUND: usize = 1_000;
-
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 #[derive(Clone)]
 struct Clock(Instant);
@@ -99,17 +75,18 @@ fn g08_nothing_is_left_of_a_million_requests() {
 
 /// Says how much heap was live after the first rounds, and after the last.
 async fn client(near: &Peer, far: &Peer) -> (usize, usize) {
+    let heap = Heap::of_process();
     // One marker that outlives every call.
     let canceller = Canceller::new();
     let marker = canceller.marker();
     for _ in 0..10 {
         round(near, far, &marker).await;
     }
-    let before = LIVE.load(Relaxed);
+    let before = heap.held();
     for _ in 0..REQUESTS / ROUND {
         round(near, far, &marker).await;
     }
-    (before, LIVE.load(Relaxed))
+    (before, heap.held())
 }
 
 async fn round(near: &Peer, far: &Peer, marker: &Cancellation) {

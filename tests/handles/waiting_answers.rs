@@ -1,21 +1,20 @@
 //! What a peer that asks and does not read costs: answers that wait for room are bounded in bytes, and
 //! what else arrives costs no more because of them (F31, F46).
 
-#![allow(unsafe_code, reason = "the counting allocator")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "the suite uses the rest")]
 mod pipe;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::{Future, Pending, pending};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::FutureExt;
+use heap::Heap;
 use pipe::{ENDLESS, PipeReader, PipeWriter, pipe};
 use protocol_async::{
     Arrival, Cancellation, Driver, Incoming, Options, Peer, Responder, Timer, connect,
@@ -25,32 +24,6 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 const MIB: usize = 1 << 20;
-
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        TAKEN.fetch_add(layout.size(), Relaxed);
-        let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(live, Relaxed);
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 /// Time stands still.
 #[derive(Clone)]
@@ -177,10 +150,9 @@ fn f31_answers_that_wait_for_room_are_bounded() {
     let marker: Cancellation = at_work.cancellation();
     (1..REQUESTS - 1).for_each(|id| bench.request(id));
     bench.run();
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
+    let heap = Heap::of_process();
     bench.serve(&result);
-    let peak = PEAK.load(Relaxed) - before;
+    let peak = heap.peak();
     // One answer is being made, one is being written, and the rows of the others.
     assert!(peak <= (4 + 64 + 3) * MIB, "{} MiB", peak / MIB);
     assert!(peak >= 64 * MIB, "the limit is used");
@@ -214,12 +186,12 @@ fn f31_what_arrives_costs_the_same_while_answers_wait() {
     bench.run();
     bench.serve(&result);
     bench.run();
-    let before = TAKEN.load(Relaxed);
+    let before = heap::taken();
     for _ in 0..300 {
         bench.send(r#"{"jsonrpc":"2.0","method":"n"}"#);
         bench.run();
     }
-    let taken = TAKEN.load(Relaxed) - before;
+    let taken = heap::taken() - before;
     assert!(taken < MIB, "{} KiB for 300 notifications", taken >> 10);
     assert_eq!(bench.read(4), [true; 4]);
 }

@@ -1,15 +1,13 @@
 //! Requests that were taken to be served are bounded, in number and in bytes of what they ask; and their
 //! cancels get through (F44, G3, G8).
 
-#![allow(unsafe_code, reason = "the counting allocator")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Waker;
 
 use futures_util::FutureExt;
+use heap::Heap;
 use protocol_async::hub::{Hub, Messages};
 use protocol_async::{Arrival, Incoming, Options, Peer, Request, Responder};
 use protocol_core::{Cause, Config, Dialect, Timestamp};
@@ -17,28 +15,6 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 const MIB: usize = 1 << 20;
-
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 /// One test at a time: the count is of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -128,9 +104,9 @@ fn f44_requests_at_work_are_bounded_in_bytes_of_what_they_ask() {
     options.work_bytes = MIB;
     let mut bench = Bench::new(options);
     let params = json!(["x".repeat(MIB / 8)]);
-    let before = LIVE.load(Relaxed);
+    let heap = Heap::of_process();
     (0..100).for_each(|id| bench.ask(id, &params));
-    let held = LIVE.load(Relaxed) - before;
+    let held = heap.held();
     assert!(held < MIB + MIB / 8, "{held} bytes are held");
     assert_eq!((bench.at_work.len(), bench.answered().len()), (7, 93));
 

@@ -2,10 +2,8 @@
 //! stays under the formula of all layers (G8, F31, F44, F48). A counting allocator drives each row to its
 //! worst, all of them on one connection.
 
-#![allow(unsafe_code, reason = "the counting allocator")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, Pending, pending};
 use std::io;
@@ -15,38 +13,13 @@ use std::task::{Context, Poll, Waker};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::FutureExt;
+use heap::Heap;
 use protocol_async::{
     Arrival, CallError, Cork, Driver, Incoming, KeepAlive, Memory, Options, Peer, Request,
     Responder, SentRequest, Timer, connect,
 };
 use protocol_core::{Config, Dialect, Timestamp};
 use serde_json::value::{RawValue, to_raw_value};
-
-thread_local! {
-    static LIVE: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.set(LIVE.get().wrapping_add(layout.size()));
-        PEAK.set(PEAK.get().max(LIVE.get()));
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 /// Time stands still.
 #[derive(Clone)]
@@ -110,7 +83,7 @@ impl AsyncWrite for Reads {
 /// A connection, and a peer that says everything and reads when it is told to.
 struct Account {
     memory: Memory,
-    before: usize,
+    heap: Heap,
     peer: Peer,
     incoming: Incoming,
     driver: Driver<Says, Reads, Still>,
@@ -127,20 +100,19 @@ impl Account {
         let reads = Reads(Rc::new(Cell::new(true)));
         let (at_work, calls) = (Vec::with_capacity(1 << 10), Vec::with_capacity(1 << 10));
         let memory = options.memory();
-        let before = LIVE.get();
-        PEAK.set(before);
+        let heap = Heap::of_thread();
         let (peer, incoming, driver) = connect(says.clone(), reads.clone(), Still, options);
-        Self { memory, before, peer, incoming, driver, says, reads, at_work, calls, cork: None }
+        Self { memory, heap, peer, incoming, driver, says, reads, at_work, calls, cork: None }
     }
 
     /// What is held now.
     fn live(&self) -> usize {
-        LIVE.get() - self.before
+        self.heap.held()
     }
 
     /// The most that was held, which must be under the formula.
     fn judge(&self) -> usize {
-        let peak = PEAK.get() - self.before;
+        let peak = self.heap.peak();
         let total = self.memory.total();
         assert!(peak <= total, "{peak} bytes were held\n{}", self.memory);
         peak

@@ -1,43 +1,15 @@
 //! A host on one thread in 64 KiB: what it holds at its worst stays under the formula, and that under the
 //! 64 KiB (G8). docs/memory.md has the same limits.
-#![allow(unsafe_code, reason = "the counting allocator")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
+use heap::Heap;
 use protocol_async::Options;
 use protocol_blocking::single::{Host, Readiness, Ready, Transport, memory};
 use protocol_blocking::{Answer, Request, Responder};
 use protocol_core::{CloseReason, Config, Dialect};
 use serde_json::value::to_raw_value;
-
-thread_local! {
-    static LIVE: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.set(LIVE.get().wrapping_add(layout.size()));
-        PEAK.set(PEAK.get().max(LIVE.get()));
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 /// A device that serves: short messages, two requests at once, no calls of its own.
 fn device() -> Options {
@@ -127,12 +99,11 @@ fn g08_a_device_of_64_kib() {
     assert!(memory.total() <= 64 << 10, "{memory}");
 
     let said = flood();
-    let before = LIVE.get();
-    PEAK.set(before);
+    let heap = Heap::of_thread();
     let line = Line { said, left: said.len(), is_reading: false, ever_reads: true };
     let mut host = Host::new(line, device());
     let ended = host.run(&serve);
-    let peak = PEAK.get() - before;
+    let peak = heap.peak();
     println!("{memory}\nat most held: {peak}");
     assert!(matches!(ended, Ok(CloseReason::PeerGone)), "{ended:?}");
     assert!(peak <= memory.total(), "{peak} bytes were held\n{memory}");
@@ -153,13 +124,12 @@ fn g08_what_is_refused_is_not_kept_for_a_peer_that_reads_nothing() {
     let said = requests.collect::<String>().leak().as_bytes();
     assert!(memory.total() < said.len() / 2, "all of it would be too much\n{memory}");
 
-    let before = LIVE.get();
-    PEAK.set(before);
+    let heap = Heap::of_thread();
     let line = Line { said, left: said.len(), is_reading: false, ever_reads: false };
     let mut host = Host::new(line, options);
     let done = |_: &Request, _: &mut dyn Responder| -> Answer { Ok(to_raw_value(&())?) };
     let ended = host.run(&done);
-    let peak = PEAK.get() - before;
+    let peak = heap.peak();
     assert!(matches!(ended, Ok(CloseReason::PeerGone)), "{ended:?}");
     assert!(peak <= memory.total(), "{peak} bytes were held\n{memory}");
 }

@@ -1,59 +1,24 @@
 //! F1 and G8: what a connection holds, at rest and at its worst moment, stays under the formula. A
 //! counting allocator drives each limit to its worst.
-#![allow(unsafe_code, reason = "the counting allocator")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fmt::Write;
 
+use heap::Heap;
 use protocol_core::{
     CallOptions, Cause, CloseReason, Config, Connection, Dialect, Event, Limits, Refusal, Reply,
     RequestHandle, Shutdown, Timestamp,
 };
 use support::{millis, raw};
 
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-fn count(bytes: isize) {
-    // Nothing is counted while the thread ends.
-    let _ = LIVE.try_with(|live| {
-        live.set(live.get() + bytes);
-        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));
-    });
-}
-
-struct Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
 const NOW: Timestamp = Timestamp::ZERO;
 
 /// A connection whose heap is watched.
 struct Watched {
     conn: Connection<u64, u64>,
-    before: isize,
+    heap: Heap,
     formula: usize,
     out: Vec<u8>,
 }
@@ -78,10 +43,9 @@ impl Watched {
     fn new(mut config: Config, limits: Limits) -> Self {
         config.limits = limits;
         let out = Vec::with_capacity(1 << 22);
-        let before = LIVE.get();
-        PEAK.set(before);
+        let heap = Heap::of_thread();
         let formula = Connection::<u64, u64>::memory(&limits);
-        Self { conn: Connection::new(config), before, formula, out }
+        Self { conn: Connection::new(config), heap, formula, out }
     }
 
     fn server(dialect: Dialect, change: impl FnOnce(&mut Limits)) -> Self {
@@ -120,13 +84,13 @@ impl Watched {
 
     /// What is held now; `garbage` is the test's own.
     fn held(&self) -> usize {
-        usize::try_from(LIVE.get() - self.before).unwrap_or(0)
+        self.heap.held()
     }
 
     /// Checks that all was under the formula, and that the test came near enough to prove anything.
     #[track_caller]
     fn check(self, own: usize, at_least: f64) {
-        let peak = usize::try_from(PEAK.get() - self.before).unwrap() - own.min(self.held());
+        let peak = self.heap.peak() - own.min(self.held());
         let part = peak as f64 / self.formula as f64;
         println!("peak {peak}, formula {}: {part:.2}", self.formula);
         assert!(
@@ -190,7 +154,7 @@ fn f01_a_long_message_is_held_once_while_it_is_written() {
     let big = format!("[\"{}\"]", "x".repeat(1 << 20));
     let mut it = Watched::client(Dialect::ACP_V1, |limits| limits.unsent_bytes = 2 << 20);
     it.conn.notify("m", Some(raw(&big))).unwrap();
-    let peak = usize::try_from(PEAK.get() - it.before).unwrap();
+    let peak = it.heap.peak();
     assert!(peak < big.len() + (2 << 10), "{peak} bytes for a message of {}", big.len());
 }
 
@@ -244,7 +208,7 @@ fn f01_long_messages_that_come_and_go_leave_no_holes() {
         it.out.clear();
         it.conn.poll_transmit(&mut it.out);
     }
-    let peak = PEAK.get() - it.before;
+    let peak = it.heap.peak();
     assert!(peak < (1 << 20) + (64 << 10), "{peak} bytes for 1 MiB that may wait");
     it.check(0, 0.2);
 }
@@ -303,9 +267,7 @@ fn g08_requests_with_the_longest_ids_that_collide() {
         limits.id_bytes = 500;
     });
     let ids: Vec<String> = (0..1_000).map(|number| long_id(number, 500)).collect();
-    let own = LIVE.get();
-    it.before = own;
-    PEAK.set(own);
+    it.heap = Heap::of_thread();
     let requests: Vec<_> = ids.iter().map(|id| it.request(&request(id))).collect();
     it.conn.handle_eof(NOW);
     it.drain();
@@ -403,8 +365,7 @@ fn g08_a_batch_is_copied_once_and_its_answers_are_bounded() {
         .unwrap();
     }
     batch.push(']');
-    it.before = LIVE.get();
-    PEAK.set(it.before);
+    it.heap = Heap::of_thread();
     let requests = it.receive(&batch);
     assert_eq!(requests.len(), 1_000);
     let answer = format!("\"{}\"", "y".repeat(400));

@@ -1,17 +1,15 @@
 //! What a peer may make a WebSocket keep, and for how long: pongs and answers that it does not read, and
 //! the socket itself (F45, F47, F49).
-#![allow(unsafe_code, reason = "the counting allocator")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use heap::Heap;
 use protocol_async::{Arrival, Responder};
 use protocol_core::{Config, Dialect};
 use smol::block_on;
@@ -21,30 +19,6 @@ use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Error, Message};
 
 const MIB: usize = 1 << 20;
-
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(live, Relaxed);
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the promises that this asks for.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
 
 /// One test at a time: the counts are of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -80,14 +54,13 @@ fn f45_pongs_that_nobody_reads_are_bounded_and_reading_goes_on() {
     everywhere(&acp(), |mut side, mut raw| {
         // 50 MB of pongs, far more than sockets hold.
         let pings = frame(0x89, &[b'x'; 125]).repeat(1_000);
-        let before = LIVE.load(Relaxed);
-        PEAK.store(before, Relaxed);
+        let heap = Heap::of_process();
         for _ in 0..400 {
             raw.get_mut().write_all(&pings).unwrap();
         }
         raw.send(Message::text(request(1).to_string())).unwrap();
         let _responder = next_request(&mut side);
-        let kept = PEAK.load(Relaxed) - before;
+        let kept = heap.peak();
         assert!(kept < MIB, "{kept} bytes were kept");
     });
 }

@@ -132,13 +132,21 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     run(&Program::new(command), &options, |_| {}).expect("a session is opened")
 }
 
+/// What a fault may or may not show, as the machine's pace decides whether a quick request is answered before
+/// its cancel is read.
+fn depends_on_pace(fault: Fault, check: &str) -> bool {
+    let paced = ["cancel/any-moment", "load/burst", "load/half-cancelled"];
+    fault == AnswersLateCancels && paced.contains(&check)
+}
+
 fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), Failed> {
     let report = test(fault, dialect, expected);
     let failed =
         |outcome: &&rescind_conform::Outcome| matches!(outcome.verdict, Verdict::Fail { .. });
+    let certain = |id: &&str| !depends_on_pace(fault, id);
     let found: BTreeSet<&str> =
-        report.outcomes.iter().filter(failed).map(|outcome| outcome.id).collect();
-    let expected: BTreeSet<&str> = expected.iter().copied().collect();
+        report.outcomes.iter().filter(failed).map(|outcome| outcome.id).filter(certain).collect();
+    let expected: BTreeSet<&str> = expected.iter().copied().filter(certain).collect();
     if found == expected {
         return Ok(());
     }
