@@ -33,6 +33,8 @@ fn open(pipe: Pipe, limit: usize, mut config: Config) -> (protocol_async::Peer, 
     config.limits.calls = limit;
     config.limits.requests = limit;
     let mut options = Options::new(config);
+    options.work_requests = limit;
+    options.work_bytes = usize::MAX;
     // Counted all the same.
     options.budgets.cancelled_requests = Budget::Limited { per_second: 1 << 30, burst: u32::MAX };
     let (reader, writer) = tokio::io::split(pipe);

@@ -11,6 +11,8 @@ fn limited(mut config: Config, limit: usize) -> Options {
     config.limits.calls = limit;
     config.limits.requests = limit;
     let mut options = Options::new(config);
+    options.work_requests = limit;
+    options.work_bytes = usize::MAX;
     // Counted all the same.
     options.budgets.cancelled_requests = Budget::Limited { per_second: 1 << 30, burst: u32::MAX };
     options
