@@ -2,12 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "other tests use the rest of what they share")]
 
-#[path = "relay/bench.rs"]
-mod bench;
 mod support;
 
-use bench::Bench;
-use protocol_core::{CancelOutcome, Config, Dialect, Reply, Side};
+use protocol_core::{CancelOutcome, Config, Dialect, Reply};
 use support::{Host, raw};
 
 const INITIALIZE: &str = r#"{"seq":1,"type":"request","command":"initialize"}"#;
@@ -35,26 +32,6 @@ fn g04_a_withdrawn_call_leaves_a_gap_and_a_cancel_overtakes_nothing() {
     assert_eq!(tool.cancel(withdrawn), CancelOutcome::Withdrawn);
     let cancel = r#"{"seq":5,"type":"request","command":"cancel","arguments":{"requestId":2}}"#;
     assert_eq!(tool.sent(), [&asked(4, "next"), cancel]);
-}
-
-#[test]
-fn g02_a_failed_response_passes_verbatim_between_two_sides() {
-    let mut bench =
-        Bench::new(Side::Up, [Config::server(Dialect::DAP), Config::client(Dialect::DAP)]);
-    bench.receive(Side::Up, INITIALIZE);
-    bench.sent(Side::Down);
-    bench.receive(Side::Down, INITIALIZED);
-    bench.receive(Side::Up, &asked(9, "evaluate"));
-    bench.sent(Side::Up);
-    bench.sent(Side::Down);
-    let said = r#""success":false,"message":"notStopped","body":{"error":{"id":3,"format":"{x}","variables":{"x":"y"}}}"#;
-    let answer = |seq, to| {
-        format!(
-            r#"{{"seq":{seq},"type":"response","request_seq":{to},"command":"evaluate",{said}}}"#
-        )
-    };
-    bench.receive(Side::Down, &answer(2, 2));
-    assert_eq!(bench.sent(Side::Up), [answer(2, 9)]);
 }
 
 #[test]

@@ -2,18 +2,14 @@
 
 use alloc::string::String;
 
+use protocol_core::{
+    CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, Outcome, Refusal, Reply,
+    RequestHandle, Shutdown, code,
+};
 use serde_json::value::RawValue;
 
 use super::owe::{HOP_GONE, MALFORMED, NOT_A_METHOD, too_slow};
 use super::{Relay, RelayEvent, Side};
-use crate::cause::{Cause, CloseReason};
-use crate::config::Shutdown;
-use crate::dialect::{CancelRule, Envelope, code};
-use crate::error::Refusal;
-use crate::event::{ErrorObject, Outcome, Reply};
-use crate::id::WireId;
-use crate::machine::{CancelOutcome, RequestHandle};
-use crate::wire::decode;
 
 impl Relay {
     // Requests and notifications
@@ -86,11 +82,7 @@ impl Relay {
     /// Reports a cancel of the side's own dialect that was not obeyed, though it names a request that
     /// is under way: the dialect does not let that peer cancel it.
     fn check_obeyed(&mut self, side: Side, params: Option<&RawValue>) {
-        let CancelRule::Notification { id: member, .. } = &self.dialect(side).cancel else {
-            return;
-        };
-        let named = decode::param(params, member).and_then(|id| WireId::from_token(id.get()));
-        let Some(id) = named else { return };
+        let Some(id) = self.dialect(side).cancel.id_in(params) else { return };
         let machine = self.connection(side).machine();
         let is_ignored = |request| machine.request_cause(request).is_none();
         if machine.request_named(&id).is_some_and(is_ignored) {
@@ -133,9 +125,7 @@ impl Relay {
                 self.report(side, RelayEvent::TimedOut { id, cause });
                 self.owe(side, request, too_slow(cause));
             }
-            Outcome::ConnectionLost { .. } | Outcome::TimedOut { .. } => {
-                self.owe(side, request, HOP_GONE);
-            }
+            _ => self.owe(side, request, HOP_GONE),
         }
     }
 
