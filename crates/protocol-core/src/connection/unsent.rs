@@ -194,8 +194,8 @@ impl<O, I: Default> Connection<O, I> {
 
     /// The batch of an unanswered request, if it is in one, waits for it no more.
     pub(super) fn leave_batch(&mut self, request: RequestHandle) {
-        let rare = self.machine.request_data_mut(request).and_then(|it| it.rare.as_mut());
-        if let Some(batch) = rare.and_then(|rare| rare.batch.take()) {
+        let rare = self.machine.request_data(request).and_then(|it| it.rare);
+        if let Some(batch) = rare.and_then(|slot| self.rares[slot.get()].batch.take()) {
             self.settle_member(batch);
         }
     }
