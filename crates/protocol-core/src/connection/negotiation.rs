@@ -7,8 +7,10 @@ use serde_json::value::RawValue;
 use super::Connection;
 use super::rows::{Opening, is_declared};
 use super::unsent::BatchKey;
+use crate::config::Config;
 use crate::dialect::{CapabilityRule, Dialect, Role};
 use crate::outbox::Ticket;
+use crate::wire::decode;
 
 /// What an exchange settles about cancels, once both sides know it.
 #[derive(Clone, Debug)]
@@ -59,11 +61,26 @@ impl<O, I: Default> Connection<O, I> {
         (declared.is_some() || dialect.is_some()).then_some(Conclusion { declared, dialect })
     }
 
+    /// A notification of `sender`'s was sent or came: what a server declares anew with it holds from now on.
+    pub(super) fn declare_anew(&mut self, sender: Role, method: &str, params: Option<&RawValue>) {
+        let Config { dialect, role, .. } = self.config();
+        let CapabilityRule::Declared { later: Some((later, path)), .. } = &dialect.capability
+        else {
+            return;
+        };
+        let declared = decode::path(params, path).map(RawValue::get).filter(|_| later == method);
+        if let (Role::Server, Some(declared @ ("true" | "false"))) = (sender, declared) {
+            let is_ours = *role == sender;
+            self.machine.declared(is_ours, declared == "true");
+        }
+    }
+
     /// What was concluded holds from now on.
     pub(super) fn conclude(&mut self, conclusion: Option<Conclusion>) {
         let Some(Conclusion { declared, dialect }) = conclusion else { return };
         if let Some((ours, peers)) = declared {
-            self.machine.exchanged(ours, peers);
+            self.machine.declared(true, ours);
+            self.machine.declared(false, peers);
         }
         if let Some(dialect) = dialect {
             self.machine.speak(*dialect);

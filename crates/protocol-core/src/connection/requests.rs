@@ -35,10 +35,8 @@ impl<O, I: Default> Connection<O, I> {
             self.refuse(id, origin, Violation::NotInitialized, batch);
             return None;
         }
-        if dialect.cancels_are_requests()
-            && dialect.cancel.is(&request.method)
-            && !self.is_for_host(request.params)
-        {
+        let is_cancel = dialect.cancels_are_requests() && dialect.cancel.is(&request.method);
+        if is_cancel && !self.is_for_host(request.params) {
             self.take_cancel_request(request, batch, now);
             return None;
         }
@@ -70,6 +68,9 @@ impl<O, I: Default> Connection<O, I> {
         if self.config().dialect.answer == AnswerRule::SilentWithProgress {
             self.withhold_progress(handle, request.params);
         }
+        if is_cancel {
+            self.obey_beside(request.params, now);
+        }
         self.follow();
         let Request { id, method, params, options, .. } = request;
         Some(Event::Request {
@@ -79,6 +80,22 @@ impl<O, I: Default> Connection<O, I> {
             params: params.map(Cow::Borrowed),
             options: options.map(Cow::Borrowed),
         })
+    }
+
+    /// A cancel that the host answers, since it names a progress, cancels the request that it names too.
+    fn obey_beside(&mut self, params: Option<&RawValue>, now: Timestamp) {
+        if self.config().dialect.envelope != Envelope::Dap {
+            return;
+        }
+        let id = self
+            .config()
+            .dialect
+            .cancel
+            .id_in(params)
+            .filter(|id| self.readable(id.token()).is_some());
+        if let Some(id) = id {
+            self.obey(&id, None, now);
+        }
     }
 
     /// Once this request is cancelled, no progress of it is sent.

@@ -196,6 +196,16 @@ pub enum Role {
     Server,
 }
 
+impl Role {
+    /// The other one.
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
 /// How a side says that it can be asked to cancel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CapabilityRule {
@@ -210,6 +220,9 @@ pub enum CapabilityRule {
         client: List<Text>,
         /// The path of the server's `true` in the result.
         server: List<Text>,
+        /// The notification by which the server declares it anew, if there is one: its method, and the
+        /// path of the `true` or `false` in its params.
+        later: Option<(Text, List<Text>)>,
     },
 }
 
