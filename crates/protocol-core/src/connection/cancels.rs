@@ -78,7 +78,7 @@ impl<O, I: Default> Connection<O, I> {
         let draft = explained.unwrap_or(Draft::cancel(number, method, &named));
         // Where every message has a number, they leave in its order.
         let is_counted = context.config.dialect.envelope == Envelope::Dap;
-        let is_behind = is_counted || self.negotiation.answer.is_some();
+        let is_behind = is_counted || self.exchange.is_some();
         let lane = if is_behind { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
@@ -186,7 +186,8 @@ impl<O, I: Default> Connection<O, I> {
         };
         let dialect = &self.config().dialect;
         // Where the id of a request is that of its message, nobody could tell the answers apart (B5).
-        if dialect.envelope != Envelope::Abp && self.machine.owes_answer(&id) {
+        let same = self.machine.request_named(&id).and_then(|it| self.machine.request_id(it));
+        if dialect.envelope != Envelope::Abp && same.is_some() {
             return self.refuse(Some(token), origin.as_deref(), Violation::DuplicateId, batch);
         }
         let Some((_, member, place)) = dialect.cancel.members() else { return };

@@ -115,7 +115,7 @@ impl<O, I: Default> Connection<O, I> {
         let context = context(&self.machine, self.now);
         self.unsent.send(&context, &draft, TransmitKind::Notification, None)?;
         self.count_sent();
-        self.declare_anew(self.config().role, method, params);
+        self.declare_anew(true, method, params);
         Ok(())
     }
 

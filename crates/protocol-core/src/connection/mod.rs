@@ -22,10 +22,10 @@ use crate::config::Config;
 use crate::dialect::Envelope;
 use crate::event::{Event, Outcome, Transmit};
 use crate::machine::{Action, CallId, Completion, Machine, RequestHandle, Settlement, TimerReason};
+use crate::outbox::Ticket;
 use crate::time::Timestamp;
 use crate::wire::decode::Response;
 use crate::wire::encode::Context;
-use negotiation::Negotiation;
 use rows::{Incoming, Outgoing, Rare};
 use unsent::Unsent;
 
@@ -78,7 +78,8 @@ pub struct Connection<O, I = ()> {
     /// What few of the peer's requests have; their rows say where.
     rares: Slab<Rare>,
     unsent: Unsent,
-    negotiation: Negotiation,
+    /// Our answer to an exchange, while it waits in the outbox: no cancel may overtake it.
+    exchange: Option<Ticket>,
     /// The latest time that was said, for messages that hold one.
     now: Timestamp,
     /// What the host has yet to be told, in the order it happened.
@@ -95,7 +96,7 @@ impl<O, I: Default> Connection<O, I> {
             machine: Machine::new(config),
             rares: Slab::new(),
             unsent: Unsent::default(),
-            negotiation: Negotiation::default(),
+            exchange: None,
             now: Timestamp::ZERO,
             events: VecDeque::new(),
             is_end_told: false,
@@ -110,7 +111,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         self.send_early();
         let (transmit, ticket, number) = self.unsent.outbox.pop(out)?;
-        self.negotiation.answer.take_if(|answer| *answer == ticket);
+        self.exchange.take_if(|answer| *answer == ticket);
         if let Some(number) = number {
             self.machine.transmitted(number);
         }

@@ -196,16 +196,6 @@ pub enum Role {
     Server,
 }
 
-impl Role {
-    /// The other one.
-    pub(crate) const fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
-
 /// How a side says that it can be asked to cancel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CapabilityRule {
