@@ -3,7 +3,10 @@
 //! with `serde_json`.
 
 use bench_harness::{Hanging, Payload};
-use protocol_core::{CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Reply, RequestHandle, StreamConnection, Timestamp};
+use protocol_core::{
+    CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Reply, RequestHandle,
+    StreamConnection, Timestamp,
+};
 use protocol_relay::{Relay, Side};
 use serde_json::value::RawValue;
 
