@@ -78,7 +78,7 @@ impl Host {
 
     /// Takes one message in the framing of the dialect.
     fn take_message(&mut self, message: &str) {
-        if self.connection.connection().config().dialect == Dialect::LSP_3_17 {
+        if self.connection.connection().config().dialect.framing == Framing::ContentLength {
             self.take(format!("Content-Length: {}\r\n\r\n", message.len()).as_bytes());
             self.take(message.as_bytes());
         } else {
@@ -103,7 +103,10 @@ impl Host {
     #[track_caller]
     fn assert_alive(&mut self) {
         let before = self.alive;
-        self.take_message(ALIVE);
+        self.take_message(match self.connection.connection().config().dialect.envelope {
+            Envelope::Dap => r#"{"seq":1,"type":"event","event":"alive"}"#,
+            _ => ALIVE,
+        });
         assert_eq!(self.alive, before + 1, "the next good message works");
         assert_eq!(self.closed, None);
     }
@@ -120,11 +123,9 @@ fn g09_200_000_levels_of_nesting() {
         const LEVELS: usize = 200_000;
         let arrays = "[".repeat(LEVELS) + &"]".repeat(LEVELS);
         let objects = r#"{"a":"#.repeat(LEVELS) + "0" + &"}".repeat(LEVELS);
-        // Of the others a stream tells nothing apart, or they are no JSON-RPC.
-        let framed = |dialect: &Dialect| {
-            dialect.framing != Framing::Whole && dialect.envelope == Envelope::JsonRpc
-        };
-        for dialect in Dialect::PRESETS.iter().filter(|dialect| framed(dialect)).cloned() {
+        // Of the others a stream tells nothing apart.
+        let framed = Dialect::PRESETS.iter().filter(|it| it.framing != Framing::Whole);
+        for dialect in framed.cloned() {
             let mut host = Host::new(dialect.clone());
             host.connection
                 .connection_mut()
@@ -132,13 +133,19 @@ fn g09_200_000_levels_of_nesting() {
                 .unwrap();
             host.drain();
             for deep in [&arrays, &objects] {
-                host.take_message(&format!(
-                    r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{deep}}}"#
-                ));
-                host.take_message(&format!(r#"{{"jsonrpc":"2.0","id":{deep},"method":"m"}}"#));
-                host.take_message(&format!(
-                    r#"{{"jsonrpc":"2.0","method":"m","params":{{}},"extra":{deep}}}"#
-                ));
+                let messages = match dialect.envelope {
+                    Envelope::Dap => [
+                        format!(r#"{{"seq":1,"type":"request","command":"m","arguments":{deep}}}"#),
+                        format!(r#"{{"seq":{deep},"type":"request","command":"m"}}"#),
+                        format!(r#"{{"seq":1,"type":"event","event":"m","extra":{deep}}}"#),
+                    ],
+                    _ => [
+                        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{deep}}}"#),
+                        format!(r#"{{"jsonrpc":"2.0","id":{deep},"method":"m"}}"#),
+                        format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{}},"extra":{deep}}}"#),
+                    ],
+                };
+                messages.iter().for_each(|message| host.take_message(message));
             }
             assert_eq!(
                 host.violations(),
@@ -153,13 +160,27 @@ fn g09_200_000_levels_of_nesting() {
             host.take_message(&objects);
             host.take_message(&arrays[..LEVELS]);
             host.take_message(&objects[..LEVELS]);
-            assert_eq!(host.violations(), ["invalid_request", "parse", "parse"]);
-            host.take_message(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{arrays}}}"#));
+            let (expected, answer, refused) = match dialect.envelope {
+                Envelope::Dap => (
+                    "invalid_notification",
+                    format!(
+                        r#"{{"type":"response","request_seq":1,"success":true,"body":{arrays}}}"#
+                    ),
+                    // What has a number and a command.
+                    2,
+                ),
+                _ => {
+                    let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{arrays}}}"#);
+                    ("invalid_request", answer, 8)
+                }
+            };
+            assert_eq!(host.violations(), [expected, "parse", "parse"]);
+            host.take_message(&answer);
             assert_eq!((host.violations(), host.settled.len()), (vec!["malformed_response"], 1));
             host.assert_alive();
             assert!(host.requests.is_empty());
             host.drain();
-            assert_eq!(host.sent, 1 + 4 + 4, "the call, and an answer to each bad request");
+            assert_eq!(host.sent, 1 + refused, "the call, and an answer to each bad request");
         }
     });
 }

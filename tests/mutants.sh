@@ -18,7 +18,8 @@ part=${1:-}
 shift || usage
 # Which files: those that decide, or that move what was decided.
 case $part in
-core) examined=(protocol-core/src/{machine,connection,frame,relay}) ;;
+core) examined=(protocol-core/src/{machine,connection,frame}) ;;
+relay) examined=(protocol-relay/src) ;;
 adapters) examined=(protocol-{async,blocking,child,smol,tokio,websocket}/src) ;;
 command-line) examined=(rescind/src) ;;
 *) usage ;;
@@ -72,11 +73,14 @@ core)
         slow+=(--skip "$test")
     done
     mutants few 30 "$@" \
-        --cargo-arg=--{lib,test=dialects,test=erlmcp,test=g08_limits,test=g09_bad_input,test=relay} -- -- "${slow[@]}"
+        --cargo-arg=--{lib,test=dialects,test=erlmcp,test=g08_limits,test=g09_bad_input} -- -- "${slow[@]}"
     again few own 30 --cargo-arg=--tests -- -- "${slow[@]}"
     again own vectors 60 --cargo-arg=--package=rescind-tests --cargo-arg=--test={vectors,state_machine}
-    again vectors slow 600 --cargo-arg=--package=rescind-tests \
+    again vectors slow 600 --cargo-arg=--package={rescind-tests,protocol-relay} \
         --cargo-arg=--test={g08_limits,g09_bad_input,g10_determinism,g10_dialects,orderings,relay}
+    ;;
+relay)
+    mutants own 120 "$@" --cargo-arg=--tests
     ;;
 adapters)
     mutants own 120 "$@" --cargo-arg=--tests

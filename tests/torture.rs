@@ -19,9 +19,10 @@ mod cases;
 
 use cases::{JSON, NOT_JSON, NOT_UTF8, UNDECODABLE};
 use protocol_core::{
-    CallOptions, Config, Connection, Dialect, EnvelopeProblem, Event, Outcome, Relay, Reply, Side,
-    Timestamp, Violation, WireId,
+    CallOptions, Config, Connection, Dialect, EnvelopeProblem, Event, Outcome, Reply, Timestamp,
+    Violation, WireId,
 };
+use protocol_relay::{Relay, Side};
 use serde_json::Value;
 
 const NOW: Timestamp = Timestamp::ZERO;

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use protocol_core::{
-    CancelRule, Dialect, Envelope, Relay, Shutdown, Side, Timestamp, Transmit, TransmitKind,
-};
+use protocol_core::{CancelRule, Dialect, Envelope, Shutdown, Timestamp, Transmit, TransmitKind};
+use protocol_relay::{Relay, Side};
 use protocol_testkit::{Hostile, both_roles, framed, small};
 
 use crate::bytes::Bytes;

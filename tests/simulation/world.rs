@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use protocol_async::{Canceller, Options, Peer, connect, connect_messages, relay};
 use protocol_core::{
-    CancelRule, Cancellers, Cause, Config, Dialect, Framing, RelayEvent, Role, Shutdown, Violation,
+    CancelRule, Cancellers, Cause, Config, Dialect, Framing, Role, Shutdown, Violation,
 };
+use protocol_relay::RelayEvent;
 use protocol_testkit::simulate::{Reader, Simulation, Socket, Writer};
 use serde_json::{Value, json};
 

@@ -15,7 +15,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::{Config, Guard, Relay, RelayEvent, Side, Timestamp, Violation};
+use protocol_core::{Config, Timestamp, Violation};
+use protocol_relay::{Guard, Relay, RelayEvent, Side};
 
 use self::half_close::HalfClose;
 use self::pace::{Pace, SLOW_AT};
@@ -136,11 +137,11 @@ impl std::error::Error for NotRead {}
 impl Options {
     /// Every default.
     #[must_use]
-    pub const fn new(up: Config, down: Config) -> Self {
+    pub fn new(up: Config, down: Config) -> Self {
         Self {
             up,
             down,
-            guard: Guard::NONE,
+            guard: Guard::default(),
             patience: PATIENCE,
             trace: None,
             inputs: None,

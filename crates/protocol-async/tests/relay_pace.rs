@@ -13,7 +13,8 @@ use std::time::Duration;
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Timer;
 use protocol_async::relay::{NotRead, Options, Wait, relay};
-use protocol_core::{Config, Dialect, RelayEvent, Side, Timestamp};
+use protocol_core::{Config, Dialect, Timestamp};
+use protocol_relay::{RelayEvent, Side};
 
 /// A clock that stands until it is moved. Whoever sleeps is polled by the test anyway.
 #[derive(Clone, Default)]

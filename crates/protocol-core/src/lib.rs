@@ -24,7 +24,6 @@
 //!
 //! - [`StreamConnection`] for bytes: pipes, sockets.
 //! - [`Connection`] for whole messages: WebSocket, postMessage, tests.
-//! - [`Relay`] to join two connections: a client in front, a server behind.
 //! - [`machine::Machine`] for decisions alone: to search its state space.
 //!
 //! What a protocol asks for is data, a [`Dialect`]; what a host chooses is a [`Config`]. What the
@@ -91,7 +90,6 @@ mod input;
 pub mod machine;
 mod named;
 mod outbox;
-mod relay;
 mod slot;
 mod stream;
 mod time;
@@ -113,7 +111,6 @@ pub use input::InputBuffer;
 pub use machine::{
     CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase, Settlement, TimerReason,
 };
-pub use relay::{Guard, Relay, RelayEvent, Side};
 pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
 pub use violation::{EnvelopeProblem, Violation};

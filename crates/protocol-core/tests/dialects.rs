@@ -224,6 +224,24 @@ fn g04_no_cancel_overtakes_a_batch_with_the_exchange_in_it() {
 }
 
 #[test]
+fn g04_each_of_two_batches_concludes_what_its_own_answers_say() {
+    let mut dialect = Dialect::ACP_DRAFT;
+    dialect.batches = Some(vec![].into());
+    let mut agent = host(dialect, Role::Server);
+    let early = agent.sent_call("early");
+    for (open, other) in [("0", "1"), ("2", "3")] {
+        let (open, other) = (request_with(open, "initialize", OPEN), request(other, "work"));
+        agent.receive(&format!("[{open},{other}]"));
+    }
+    for open in [agent.request(1), agent.request(3)] {
+        agent.respond(open, Reply::Result(raw(OPENED))).unwrap();
+    }
+    agent.respond_ok(agent.request(2));
+    assert_eq!(agent.sent().len(), 1, "the other batch is not complete");
+    assert_eq!(agent.cancel(early), CancelOutcome::Sent);
+}
+
+#[test]
 fn g04_cancels_overtake_the_rest_once_the_answer_to_the_exchange_has_left() {
     let mut agent = host(Dialect::ACP_DRAFT, Role::Server);
     let kinds = |agent: &mut Host| -> Vec<_> {

@@ -310,6 +310,31 @@ fn g08_requests_in_the_envelope_that_says_more_than_an_id() {
 }
 
 #[test]
+fn g08_requests_whose_answers_repeat_their_command() {
+    let mut it = Watched::server(Dialect::DAP, |limits| {
+        limits.requests = 500;
+        limits.abandoned_ids = 500;
+        limits.id_bytes = 400;
+    });
+    let opened = it.request(r#"{"seq":1,"type":"request","command":"initialize"}"#);
+    it.conn.respond(opened, Reply::Result(raw(r#"{"supportsCancelRequest":true}"#))).unwrap();
+    it.drain();
+    for round in 0..2 {
+        let mut requests = Vec::with_capacity(500);
+        for number in 0..500 {
+            let (seq, command) = (2 + round * 1_000 + number, "a".repeat(400));
+            let message = format!(r#"{{"seq":{seq},"type":"request","command":"{command}"}}"#);
+            requests.extend(it.receive(&message));
+        }
+        for request in requests {
+            it.conn.respond(request, Reply::Result(raw("1"))).unwrap();
+            it.drain();
+        }
+    }
+    it.check(8_000, 0.03);
+}
+
+#[test]
 fn g08_cancels_that_come_before_their_requests() {
     let mut it = Watched::server(Dialect::MCP_2025_11_25_HTTP, |limits| {
         limits.early_cancels = 300;

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use protocol_async::{Options, Verdict, Way, relay};
-use protocol_core::{CancelRule, Config, Envelope, Role, Side, Timestamp};
+use protocol_core::{CancelRule, Config, Envelope, Role, Timestamp};
+use protocol_relay::Side;
 use serde_json::value::RawValue;
 
 use crate::file::Rotating;

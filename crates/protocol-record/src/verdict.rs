@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use protocol_core::{RelayEvent, WireId};
+use protocol_core::WireId;
+use protocol_relay::RelayEvent;
 
 use crate::line::{Id, Verdict};
 

@@ -4,9 +4,10 @@
 
 use bench_harness::{Hanging, Payload};
 use protocol_core::{
-    CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Relay, Reply, RequestHandle, Side,
+    CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Reply, RequestHandle,
     StreamConnection, Timestamp,
 };
+use protocol_relay::{Relay, Side};
 use serde_json::value::RawValue;
 
 /// ACP version 1, with room for so many requests.

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use std::task::Poll;
 use std::time::Duration;
 
-use protocol_core::{Framing, InputBuffer, Relay, Side, Timestamp};
+use protocol_core::{Framing, InputBuffer, Timestamp};
+use protocol_relay::{Relay, Side};
 
 use super::{Joint, Wait};
 

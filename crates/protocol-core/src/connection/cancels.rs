@@ -78,7 +78,7 @@ impl<O, I: Default> Connection<O, I> {
         let draft = explained.unwrap_or(Draft::cancel(number, method, &named));
         // Where every message has a number, they leave in its order.
         let is_counted = context.config.dialect.envelope == Envelope::Dap;
-        let is_behind = is_counted || self.negotiation.answer.is_some();
+        let is_behind = is_counted || self.exchange.is_some();
         let lane = if is_behind { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
@@ -186,7 +186,8 @@ impl<O, I: Default> Connection<O, I> {
         };
         let dialect = &self.config().dialect;
         // Where the id of a request is that of its message, nobody could tell the answers apart (B5).
-        if dialect.envelope != Envelope::Abp && self.machine.owes_answer(&id) {
+        let same = self.machine.request_named(&id).and_then(|it| self.machine.request_id(it));
+        if dialect.envelope != Envelope::Abp && same.is_some() {
             return self.refuse(Some(token), origin.as_deref(), Violation::DuplicateId, batch);
         }
         let Some((_, member, place)) = dialect.cancel.members() else { return };
@@ -208,32 +209,47 @@ impl<O, I: Default> Connection<O, I> {
             };
         };
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
-        let (met, marked) = self.machine.receive_cancel(&wanted, now);
-        if let Some(request) = marked {
-            self.mark_cancelled(request, Cause::Peer, reason);
-        }
+        let met = self.obey(&wanted, reason, now);
         // Acknowledged after what it cancelled, which may be a call that has not left.
         self.follow();
         self.acknowledge((id, origin), named.get(), met, batch);
     }
 
     /// Whether the host answers this cancel: it names an operation that is none of this connection's, or
-    /// in DAP no request at all.
+    /// in DAP a progress, or nothing at all.
     pub(super) fn is_for_host(&self, params: Option<&RawValue>) -> bool {
         let Config { dialect, deliver_unknown_operations, .. } = self.config();
-        let Some((_, member, _)) = dialect.cancel.members() else { return false };
-        let is_dap = dialect.envelope == Envelope::Dap;
-        match decode::param(params, member) {
-            None => is_dap,
-            // Some peers write all that they could say.
-            Some(id) if is_dap => id.get() == "null",
-            // The token of another server need not look like ours.
-            Some(token) => {
-                *deliver_unknown_operations
-                    && dialect.has_operations()
-                    && self.machine.is_unknown_operation(token_id(token).as_ref())
+        // Some peers write all that they could say.
+        let named = |member| decode::param(params, member).filter(|it| it.get() != "null");
+        match (dialect.cancel.members(), dialect.envelope) {
+            (Some((_, member, _)), Envelope::Dap) => {
+                named(member).is_none() || named("progressId").is_some()
             }
+            // The token of another server need not look like ours.
+            (Some((_, member, _)), _)
+                if *deliver_unknown_operations && dialect.has_operations() =>
+            {
+                let token = decode::param(params, member);
+                let is_unknown =
+                    |token| self.machine.is_unknown_operation(token_id(token).as_ref());
+                token.is_some_and(is_unknown)
+            }
+            _ => false,
         }
+    }
+
+    /// The peer cancels what this names; tells the host of the mark.
+    pub(super) fn obey(
+        &mut self,
+        named: &WireId,
+        reason: Option<Cow<'_, str>>,
+        now: Timestamp,
+    ) -> RequestStep {
+        let (met, marked) = self.machine.receive_cancel(named, now);
+        if let Some(request) = marked {
+            self.mark_cancelled(request, Cause::Peer, reason);
+        }
+        met
     }
 
     /// Answers a cancel of the peer's.

@@ -115,6 +115,7 @@ impl<O, I: Default> Connection<O, I> {
         let context = context(&self.machine, self.now);
         self.unsent.send(&context, &draft, TransmitKind::Notification, None)?;
         self.count_sent();
+        self.declare_anew(true, method, params);
         Ok(())
     }
 
@@ -154,17 +155,18 @@ impl<O, I: Default> Connection<O, I> {
             _ => reply,
         };
         let id = id.map_or("null", crate::WireId::token);
-        let rare = incoming.rare.as_ref();
+        let rare = incoming.rare.map(|slot| &self.rares[slot.get()]);
         let to = To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) };
         let draft = Draft::Response { to, reply };
+        let opening = rare.map(|rare| rare.opening);
         let batch = rare.and_then(|rare| rare.batch);
         let context = context(&self.machine, self.now);
         let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
         let sent = sent.map_err(|len| self.unsent.promise_room(len, &context.config.limits))?;
         let ended = self.machine.respond(request)?;
-        if let Some(rare) = &ended.rare {
+        if let Some(opening) = opening {
             let conclusion = match reply {
-                Reply::Result(result) => self.open(rare.opening, Role::Server, result),
+                Reply::Result(result) => self.open(opening, Role::Server, result),
                 _ => None,
             };
             self.answered(batch, sent, conclusion);
@@ -175,7 +177,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Carries out what else the end of a request leads to, and gives its data back.
     fn release(&mut self, Incoming { data, rare }: Incoming<I>) -> I {
         self.follow();
-        if let Some(batch) = rare.and_then(|rare| rare.batch) {
+        if let Some(batch) = rare.and_then(|slot| self.take_rare(slot).batch) {
             self.settle_member(batch);
         }
         data
@@ -195,7 +197,7 @@ impl<O, I: Default> Connection<O, I> {
         reason: Option<&str>,
     ) -> Result<I, Refusal> {
         let (_, _, incoming) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
-        if !incoming.rare.as_ref().is_some_and(|rare| rare.server_ends) {
+        if !incoming.rare.is_some_and(|slot| self.rares[slot.get()].server_ends) {
             return Err(Refusal::NotOursToEnd);
         }
         let is_told = self.machine.end_step(request) == Some(RequestStep::SendEnd);

@@ -161,6 +161,7 @@ impl<O, I: Default> Connection<O, I> {
                 self.machine.progress_with(&token, now);
             }
         }
+        self.declare_anew(false, &method, params);
         Some(Event::notification(method, params))
     }
 

@@ -64,11 +64,16 @@ impl<O, I: Default> Connection<O, I> {
     /// progress tokens that may have to be withheld.
     const fn request_bytes(limits: &Limits) -> usize {
         let row = Machine::<Outgoing<O>, Incoming<I>>::REQUEST_ROW;
-        let rare =
-            size_of::<Rare>() + size_of::<Origin>() + limits.id_bytes + Self::id_bytes(limits);
+        let origin = size_of::<Origin>() + limits.id_bytes + Self::id_bytes(limits);
         let told = size_of::<Action<Outgoing<O>>>() + size_of::<Event<'_, O>>();
-        TABLE * (row + 2 * size_of::<u32>() + size_of::<Batch>() + told + Outbox::ROW)
-            + rare
+        TABLE
+            * (row
+                + size_of::<Rare>()
+                + 2 * size_of::<u32>()
+                + size_of::<Batch>()
+                + told
+                + Outbox::ROW)
+            + origin
             + TREE * size_of::<(WireId, u64)>()
             + 6 * Self::id_bytes(limits)
             + 2 * TREE * size_of::<[u64; 8]>()

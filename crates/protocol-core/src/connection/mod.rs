@@ -15,16 +15,18 @@ use alloc::borrow::Cow;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use slab::Slab;
+
 use crate::cause::Cause;
 use crate::config::Config;
 use crate::dialect::Envelope;
 use crate::event::{Event, Outcome, Transmit};
 use crate::machine::{Action, CallId, Completion, Machine, RequestHandle, Settlement, TimerReason};
+use crate::outbox::Ticket;
 use crate::time::Timestamp;
 use crate::wire::decode::Response;
 use crate::wire::encode::Context;
-use negotiation::Negotiation;
-use rows::{Incoming, Outgoing};
+use rows::{Incoming, Outgoing, Rare};
 use unsent::Unsent;
 
 /// One JSON-RPC connection on whole messages.
@@ -73,8 +75,11 @@ use unsent::Unsent;
 #[derive(Clone, Debug)]
 pub struct Connection<O, I = ()> {
     machine: Machine<Outgoing<O>, Incoming<I>>,
+    /// What few of the peer's requests have; their rows say where.
+    rares: Slab<Rare>,
     unsent: Unsent,
-    negotiation: Negotiation,
+    /// Our answer to an exchange, while it waits in the outbox: no cancel may overtake it.
+    exchange: Option<Ticket>,
     /// The latest time that was said, for messages that hold one.
     now: Timestamp,
     /// What the host has yet to be told, in the order it happened.
@@ -89,8 +94,9 @@ impl<O, I: Default> Connection<O, I> {
     pub fn new(config: Config) -> Self {
         Self {
             machine: Machine::new(config),
+            rares: Slab::new(),
             unsent: Unsent::default(),
-            negotiation: Negotiation::default(),
+            exchange: None,
             now: Timestamp::ZERO,
             events: VecDeque::new(),
             is_end_told: false,
@@ -105,7 +111,7 @@ impl<O, I: Default> Connection<O, I> {
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         self.send_early();
         let (transmit, ticket, number) = self.unsent.outbox.pop(out)?;
-        self.negotiation.answer.take_if(|answer| *answer == ticket);
+        self.exchange.take_if(|answer| *answer == ticket);
         if let Some(number) = number {
             self.machine.transmitted(number);
         }
@@ -233,9 +239,9 @@ impl<O, I: Default> Connection<O, I> {
 
     /// In a batch, a request that is never answered holds nothing back (B32).
     fn mark_in_batch(&mut self, request: RequestHandle) {
-        let rare = self.machine.request_data(request).and_then(|it| it.rare.as_ref());
+        let rare = self.machine.request_data(request).and_then(|it| it.rare);
         // Few are in a batch, so that is asked first.
-        let is_member = rare.is_some_and(|rare| rare.batch.is_some());
+        let is_member = rare.is_some_and(|slot| self.rares[slot.get()].batch.is_some());
         if is_member && self.machine.withholds_answer(request) {
             self.leave_batch(request);
         }

@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use super::Connection;
 use super::rows::{Opening, is_declared};
-use super::unsent::BatchKey;
+use crate::config::Config;
 use crate::dialect::{CapabilityRule, Dialect, Role};
-use crate::outbox::Ticket;
+use crate::wire::decode;
 
 /// What an exchange settles about cancels, once both sides know it.
 #[derive(Clone, Debug)]
@@ -17,15 +17,6 @@ pub(super) struct Conclusion {
     declared: Option<(bool, bool)>,
     /// The revision that is spoken from then on.
     dialect: Option<Box<Dialect>>,
-}
-
-/// Our answer to an exchange, on its way to the peer.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Negotiation {
-    /// What it concludes, while its batch keeps it back.
-    pub(super) kept_back: Option<(BatchKey, Conclusion)>,
-    /// Its place in the outbox: no cancel may overtake it.
-    pub(super) answer: Option<Ticket>,
 }
 
 impl<O, I: Default> Connection<O, I> {
@@ -59,11 +50,28 @@ impl<O, I: Default> Connection<O, I> {
         (declared.is_some() || dialect.is_some()).then_some(Conclusion { declared, dialect })
     }
 
+    /// A notification of ours was sent, or one of the peer's came: what a server declares anew with it
+    /// holds from now on.
+    pub(super) fn declare_anew(&mut self, is_ours: bool, method: &str, params: Option<&RawValue>) {
+        let Config { dialect, role, .. } = self.config();
+        let CapabilityRule::Declared { later: Some((later, path)), .. } = &dialect.capability
+        else {
+            return;
+        };
+        let is_it = later == method && is_ours == (*role == Role::Server);
+        match decode::path(params.filter(|_| is_it), path).map(RawValue::get) {
+            Some("true") => self.machine.declared(is_ours, true),
+            Some("false") => self.machine.declared(is_ours, false),
+            _ => {}
+        }
+    }
+
     /// What was concluded holds from now on.
     pub(super) fn conclude(&mut self, conclusion: Option<Conclusion>) {
         let Some(Conclusion { declared, dialect }) = conclusion else { return };
         if let Some((ours, peers)) = declared {
-            self.machine.exchanged(ours, peers);
+            self.machine.declared(true, ours);
+            self.machine.declared(false, peers);
         }
         if let Some(dialect) = dialect {
             self.machine.speak(*dialect);

@@ -33,8 +33,8 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Result<(), Refusal> {
         let (step, id, incoming) =
             self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
-        let rare = incoming.rare.as_ref().filter(|rare| rare.starts_operation);
-        let rare = rare.ok_or(Refusal::NoOperation)?;
+        let rare = incoming.rare.map(|slot| &self.rares[slot.get()]);
+        let rare = rare.filter(|rare| rare.starts_operation).ok_or(Refusal::NoOperation)?;
         let batch = rare.batch;
         let CancelRule::Operation { token: member, .. } = &self.machine.config().dialect.cancel
         else {

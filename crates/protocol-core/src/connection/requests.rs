@@ -1,7 +1,6 @@
 //! The peer's requests as they come in, and the bad messages that are refused.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
@@ -14,6 +13,7 @@ use crate::dialect::{AnswerRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
 use crate::machine::{CancelRefusal, RequestHandle};
+use crate::slot::{self, Slot};
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{Asked, Origin};
@@ -35,10 +35,8 @@ impl<O, I: Default> Connection<O, I> {
             self.refuse(id, origin, Violation::NotInitialized, batch);
             return None;
         }
-        if dialect.cancels_are_requests()
-            && dialect.cancel.is(&request.method)
-            && !self.is_for_host(request.params)
-        {
+        let is_cancel = dialect.cancels_are_requests() && dialect.cancel.is(&request.method);
+        if is_cancel && !self.is_for_host(request.params) {
             self.take_cancel_request(request, batch, now);
             return None;
         }
@@ -55,8 +53,8 @@ impl<O, I: Default> Connection<O, I> {
         let handle = match self.machine.receive_request(id, uncancellable, incoming, now) {
             Ok(handle) => handle,
             Err((violation, Incoming { rare, .. })) => {
-                let origin = rare.as_ref().and_then(|rare| rare.origin.as_deref());
-                self.refuse(Some(request.id), origin, violation, batch);
+                let origin = rare.and_then(|slot| self.take_rare(slot).origin);
+                self.refuse(Some(request.id), origin.as_deref(), violation, batch);
                 let is_over = violation == Violation::TooManyRequests;
                 if is_over && self.config().close_over_limit {
                     self.close(CloseReason::OverLimit, now);
@@ -70,6 +68,9 @@ impl<O, I: Default> Connection<O, I> {
         if self.config().dialect.answer == AnswerRule::SilentWithProgress {
             self.withhold_progress(handle, request.params);
         }
+        if is_cancel {
+            self.obey_beside(request.params, now);
+        }
         self.follow();
         let Request { id, method, params, options, .. } = request;
         Some(Event::Request {
@@ -79,6 +80,22 @@ impl<O, I: Default> Connection<O, I> {
             params: params.map(Cow::Borrowed),
             options: options.map(Cow::Borrowed),
         })
+    }
+
+    /// A cancel that the host answers, since it names a progress, cancels the request that it names too.
+    fn obey_beside(&mut self, params: Option<&RawValue>, now: Timestamp) {
+        if self.config().dialect.envelope != Envelope::Dap {
+            return;
+        }
+        let id = self
+            .config()
+            .dialect
+            .cancel
+            .id_in(params)
+            .filter(|id| self.readable(id.token()).is_some());
+        if let Some(id) = id {
+            self.obey(&id, None, now);
+        }
     }
 
     /// Once this request is cancelled, no progress of it is sent.
@@ -94,11 +111,11 @@ impl<O, I: Default> Connection<O, I> {
     /// What is kept with few requests, and why the peer can't cancel this one, if it can't.
     #[inline]
     fn rare_of(
-        &self,
+        &mut self,
         request: &mut Request<'_>,
         opening: Opening,
         batch: Option<BatchKey>,
-    ) -> (Option<Box<Rare>>, Option<CancelRefusal>) {
+    ) -> (Option<Slot>, Option<CancelRefusal>) {
         let config = self.machine.config();
         let (method, params) = (&*request.method, request.params);
         let origin = request.origin.take();
@@ -108,7 +125,18 @@ impl<O, I: Default> Connection<O, I> {
             config.role == Role::Server && server_ends(&config.dialect, Role::Client, method);
         let starts_operation = config.dialect.starts_operation(method).is_some();
         let rare = Rare { batch, opening, server_ends, starts_operation, origin };
-        (rare.boxed(), refusal)
+        let rare = (!rare.is_empty()).then(|| {
+            slot::make_room(&mut self.rares);
+            Slot::new(self.rares.insert(rare))
+        });
+        (rare, refusal)
+    }
+
+    /// What a request had that is over.
+    pub(super) fn take_rare(&mut self, slot: Slot) -> Rare {
+        let rare = self.rares.remove(slot.get());
+        slot::give_back(&mut self.rares);
+        rare
     }
 
     /// Answers a bad message by ourselves, and reports it.

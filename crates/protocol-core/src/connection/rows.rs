@@ -9,6 +9,7 @@ use super::unsent::BatchKey;
 use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Role};
 use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
+use crate::slot::Slot;
 use crate::wire::abp::{Asked, Origin};
 use crate::wire::decode;
 
@@ -30,8 +31,8 @@ pub struct Outgoing<O> {
 pub struct Incoming<I> {
     /// The host's data.
     pub(super) data: I,
-    /// In a box, because most have nothing of it.
-    pub(super) rare: Option<Box<Rare>>,
+    /// Where what few have is kept: four bytes, because most have nothing of it.
+    pub(super) rare: Option<Slot>,
 }
 
 /// What few of the peer's requests have.
@@ -67,11 +68,11 @@ impl Opens {
 }
 
 impl Rare {
-    /// In a box, if there is anything in it.
-    pub(super) fn boxed(self) -> Option<Box<Self>> {
+    /// Whether there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
         let flags = self.server_ends || self.starts_operation;
-        let is_empty = self.batch.is_none() && self.origin.is_none() && !flags;
-        (!is_empty || self.opening != Opening::default()).then(|| Box::new(self))
+        let is_settling = self.opening != Opening::default();
+        self.batch.is_none() && self.origin.is_none() && !flags && !is_settling
     }
 }
 
@@ -157,6 +158,6 @@ mod tests {
 
     #[test]
     fn g08_what_is_kept_with_each_call_and_request_is_small() {
-        assert_eq!((size_of::<Outgoing<()>>(), size_of::<Incoming<()>>()), (8, 8));
+        assert_eq!((size_of::<Outgoing<()>>(), size_of::<Incoming<()>>()), (8, 4));
     }
 }

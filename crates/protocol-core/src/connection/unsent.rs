@@ -39,6 +39,8 @@ pub(super) struct Batch {
     pending: usize,
     /// The answers so far, as the beginning of a JSON array; empty before the first.
     answers: Vec<u8>,
+    /// What one of them concludes, once it is in the outbox.
+    concludes: Option<Conclusion>,
 }
 
 impl Unsent {
@@ -128,7 +130,8 @@ impl Unsent {
 
     /// A batch is taken in.
     pub(super) fn open_batch(&mut self) -> BatchKey {
-        BatchKey(Slot::new(self.batches.insert(Batch { pending: 1, answers: Vec::new() })))
+        let batch = Batch { pending: 1, answers: Vec::new(), concludes: None };
+        BatchKey(Slot::new(self.batches.insert(batch)))
     }
 
     /// One more member of a batch is in flight.
@@ -187,15 +190,15 @@ impl<O, I: Default> Connection<O, I> {
         batch.pending -= 1;
         if batch.pending == 0 {
             let sent = self.unsent.send_kept_back(key);
-            self.unsent.batches.remove(key.0.get());
             self.answered(Some(key), sent, None);
+            self.unsent.batches.remove(key.0.get());
         }
     }
 
     /// The batch of an unanswered request, if it is in one, waits for it no more.
     pub(super) fn leave_batch(&mut self, request: RequestHandle) {
-        let rare = self.machine.request_data_mut(request).and_then(|it| it.rare.as_mut());
-        if let Some(batch) = rare.and_then(|rare| rare.batch.take()) {
+        let rare = self.machine.request_data(request).and_then(|it| it.rare);
+        if let Some(batch) = rare.and_then(|slot| self.rares[slot.get()].batch.take()) {
             self.settle_member(batch);
         }
     }
@@ -220,17 +223,14 @@ impl<O, I: Default> Connection<O, I> {
         let conclusion = match batch {
             None => conclusion,
             Some(batch) => {
-                let kept_back = &mut self.negotiation.kept_back;
-                if let Some(conclusion) = conclusion {
-                    *kept_back = Some((batch, conclusion));
-                }
-                let concluded = kept_back.take_if(|(kept, _)| sent.is_some() && *kept == batch);
-                concluded.map(|(_, conclusion)| conclusion)
+                let kept_back = &mut self.unsent.batches[batch.0.get()].concludes;
+                *kept_back = conclusion.or(kept_back.take());
+                kept_back.take_if(|_| sent.is_some())
             }
         };
         if conclusion.is_some() {
             self.conclude(conclusion);
-            self.negotiation.answer = sent;
+            self.exchange = sent;
         }
     }
 }

@@ -7,9 +7,12 @@ mod revision;
 use alloc::borrow::Cow;
 use core::time::Duration;
 
+use serde_json::value::RawValue;
+
 use crate::cause::{Cause, CloseReason};
 use crate::frame::Framing;
-use crate::id::IdRule;
+use crate::id::{IdRule, WireId};
+use crate::wire::decode;
 
 /// A text of a dialect: a constant of a preset, or one that was read at run time.
 pub(crate) type Text = Cow<'static, str>;
@@ -207,6 +210,9 @@ pub enum CapabilityRule {
         client: List<Text>,
         /// The path of the server's `true` in the result.
         server: List<Text>,
+        /// The notification by which the server declares it anew, if there is one: its method, and the
+        /// path of the `true` or `false` in its params.
+        later: Option<(Text, List<Text>)>,
     },
 }
 
@@ -265,6 +271,12 @@ impl CancelRule {
     #[must_use]
     pub fn is(&self, method: &str) -> bool {
         self.members().is_some_and(|(cancel, ..)| cancel == method)
+    }
+
+    /// The id that a cancel with these params names, if it names one.
+    #[must_use]
+    pub fn id_in(&self, params: Option<&RawValue>) -> Option<WireId> {
+        WireId::scanned(decode::param(params, self.members()?.1)?.get())
     }
 
     /// The method of a cancel, the member that names what is cancelled, and the one that says why.

@@ -103,6 +103,7 @@ impl Dialect {
             exchange: Borrowed("initialize"),
             client: list!["clientCapabilities", "cancellation", "request"],
             server: list!["agentCapabilities", "cancellation", "request"],
+            later: None,
         },
         ..Self::ACP_V1
     });
@@ -255,6 +256,7 @@ impl Dialect {
             exchange: Borrowed("initialize"),
             client: list![],
             server: list!["supportsCancelRequest"],
+            later: Some((Borrowed("capabilities"), list!["capabilities", "supportsCancelRequest"])),
         },
         session: Some(Borrowed("initialize")),
         ..Self::JSON_RPC

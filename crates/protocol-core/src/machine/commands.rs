@@ -272,12 +272,14 @@ impl<C, R: Default> Machine<C, R> {
 
     // What an exchange concludes
 
-    /// The capabilities are exchanged: whether we declared that we can be asked to cancel, and whether
-    /// the peer did. Each side cancels if the other declared it; what a role may never do, it still may
-    /// not.
-    pub fn exchanged(&mut self, ours: bool, peers: bool) {
-        self.peer_may_cancel = ours;
-        self.undeclared = (!peers).then_some(CancelRefusal::Undeclared);
+    /// A side, which is ours or the peer's, declared whether it can be asked to cancel: the other one
+    /// cancels if it did. What a role may never do, it still may not.
+    pub fn declared(&mut self, is_ours: bool, can_be_asked: bool) {
+        if is_ours {
+            self.peer_may_cancel = can_be_asked;
+        } else {
+            self.undeclared = (!can_be_asked).then_some(CancelRefusal::Undeclared);
+        }
     }
 
     /// The session is open.

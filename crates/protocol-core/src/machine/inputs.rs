@@ -85,13 +85,6 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Whether a request with this id, and no operation, waits for its answer.
-    #[must_use]
-    pub fn owes_answer(&self, id: &WireId) -> bool {
-        let phase = self.requests.by_id(id).and_then(|request| self.request_phase(request));
-        phase.is_some_and(|phase| !phase.is_operation())
-    }
-
     /// Whether the peer may cancel at all, and this is the token of no operation begun here.
     #[must_use]
     pub fn is_unknown_operation(&self, token: Option<&WireId>) -> bool {

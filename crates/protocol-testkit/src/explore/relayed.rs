@@ -4,7 +4,8 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol_core::machine::CallPhase;
-use protocol_core::{Config, Relay, RequestPhase, Role, Side, Timestamp};
+use protocol_core::{Config, RequestPhase, Role, Timestamp};
+use protocol_relay::{Relay, Side};
 
 use super::{Scenario, System};
 use crate::chart::{Mark, label};

@@ -46,7 +46,7 @@ impl Model {
         }
     }
 
-    fn cancel_by_id(&mut self, id: &Id, now: Timestamp) -> Acknowledged {
+    pub(super) fn cancel_by_id(&mut self, id: &Id, now: Timestamp) -> Acknowledged {
         if !self.obeys() {
             return Acknowledged::NotAllowed;
         }
@@ -83,10 +83,11 @@ impl Model {
     }
 
     /// Whether a cancel is the host's to answer: that of an operation which is none of this connection's,
-    /// or in DAP one that names no request.
+    /// or in DAP one that names a progress, or no request.
     pub(super) fn is_for_host(&self, params: &Value) -> bool {
         if self.config.dialect.envelope == Envelope::Dap {
-            return params.get("requestId").is_none_or(Value::is_null);
+            let names = |member| params.get(member).is_some_and(|it| !it.is_null());
+            return !names("requestId") || names("progressId");
         }
         let Some(token) = token_member(&self.config.dialect) else { return false };
         let named = params.get(token);

@@ -128,6 +128,12 @@ impl Model {
         if came_early {
             self.receive_cancel(&id, now);
         }
+        // The host answers it, and the request that it names besides is cancelled.
+        if is_cancel && dialect.envelope == Envelope::Dap {
+            if let Some(named) = params.get("requestId").and_then(reading::readable) {
+                self.cancel_by_id(&named, now);
+            }
+        }
     }
 
     fn accept_request(

@@ -415,7 +415,13 @@ enum CancellersDef {
 #[serde(remote = "CapabilityRule", rename_all = "snake_case", deny_unknown_fields)]
 enum CapabilityRuleDef {
     NotNeeded,
-    Declared { exchange: Text, client: List<Text>, server: List<Text> },
+    Declared {
+        exchange: Text,
+        client: List<Text>,
+        server: List<Text>,
+        #[serde(default)]
+        later: Option<(Text, List<Text>)>,
+    },
 }
 
 #[derive(Deserialize)]

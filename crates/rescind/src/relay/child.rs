@@ -8,7 +8,7 @@ use futures_util::future::{Either, pending, select, try_join};
 use protocol_async::Timer;
 use protocol_async::relay::Options;
 use protocol_child::{Output, Owner, Pushed, Spawned, spawn};
-use protocol_core::Side;
+use protocol_relay::Side;
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 #[cfg(unix)]

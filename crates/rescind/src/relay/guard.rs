@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use protocol_core::{CallOptions, Guard};
+use protocol_core::CallOptions;
+use protocol_relay::Guard;
 
 /// How long the client's requests may take.
 #[derive(Clone, Debug, Args)]
@@ -32,7 +33,7 @@ impl GuardArgs {
     /// What the relay holds requests to.
     pub(super) fn guard(&self) -> Guard {
         let rules = self.rules().into_iter();
-        rules.fold(Guard::NONE, |guard, (pattern, options)| guard.method(pattern, options))
+        rules.fold(Guard::default(), |guard, (pattern, options)| guard.method(pattern, options))
     }
 
     /// Patterns and their limits, the first that fits counts; every method fits the last.

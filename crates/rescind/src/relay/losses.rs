@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use protocol_core::RelayEvent;
+use protocol_relay::RelayEvent;
 
 /// Counts what was not passed on.
 #[derive(Debug, Default)]

@@ -19,8 +19,9 @@ use humantime::format_duration;
 use protocol_async::Noise;
 use protocol_async::relay::{NotRead, Observer, Options, Trace, Wait};
 use protocol_child::Pushed;
-use protocol_core::{CloseReason, Dialect, RelayEvent, Role, Side};
+use protocol_core::{CloseReason, Dialect, Role};
 use protocol_record::line::Verdict;
+use protocol_relay::{RelayEvent, Side};
 
 use crate::dialect::{Spoken, file_parser, parser};
 use crate::duration;

@@ -9,7 +9,7 @@ use humantime::format_duration;
 use protocol_async::relay::Options;
 use protocol_async::{Timer, Way};
 use protocol_child::Owner;
-use protocol_core::{RelayEvent, Side};
+use protocol_relay::{RelayEvent, Side};
 use smol::channel::{Receiver, Sender, bounded};
 
 use super::log;

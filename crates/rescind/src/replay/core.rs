@@ -8,9 +8,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use protocol_async::relay::{Options, is_noise};
-use protocol_core::{Config, Framing, Relay, RelayEvent, Side, Timestamp};
+use protocol_core::{Config, Framing, Timestamp};
 use protocol_record::Line;
 use protocol_record::line::{Direction, Input, InputKind, Message, Verdict};
+use protocol_relay::{Relay, RelayEvent, Side};
 
 /// The relay, and what it has decided that the recording has not told yet.
 pub(super) struct Replay {

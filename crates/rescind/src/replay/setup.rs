@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use protocol_async::relay::Options;
-use protocol_core::{CallOptions, Guard, Role};
+use protocol_core::{CallOptions, Role};
+use protocol_relay::Guard;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -65,7 +66,7 @@ impl RelaySetup {
         let grace = Duration::from_nanos(self.grace_ns);
         (up.abandoned_grace, down.abandoned_grace) = (grace, grace);
         let mut options = Options::new(up, down);
-        options.guard = self.guard.iter().fold(Guard::NONE, |guard, rule| {
+        options.guard = self.guard.iter().fold(Guard::default(), |guard, rule| {
             let [deadline, idle, cap] = [rule.deadline_ns, rule.idle_ns, rule.cap_ns]
                 .map(|limit| limit.map(Duration::from_nanos));
             let options = CallOptions::default().timeout(deadline).idle_timeout(idle).hard_cap(cap);

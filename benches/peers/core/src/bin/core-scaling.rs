@@ -13,9 +13,8 @@ use bench_harness::floor::Floor;
 use bench_harness::report::number;
 use bench_harness::{Payload, Size, clock, heap, report};
 use peer_core::{Ends, Hop};
-use protocol_core::{
-    CallOptions, Event, Outcome, Reply, RequestHandle, Side, TimerReason, Timestamp,
-};
+use protocol_core::{CallOptions, Event, Outcome, Reply, RequestHandle, TimerReason, Timestamp};
+use protocol_relay::Side;
 use serde_json::value::{RawValue, to_raw_value};
 
 const NAME: &str = "core";

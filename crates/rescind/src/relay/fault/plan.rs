@@ -8,7 +8,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use protocol_async::Way;
 use protocol_async::relay::Options;
-use protocol_core::{Dialect, Envelope, Framing, Side};
+use protocol_core::{Dialect, Envelope, Framing};
+use protocol_relay::Side;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 

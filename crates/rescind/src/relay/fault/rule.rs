@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use protocol_core::Side;
+use protocol_relay::Side;
 use wildmatch::WildMatch;
 
 /// One `--fault`.

@@ -1,12 +1,8 @@
 //! Answers that the relay gives by itself, because the other side will not.
 
 use super::{Relay, RelayEvent, Side};
-use crate::cause::Cause;
-use crate::dialect::code;
-use crate::error::Refusal;
-use crate::event::Reply;
-use crate::id::WireId;
-use crate::machine::RequestHandle;
+
+use protocol_core::{Cause, Refusal, Reply, RequestHandle, WireId, code};
 
 pub(super) const HOP_GONE: Reply<'static> = internal_error("the next hop is gone");
 pub(super) const MALFORMED: Reply<'static> =

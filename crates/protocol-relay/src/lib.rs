@@ -1,7 +1,14 @@
-//! Two connections joined, so that what one peer asks the other one answers.
+//! Two connections of `protocol-core` joined, so that what one peer asks the other one answers.
+//!
+//! A [`Relay`] is pure, like the connections that it joins: no I/O, no clock, no threads. It is a host of both, and uses
+//! nothing of them that another host could not.
 //!
 //! This file says what a relay is and how it is driven. `pass.rs` says what each thing that happens on
 //! one side means for the other, and `owe.rs` how the relay answers what the other side will not.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
 
 mod event;
 mod guard;
@@ -11,15 +18,12 @@ mod pass;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::config::{Config, Shutdown};
-use crate::connection::Connection;
-use crate::dialect::{Dialect, Role};
-use crate::event::{Event, Reply, Transmit};
-use crate::machine::{CallId, RequestHandle, TimerReason};
-use crate::stream::StreamConnection;
-use crate::time::Timestamp;
 pub use event::{RelayEvent, Side};
 pub use guard::Guard;
+use protocol_core::{
+    CallId, Config, Connection, Dialect, Event, Reply, RequestHandle, Role, Shutdown,
+    StreamConnection, TimerReason, Timestamp, Transmit,
+};
 
 /// Two connections joined: towards the client we are the server ([`Side::Up`]), and towards the server
 /// we are a client ([`Side::Down`]).
@@ -44,7 +48,7 @@ pub use guard::Guard;
 ///   answered for it. The other side is over once its own answers are in, or when
 ///   [`Config::abandoned_grace`] has passed.
 /// - **What takes too long**, by a [`Guard`], is cancelled on the other side and answered with
-///   [`code::REQUEST_FAILED`](crate::code::REQUEST_FAILED) at once.
+///   [`code::REQUEST_FAILED`](protocol_core::code::REQUEST_FAILED) at once.
 /// - **What does not fit** into an outbox is a request answered with the dialect's overload code, or an
 ///   event. It is never dropped in silence (G8). A peer that doesn't read can't keep the relay from
 ///   reading (G3).
@@ -59,7 +63,8 @@ pub use guard::Guard;
 /// - **getters**: [`connection`](Self::connection)
 ///
 /// ```
-/// use protocol_core::{Config, Dialect, Relay, Side, Timestamp};
+/// use protocol_core::{Config, Dialect, Timestamp};
+/// use protocol_relay::{Relay, Side};
 ///
 /// let now = Timestamp::ZERO;
 /// let mut relay = Relay::new(Config::server(Dialect::ACP_V1), Config::client(Dialect::LSP_3_17));
@@ -256,9 +261,9 @@ impl Relay {
                 self.report(side, RelayEvent::Violation { violation, id });
             }
             Event::Closed { reason } => self.pass_end(side, reason),
-            // The relay tries again whenever a message leaves an outbox, and a tree that spans two
+            // `Ready` and `TreeSettled`: the relay tries again whenever a message leaves an outbox, and a tree that spans two
             // connections is in the data on their requests and calls.
-            Event::Ready | Event::TreeSettled { .. } => {}
+            _ => {}
         }
     }
 

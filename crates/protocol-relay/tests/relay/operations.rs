@@ -1,6 +1,7 @@
 //! F2: an operation, named by a token, is cancelled over any number of hops.
 
-use protocol_core::{CancelRule, Config, Dialect, Relay, Side, Timestamp};
+use protocol_core::{CancelRule, Config, Dialect, Timestamp};
+use protocol_relay::{Relay, Side};
 
 use crate::bench::{Bench, error, request, result};
 

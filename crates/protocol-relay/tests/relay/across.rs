@@ -1,7 +1,8 @@
 //! One protocol in front, another behind: cancels are made anew in the other's form, and each side is
 //! answered, or left in silence, as its own protocol wants it.
 
-use protocol_core::{Config, Dialect, Envelope, Side};
+use protocol_core::{Config, Dialect, Envelope};
+use protocol_relay::Side;
 
 use crate::bench::{Bench, cancel, error, request, result};
 

@@ -1,7 +1,8 @@
 //! F14, F73: a relay is a server to its client and a client to its server, and who may cancel follows
 //! from that. What may not be cancelled is reported.
 
-use protocol_core::{Config, Dialect, Role, Side};
+use protocol_core::{Config, Dialect, Role};
+use protocol_relay::Side;
 
 use crate::bench::{Bench, cancel, notification, request, result};
 

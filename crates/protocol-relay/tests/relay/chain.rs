@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CallOptions, CancelRule, Cause, Config, Dialect, Event, InputBuffer, Relay, RelayEvent,
-    Reply, RequestHandle, Side, StreamConnection, Timestamp, Transmit, TransmitKind, Violation,
+    CallId, CallOptions, CancelRule, Cause, Config, Dialect, Event, InputBuffer, Reply,
+    RequestHandle, StreamConnection, Timestamp, Transmit, TransmitKind, Violation,
 };
+use protocol_relay::{Relay, RelayEvent, Side};
 use serde_json::value::RawValue;
 
 /// xorshift64: the same numbers on every machine.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use protocol_core::{CancelRule, Config, Dialect, Shutdown, Side, TimerReason, Timestamp};
+use protocol_core::{CancelRule, Config, Dialect, Shutdown, TimerReason, Timestamp};
+use protocol_relay::Side;
 
 use crate::bench::{
     Bench, between, between_all, between_cancelling, cancel, error, notification, request, result,

@@ -1,6 +1,7 @@
 //! G8: what does not fit is an answer or an event.
 
-use protocol_core::{CancelRule, Config, Shutdown, Side};
+use protocol_core::{CancelRule, Config, Shutdown};
+use protocol_relay::Side;
 
 use crate::bench::{Bench, between, cancel, notification, request, result};
 

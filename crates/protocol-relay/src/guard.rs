@@ -3,16 +3,18 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::config::CallOptions;
+use protocol_core::CallOptions;
 
-/// How long the requests of one side may take, by method: what each call that is made for one asks for.
+/// How long the requests of one side may take, by method: what each call that is made for one asks for. By default
+/// everything may take for ever.
 ///
 /// A call that takes too long is cancelled on the far side, in that side's dialect, and its request is
 /// answered at once. What the far side answers then is late (G5, G12).
 ///
 /// ```
 /// use core::time::Duration;
-/// use protocol_core::{CallOptions, Guard};
+/// use protocol_core::CallOptions;
+/// use protocol_relay::Guard;
 ///
 /// let minute = CallOptions::default().timeout(Duration::from_secs(60));
 /// let guard = Guard::new(minute).method("tools/*", minute.idle_timeout(Duration::from_secs(5)));
@@ -27,15 +29,6 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Everything may take for ever.
-    pub const NONE: Self = Self::new(CallOptions {
-        timeout: None,
-        idle_timeout: None,
-        hard_cap: None,
-        grace: None,
-        parent: None,
-    });
-
     /// The same for every method. [`CallOptions::parent`] means nothing here.
     #[must_use]
     pub const fn new(options: CallOptions) -> Self {

@@ -4,6 +4,7 @@ mod across;
 mod bench;
 mod cancels;
 mod chain;
+mod dap;
 mod ends;
 mod guard;
 mod limits;

@@ -1,6 +1,7 @@
 //! Requests, answers and notifications that pass through, and messages that must not.
 
-use protocol_core::{Config, Dialect, Side, Timestamp};
+use protocol_core::{Config, Dialect, Timestamp};
+use protocol_relay::Side;
 
 use crate::bench::{
     Bench, between_all, between_cancelling, cancel, error, notification, request, result,

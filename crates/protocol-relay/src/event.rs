@@ -1,30 +1,31 @@
 //! What a relay tells its host.
 
 use alloc::string::String;
+use core::fmt;
 
-use crate::cause::{Cause, CloseReason};
-use crate::error::Refusal;
-use crate::id::WireId;
-use crate::machine::CancelRefusal;
-use crate::named::{named, shown};
-use crate::violation::Violation;
+use protocol_core::{CancelRefusal, Cause, CloseReason, Refusal, Violation, WireId};
 
-named! {
-    /// One of the two connections of a [`Relay`](super::Relay).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum Side {
-        /// Towards the client.
-        Up = "up",
-        /// Towards the server.
-        Down = "down",
-    }
-    /// The name in `snake_case`.
-    as_str + Display
+/// One of the two connections of a [`Relay`](super::Relay).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// Towards the client.
+    Up,
+    /// Towards the server.
+    Down,
 }
 
 impl Side {
     /// Both, up first.
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    /// `up` or `down`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
 
     /// The other one.
     #[must_use]
@@ -33,6 +34,12 @@ impl Side {
             Self::Up => Self::Down,
             Self::Down => Self::Up,
         }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 
@@ -91,7 +98,7 @@ pub enum RelayEvent {
         /// Why.
         reason: Refusal,
     },
-    /// Not even an error fits under that side's [`Limits`](crate::Limits): a request stays
+    /// Not even an error fits under that side's [`Limits`](protocol_core::Limits): a request stays
     /// unanswered.
     AnswerDropped {
         /// The request's id.
@@ -112,17 +119,36 @@ pub enum RelayEvent {
     },
 }
 
-shown! {
-    RelayEvent []
-    { Violation { violation, id: None } "{violation}" }
-    { Violation { violation, id: Some(id) } "id {id}: {violation}" }
-    { CancelDropped { method } "{method} was not passed on: it is no cancel of this dialect" }
-    { CancelIgnored { id } "id {id}: the request may not be cancelled by this side" }
-    { CancelRefused { id, reason } "id {id}: the cancel was not passed on: {reason}" }
-    { NotificationDropped { method, reason } "notification {method} was not passed on: {reason}" }
-    { RequestRefused { id, reason } "id {id}: the request was not passed on: {reason}" }
-    { AnswerReplaced { id, reason } "id {id}: the answer was not passed back: {reason}" }
-    { AnswerDropped { id } "id {id}: no answer fits into the outbox (limits.unsent_bytes)" }
-    { TimedOut { id, cause } "id {id}: took too long ({cause}), and was cancelled" }
-    { Closed { reason } "closed: {reason}" }
+impl fmt::Display for RelayEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Violation { violation, id: None } => write!(f, "{violation}"),
+            Self::Violation { violation, id: Some(id) } => write!(f, "id {id}: {violation}"),
+            Self::CancelDropped { method } => {
+                write!(f, "{method} was not passed on: it is no cancel of this dialect")
+            }
+            Self::CancelIgnored { id } => {
+                write!(f, "id {id}: the request may not be cancelled by this side")
+            }
+            Self::CancelRefused { id, reason } => {
+                write!(f, "id {id}: the cancel was not passed on: {reason}")
+            }
+            Self::NotificationDropped { method, reason } => {
+                write!(f, "notification {method} was not passed on: {reason}")
+            }
+            Self::RequestRefused { id, reason } => {
+                write!(f, "id {id}: the request was not passed on: {reason}")
+            }
+            Self::AnswerReplaced { id, reason } => {
+                write!(f, "id {id}: the answer was not passed back: {reason}")
+            }
+            Self::AnswerDropped { id } => {
+                write!(f, "id {id}: no answer fits into the outbox (limits.unsent_bytes)")
+            }
+            Self::TimedOut { id, cause } => {
+                write!(f, "id {id}: took too long ({cause}), and was cancelled")
+            }
+            Self::Closed { reason } => write!(f, "closed: {reason}"),
+        }
+    }
 }

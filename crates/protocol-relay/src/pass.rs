@@ -1,19 +1,20 @@
 //! What happens on one side, and what it means for the other.
 
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use serde_json::value::RawValue;
+use protocol_core::{
+    CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, Outcome, Refusal, Reply,
+    RequestHandle, Shutdown, code,
+};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::owe::{HOP_GONE, MALFORMED, NOT_A_METHOD, too_slow};
 use super::{Relay, RelayEvent, Side};
-use crate::cause::{Cause, CloseReason};
-use crate::config::Shutdown;
-use crate::dialect::{CancelRule, Envelope, code};
-use crate::error::Refusal;
-use crate::event::{ErrorObject, Outcome, Reply};
-use crate::id::WireId;
-use crate::machine::{CancelOutcome, RequestHandle};
-use crate::wire::decode;
+
+/// The members of an object, each as its owner wrote it.
+type Members<'m> = BTreeMap<String, &'m RawValue>;
 
 impl Relay {
     // Requests and notifications
@@ -26,10 +27,12 @@ impl Relay {
         method: &str,
         params: Option<&RawValue>,
     ) {
-        if self.looks_like_a_cancel(method) {
+        let progress = self.progress_in(method, params);
+        if self.looks_like_a_cancel(method) && progress.is_none() {
             self.report(side, RelayEvent::CancelDropped { method: method.into() });
             return self.owe(side, request, NOT_A_METHOD);
         }
+        let params = progress.as_deref().or(params);
         let (options, now) = (self.guards[side as usize].options(method), self.now);
         let far = self.connection_mut(side.other());
         match far.call(method, params, request, options, now) {
@@ -61,14 +64,48 @@ impl Relay {
             let method = method.into();
             return self.report(side, RelayEvent::CancelDropped { method });
         }
+        let translated = self.translated(side, method, params);
         let far = self.connection_mut(side.other());
-        if let Err(reason) = far.notify(method, params) {
+        if let Err(reason) = far.notify(method, translated.as_deref().or(params)) {
             let method = String::from(method);
             self.report(side, RelayEvent::NotificationDropped { method, reason });
         }
     }
 
+    /// DAP's one event that names a request, with the id that the request has on the other side.
+    fn translated(
+        &mut self,
+        side: Side,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Option<Box<RawValue>> {
+        let params = params.filter(|_| method == "progressStart" && self.speaks_dap())?;
+        let mut members: Members<'_> = serde_json::from_str(params.get()).ok()?;
+        let number = members.remove("requestId")?.get().parse().ok();
+        let call = number.and_then(|number| self.connection(side).machine().call_numbered(number));
+        let request = call.and_then(|call| self.connection_mut(side).call_data_mut(call).copied());
+        let id = request.map(|request| self.id_of(side.other(), request));
+        // What is over has no name there any more.
+        let id = id.and_then(|id| RawValue::from_string(id.token().into()).ok());
+        members.extend(id.as_deref().map(|id| ("requestId".into(), id)));
+        to_raw_value(&members).ok()
+    }
+
     // Cancels
+
+    /// What passes as it is of a cancel in DAP: the progress that it names, which is called the same
+    /// everywhere. The request that it may name too is cancelled where it came from.
+    fn progress_in(&self, method: &str, params: Option<&RawValue>) -> Option<Box<RawValue>> {
+        let is_cancel = self.speaks_dap() && self.dialect(Side::Up).cancel.is(method);
+        let params = params.filter(|_| is_cancel)?;
+        let mut members: Members<'_> = serde_json::from_str(params.get()).ok()?;
+        members.retain(|member, value| member == "progressId" && value.get() != "null");
+        if members.is_empty() { None } else { to_raw_value(&members).ok() }
+    }
+
+    fn speaks_dap(&self) -> bool {
+        Side::BOTH.into_iter().all(|side| self.dialect(side).envelope == Envelope::Dap)
+    }
 
     /// A request was cancelled, and so is the call that was made for it.
     pub(super) fn pass_cancel(&mut self, side: Side, request: RequestHandle, reason: Option<&str>) {
@@ -86,11 +123,7 @@ impl Relay {
     /// Reports a cancel of the side's own dialect that was not obeyed, though it names a request that
     /// is under way: the dialect does not let that peer cancel it.
     fn check_obeyed(&mut self, side: Side, params: Option<&RawValue>) {
-        let CancelRule::Notification { id: member, .. } = &self.dialect(side).cancel else {
-            return;
-        };
-        let named = decode::param(params, member).and_then(|id| WireId::from_token(id.get()));
-        let Some(id) = named else { return };
+        let Some(id) = self.dialect(side).cancel.id_in(params) else { return };
         let machine = self.connection(side).machine();
         let is_ignored = |request| machine.request_cause(request).is_none();
         if machine.request_named(&id).is_some_and(is_ignored) {
@@ -133,9 +166,7 @@ impl Relay {
                 self.report(side, RelayEvent::TimedOut { id, cause });
                 self.owe(side, request, too_slow(cause));
             }
-            Outcome::ConnectionLost { .. } | Outcome::TimedOut { .. } => {
-                self.owe(side, request, HOP_GONE);
-            }
+            _ => self.owe(side, request, HOP_GONE),
         }
     }
 

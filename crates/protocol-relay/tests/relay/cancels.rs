@@ -1,6 +1,7 @@
 //! Cancels: obeyed where they arrive, made anew on the other side, never passed on.
 
-use protocol_core::{CancelRule, Config, Dialect, Side};
+use protocol_core::{CancelRule, Config, Dialect};
+use protocol_relay::Side;
 
 use crate::bench::{
     Bench, between, between_all, between_cancelling, cancel, error, notification, request, result,

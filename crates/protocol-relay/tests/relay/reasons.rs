@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use protocol_core::{Config, Dialect, Side};
+use protocol_core::{Config, Dialect};
+use protocol_relay::Side;
 
 use crate::bench::{Bench, cancel, request, result};
 

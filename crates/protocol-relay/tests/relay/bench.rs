@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use protocol_core::{CancelRule, Config, Dialect, Framing, Relay, Shutdown, Side, Timestamp};
+use protocol_core::{CancelRule, Config, Dialect, Framing, Shutdown, Timestamp};
+use protocol_relay::{Relay, Side};
 
 pub(crate) struct Bench {
     pub(crate) relay: Relay,

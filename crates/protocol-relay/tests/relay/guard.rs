@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use protocol_core::{CallOptions, CancelRule, Guard, Side};
+use protocol_core::{CallOptions, CancelRule};
+use protocol_relay::{Guard, Side};
 
 use crate::bench::{Bench, between_all, cancel, error, request, result};
 
