@@ -9,9 +9,7 @@ use serde_json::Value;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut module = RpcModule::new(());
-    module.register_async_method("echo", async |params, _, _| {
-        params.parse::<Value>()
-    })?;
+    module.register_async_method("echo", async |params, _, _| params.parse::<Value>())?;
     module.register_async_method("sleep", async |params, _, _| {
         params.parse::<Sleep>()?.sleep().await;
         Ok::<_, ErrorObjectOwned>(())
