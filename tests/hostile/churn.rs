@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rescind_hostile_suite::wire::request;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tungstenite::error::ProtocolError;
 use tungstenite::{Error, Message};
 
 use crate::alone;
-use crate::websocket::{Client, Server, request};
+use crate::websocket::{Client, Server};
 
 const CLIENTS: u64 = 64;
 
@@ -50,7 +51,7 @@ enum Stay {
 impl Asked {
     /// Nobody, if the server takes none any more.
     fn begin(server: &Server) -> Option<Self> {
-        let client = server.try_open()?;
+        let client = server.target.websocket().ok()?;
         Some(Self { client, next: 1, open: HashMap::new(), taken: 0, answered: 0 })
     }
 

@@ -3,8 +3,7 @@
 use protocol_async::Options;
 use protocol_core::{Config, Connection, Dialect};
 use protocol_websocket::settings;
-
-use crate::KIB;
+use rescind_hostile_suite::KIB;
 
 /// An allowance for the rows of a socket's task, and for what it is served with.
 const PLACE: usize = 24 * KIB;

@@ -7,18 +7,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod churn;
+mod ends;
 mod formula;
 mod program;
 mod stdio;
 mod websocket;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
-const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
 
 /// One attack at a time: each is measured.
 fn alone() -> MutexGuard<'static, ()> {
@@ -29,9 +24,4 @@ fn alone() -> MutexGuard<'static, ()> {
 /// So many, or a fiftieth of that in a debug build.
 const fn times(many: usize) -> usize {
     if cfg!(debug_assertions) { many / 50 } else { many }
-}
-
-/// For people.
-fn mib(bytes: usize) -> String {
-    format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB)
 }

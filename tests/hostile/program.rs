@@ -1,6 +1,5 @@
 //! The program under attack, and what it costs.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +7,8 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{KIB, PATIENCE};
+use rescind_hostile_suite::PATIENCE;
+use rescind_hostile_suite::process::Process;
 
 /// A program that is killed when the test is over.
 pub(crate) struct Program {
@@ -49,24 +49,16 @@ impl Program {
 
     /// The memory it has had at most.
     pub(crate) fn peak(&self) -> usize {
-        self.peak_if_there().expect("it has not ended")
+        self.process().peak().expect("it has not ended")
     }
 
-    /// Nothing once it has ended.
-    pub(crate) fn peak_if_there(&self) -> Option<usize> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-        Some(line.split_whitespace().nth(1)?.parse::<usize>().unwrap() * KIB)
-    }
-
-    /// The processor time it has taken, to a hundredth of a second.
+    /// The processor time it has taken.
     pub(crate) fn processor(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // Behind the name, which may have anything in it.
-        let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        let ticks: u64 =
-            [11, 12].map(|field: usize| fields[field].parse::<u64>().unwrap()).iter().sum();
-        Duration::from_millis(ticks * 10)
+        self.process().processor().expect("it is there until it is waited for")
+    }
+
+    pub(crate) fn process(&self) -> Process {
+        Process(self.child.id())
     }
 
     /// Waits for its end.

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rescind_hostile_suite::wire::request;
+use rescind_hostile_suite::{MIB, PATIENCE, mib};
 use serde_json::{Value, json};
 
 use crate::program::Program;
-use crate::websocket::request;
-use crate::{MIB, PATIENCE, alone, formula, mib, times};
+use crate::{alone, formula, times};
 
 const RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
 /// Between two looks at what a server does.
@@ -102,7 +103,7 @@ fn f71_a_line_without_end_is_not_kept() {
             if input.write_all(&piece).is_err() {
                 break;
             }
-            most = program.peak_if_there().unwrap_or(most);
+            most = program.process().peak().unwrap_or(most);
         }
         most
     };

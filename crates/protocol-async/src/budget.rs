@@ -208,7 +208,7 @@ impl Cheap {
 }
 
 /// Whether a violation counts: see [`Cheap::Violation`].
-fn is_counted(config: &Config, violation: Violation, id: Option<&WireId>) -> bool {
+pub(crate) fn is_counted(config: &Config, violation: Violation, id: Option<&WireId>) -> bool {
     use Violation::{
         AnswerDropped, DuplicateResponse, LateResponse, RequestAfterShutdown, TooManyRequests,
     };

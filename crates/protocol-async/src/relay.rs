@@ -5,6 +5,7 @@
 
 mod half_close;
 mod pace;
+mod till;
 
 use std::fmt;
 use std::future::Future;
@@ -20,6 +21,8 @@ use protocol_relay::{Guard, Relay, RelayEvent, Side};
 
 use self::half_close::HalfClose;
 use self::pace::{Pace, SLOW_AT};
+use self::till::{Till, Trail};
+use crate::budget::Budgets;
 use crate::noise::Noise;
 pub use crate::noise::is_noise;
 use crate::options::{PATIENCE, PIPE_BYTES, Way};
@@ -37,6 +40,10 @@ pub struct Options {
     pub guard: Guard,
     /// How long a side that does not read is waited for once nothing else is left to be done for it; 5 s.
     pub patience: Duration,
+    /// How often each peer may do what costs it next to nothing and is not passed on, so that nobody behind the
+    /// relay counts it: break a rule, or cancel what is not in flight. Over it the peer is taken for gone, and the
+    /// driver's error is an [`OverBudget`](crate::OverBudget). A cancel that is passed on is its server's to count.
+    pub budgets: Budgets,
     /// Sees every message.
     pub trace: Option<Trace>,
     /// Sees what the core is given, with its time.
@@ -143,6 +150,7 @@ impl Options {
             down,
             guard: Guard::default(),
             patience: PATIENCE,
+            budgets: Budgets::default(),
             trace: None,
             inputs: None,
             observer: None,
@@ -176,12 +184,21 @@ where
     X: AsyncWrite + Unpin,
     T: Timer,
 {
-    let Options { up, down, guard, answer_after_end, .. } = options;
+    let Options { up, down, guard, answer_after_end, budgets, .. } = options;
     let Options { patience, trace, inputs, observer, noise, waits, .. } = options;
     let mut relay = Relay::new(up, down);
     relay.guard(Side::Up, guard);
     RelayDriver {
-        joint: Joint { relay, patience, trace, inputs, observer, noise, waits },
+        joint: Joint {
+            relay,
+            till: Till::new(budgets),
+            patience,
+            trace,
+            inputs,
+            observer,
+            noise,
+            waits,
+        },
         up: Stream::new(Side::Up, up_reader, up_writer, answer_after_end),
         down: Stream::new(Side::Down, down_reader, down_writer, Duration::ZERO),
         alarm: Alarm::new(timer),
@@ -209,6 +226,7 @@ pub struct RelayDriver<R, W, S, X, T: Timer> {
 /// The relay, and who sees what it does.
 struct Joint {
     relay: Relay,
+    till: Till,
     patience: Duration,
     trace: Option<Trace>,
     inputs: Option<Inputs>,
@@ -325,13 +343,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stream<R, W> {
             }
         };
         let (input, now) = (&mut self.reader.input, alarm.now());
-        loop {
+        let mut over = None;
+        while over.is_none() {
             let used = joint.take(self.side, input.unread(), now);
             if used == 0 {
                 break;
             }
             input.consume(used);
+            over = joint.till.take_over(self.side);
         }
+        if over.is_some() {
+            // What else it has said is as good as never said.
+            input.consume(input.unread().len());
+        }
+        let read = over.map_or(read, |over| Read::End(Some(over.into())));
         let mut error = None;
         if let Read::End(end) = read {
             // No read follows that a pace could be for.
@@ -440,10 +465,15 @@ impl Joint {
     fn take(&mut self, side: Side, unread: &[u8], now: Timestamp) -> usize {
         let is_closed = |relay: &Relay| relay.connection(side).machine().is_closed();
         let was_closed = is_closed(&self.relay);
+        let before = Trail::of(&self.relay);
+        self.till.set(now);
         let (used, message) = self.relay.receive(side, unread, now);
         let first = self.relay.poll_event();
         match message {
             Some(message) => {
+                if first.is_none() {
+                    self.till.charge_for_nothing(&self.relay, side, &before);
+                }
                 self.trace(side, Way::Received, message);
                 self.input(Input::Message(side, message), now);
             }
@@ -514,6 +544,7 @@ impl Joint {
     fn report_from(&mut self, first: Option<(Side, RelayEvent)>, bytes: &[u8]) {
         let mut next = first;
         while let Some((side, event)) = next {
+            self.till.charge(&self.relay, side, &event);
             let config = self.relay.connection(side).config();
             match (&event, &mut self.noise, &mut self.observer) {
                 (RelayEvent::Violation { violation, id }, Some(noise), _)

@@ -10,13 +10,15 @@ use std::task::{Context, Poll};
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::Canceller;
 
+use crate::READ_BYTES;
 use crate::eviction::Eviction;
 use crate::frames::Frames;
 
 /// Bytes of each unfinished message that are not counted: nearly all messages are no longer.
 const FREE: usize = 64 << 10;
-/// Bytes that one connection reads before others have their turn.
-const TURN: usize = 64 << 10;
+/// Bytes that one connection reads before others have their turn: those of one read. What a turn costs others beside
+/// a flood is what they wait for most of the time.
+pub(crate) const TURN: usize = READ_BYTES;
 
 /// One address may have so much of what all may: a part of this many.
 const SHARES: usize = 4;

@@ -16,6 +16,7 @@ use tungstenite::protocol::frame::{Frame, Utf8Bytes};
 use tungstenite::{Bytes, Error, Message};
 
 use crate::eviction::Eviction;
+use crate::meter::TURN;
 
 /// Bytes of one frame that we send. A longer message leaves in several, each when the one before is on
 /// its way: so the write buffer is bounded whatever is sent.
@@ -30,6 +31,8 @@ pub struct Socket<S> {
     inner: Option<S>,
     /// What is left of a message that leaves in several frames.
     rest: Bytes,
+    /// A message that came whole, and is long: others have their turn before it is looked at.
+    whole: Option<Bytes>,
     /// Whether pongs may be in the write buffer, beside what we have sent.
     owes_pongs: bool,
     has_said_goodbye: bool,
@@ -46,6 +49,7 @@ impl<S> Socket<S> {
         Self {
             inner,
             rest: Bytes::new(),
+            whole: None,
             owes_pongs,
             has_said_goodbye,
             going_away: None,
@@ -146,11 +150,21 @@ where
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(message) = self.whole.take() {
+            return Poll::Ready(Some(Ok(message)));
+        }
         loop {
             let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
             match ready!(Pin::new(inner).poll_next(cx)) {
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
-                    return Poll::Ready(Some(Ok(message.into_data())));
+                    let message = message.into_data();
+                    if message.len() <= TURN {
+                        return Poll::Ready(Some(Ok(message)));
+                    }
+                    // To unmask and check it was one piece of work, and to read it is another (F47).
+                    self.whole = Some(message);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
                 // To read on is what answers a ping.
                 Some(Ok(Message::Ping(_))) => self.owes_pongs = true,

@@ -8,10 +8,14 @@ use std::sync::Arc;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::socket::Stream;
+
+/// Bytes that wait to be sent below a WebSocket, as text and once more encrypted. Above it the WebSocket waits, whose
+/// own buffer is bounded too.
+const UNSENT_BYTES: usize = 16 << 10;
 
 /// What a server shows its clients.
 pub(crate) struct Acceptor(TlsAcceptor);
@@ -31,7 +35,8 @@ impl Acceptor {
     }
 
     pub(crate) async fn accept(&self, stream: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
-        Ok(Box::new(self.0.accept(stream).await?))
+        let accepted = self.0.accept_with(stream, |tls| tls.set_buffer_limit(Some(UNSENT_BYTES)));
+        Ok(Box::new(accepted.await?))
     }
 }
 
@@ -57,8 +62,9 @@ impl Trust {
             .with_root_certificates(self.roots().map_err(io::Error::other)?)
             .with_no_client_auth();
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-        Ok(Box::new(stream))
+        let connector = TlsConnector::from(Arc::new(config));
+        let bound = |tls: &mut ClientConnection| tls.set_buffer_limit(Some(UNSENT_BYTES));
+        Ok(Box::new(connector.connect_with(name, stream, bound).await?))
     }
 
     fn roots(&self) -> Result<RootCertStore, String> {
@@ -91,4 +97,25 @@ fn certificates_in(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> 
 
 fn refused(file: &Path, why: &dyn Display) -> String {
     format!("{}: {why}", file.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn g08_what_waits_below_a_websocket_is_bounded() {
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut tls = ClientConnection::new(Arc::new(config), name).unwrap();
+        let taken = |tls: &mut ClientConnection| tls.writer().write(&[0; 1 << 20]).unwrap();
+        tls.set_buffer_limit(Some(UNSENT_BYTES));
+        assert_eq!([taken(&mut tls), taken(&mut tls)], [UNSENT_BYTES, 0]);
+    }
 }

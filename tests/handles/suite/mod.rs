@@ -3,6 +3,7 @@
 mod calls;
 mod endings;
 mod flow;
+mod hostile;
 mod keep_alive;
 mod markers;
 mod operations;

@@ -1,0 +1,109 @@
+//! A client that asks for little, alone and beside an attack.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::PATIENCE;
+use crate::attacks::Held;
+use crate::process::Process;
+use crate::wire::{Client, Target};
+
+/// Round trips of the client that is watched, at least.
+const TRIPS: usize = 300;
+
+/// How long round trips took, the shortest first. One that was not answered is the last.
+#[derive(Debug)]
+pub struct Trips {
+    taken: Vec<Duration>,
+    /// Why there were no more, if one was not answered.
+    pub failed: Option<io::Error>,
+}
+
+impl Trips {
+    /// Until enough are made and it is over.
+    fn of(client: &mut Client, is_over: &AtomicBool) -> Self {
+        let (begun, mut taken, mut failed) = (Instant::now(), Vec::new(), None);
+        while failed.is_none() && (taken.len() < TRIPS || !is_over.load(Relaxed)) {
+            if begun.elapsed() > 2 * PATIENCE {
+                failed = Some(io::Error::other("it does not end"));
+            }
+            let asked = Instant::now();
+            failed = client.ask().err().or(failed);
+            taken.push(asked.elapsed());
+            // A person's or a program's pace, so that what is measured is the waiting.
+            thread::sleep(Duration::from_micros(200));
+        }
+        taken.sort_unstable();
+        Self { taken, failed }
+    }
+
+    /// What half of them took.
+    #[must_use]
+    pub fn median(&self) -> Duration {
+        self.taken[self.taken.len() / 2]
+    }
+
+    /// What one in a hundred took longer than.
+    #[must_use]
+    pub fn p99(&self) -> Duration {
+        self.taken[self.taken.len() * 99 / 100]
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.taken.len()
+    }
+}
+
+/// What an attack cost.
+#[derive(Debug)]
+pub struct Cost {
+    /// Another client's round trips before.
+    pub alone: Trips,
+    /// The same client's while it lasted.
+    pub beside: Trips,
+    /// The most memory above what the server had before; nothing if it has ended, or is not known.
+    pub memory: Option<usize>,
+}
+
+impl Cost {
+    /// How many times as long another client waited.
+    #[must_use]
+    pub fn slower(&self) -> f64 {
+        self.beside.median().as_secs_f64() / self.alone.median().as_secs_f64()
+    }
+}
+
+/// Attacks a server. What the attack holds lives until the cost is known.
+///
+/// # Errors
+///
+/// There is no server, or the attack is none.
+pub fn beside(
+    target: &Target,
+    server: Option<Process>,
+    attack: impl FnOnce(&Target) -> io::Result<Held> + Send,
+) -> io::Result<(Cost, Held)> {
+    let mut honest = target.open()?;
+    let alone = Trips::of(&mut honest, &AtomicBool::new(true));
+    let idle = server.and_then(|server| {
+        server.forget_peak();
+        server.peak()
+    });
+    let is_over = AtomicBool::new(false);
+    let (beside, held) = thread::scope(|scope| {
+        let attack = scope.spawn(|| {
+            let held = attack(target);
+            is_over.store(true, Relaxed);
+            held
+        });
+        (Trips::of(&mut honest, &is_over), attack.join())
+    });
+    let held = held.map_err(|_| io::Error::other("the attack failed"))??;
+    let peak = server.and_then(Process::peak);
+    let memory = peak.zip(idle).map(|(peak, idle)| peak.saturating_sub(idle));
+    Ok((Cost { alone, beside, memory }, held))
+}

@@ -1,0 +1,26 @@
+//! Attacks on a JSON-RPC server that listens on a socket, and what they cost it and its other clients.
+//!
+//! The suite of this package runs them on `rescind`, with bounds. The program `attack` runs them on any server, which
+//! says no more than what each cost.
+#![cfg(target_os = "linux")]
+
+pub mod attacks;
+pub mod beside;
+pub mod command;
+pub mod process;
+pub mod wire;
+
+use std::time::Duration;
+
+/// Longer than anything takes on a loaded machine: whoever waits so long waits for ever.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// So many bytes.
+pub const KIB: usize = 1 << 10;
+/// So many bytes.
+pub const MIB: usize = 1 << 20;
+
+/// For people.
+#[must_use]
+pub fn mib(bytes: usize) -> String {
+    format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB)
+}

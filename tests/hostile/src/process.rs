@@ -1,0 +1,60 @@
+//! What a process takes.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use crate::KIB;
+
+/// A process that runs, by its number.
+#[derive(Clone, Copy, Debug)]
+pub struct Process(pub u32);
+
+impl Process {
+    /// The memory that it has had at most; nothing once it has ended.
+    #[must_use]
+    pub fn peak(self) -> Option<usize> {
+        self.status("VmHWM:")
+    }
+
+    /// The memory that it has now.
+    #[must_use]
+    pub fn resident(self) -> Option<usize> {
+        self.status("VmRSS:")
+    }
+
+    fn status(self, name: &str) -> Option<usize> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? * KIB)
+    }
+
+    /// The processor time that it has taken, to a hundredth of a second.
+    #[must_use]
+    pub fn processor(self) -> Option<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
+        // Behind the name, which may have anything in it.
+        let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
+        Some(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+    }
+
+    /// Forgets its peak.
+    pub fn forget_peak(self) {
+        // Where that can't be done, peaks are those of all attacks so far.
+        let _ = fs::write(format!("/proc/{}/clear_refs", self.0), "5");
+    }
+
+    /// Gives it so much address space, so that it can't take all of a machine.
+    ///
+    /// # Errors
+    ///
+    /// It is another's, or gone.
+    pub fn confine(self, bytes: usize) -> rustix::io::Result<()> {
+        let limit = Some(bytes as u64);
+        let process = i32::try_from(self.0).ok().and_then(Pid::from_raw);
+        prlimit(process, Resource::As, Rlimit { current: limit, maximum: limit })?;
+        Ok(())
+    }
+}
