@@ -61,6 +61,8 @@ pub(super) enum What {
     Arrived(Message, String),
     /// A message of the opening, which no rule is about.
     Opening(Way, String),
+    /// The conversation is over: what comes now is what was left.
+    Over,
     /// We closed our output.
     Closed,
     /// The relay closed its own, or broke the framing.
@@ -198,6 +200,11 @@ impl Bench {
         self.end(side).write(bytes);
     }
 
+    /// Says that the conversation is over.
+    pub(super) fn over(&mut self) {
+        self.push(Side::Near, What::Over);
+    }
+
     /// Closes our output on one side.
     pub(super) fn close(&mut self, side: Side) {
         if self.end(side).output.take().is_some() {
@@ -298,6 +305,7 @@ impl Bench {
                 What::Sent(_, text) => (Way::Sent, text.as_str()),
                 What::Arrived(_, text) => (Way::Received, text.as_str()),
                 What::Opening(way, text) => (*way, text.as_str()),
+                What::Over => (Way::Note, "the conversation is over"),
                 What::Closed => (Way::Note, "we hang up"),
                 What::Ended(None) => (Way::Note, "the relay hangs up"),
                 What::Ended(Some(why)) => (Way::Note, why.as_str()),

@@ -189,6 +189,7 @@ impl<'a> Play<'a> {
     /// Ends both sides as a client that is done would, and reads what is left: not for long of a relay that
     /// does not end by that.
     pub(super) fn finish(&mut self, quiet: Duration) {
+        self.bench.over();
         for side in [Side::Near, Side::Far] {
             self.bench.close(side);
             self.bench.drain(side.other(), quiet);

@@ -129,7 +129,7 @@ pub(super) fn check(log: &[Entry], [near, far]: [Protocol; 2], checks: &mut Chec
         match &entry.what {
             What::Arrived(message, text) => form(message, text, checks),
             What::Ended(Some(error)) => checks.check(Rule::Form, false, || error.clone()),
-            What::Ended(None) | What::Sent(..) | What::Opening(..) | What::Closed => {}
+            What::Ended(None) | What::Sent(..) | What::Opening(..) | What::Over | What::Closed => {}
         }
     }
 }
@@ -153,6 +153,7 @@ struct Direction<'a> {
     notified: Vec<Value>,
     notifications: Vec<Value>,
     callee_closed: bool,
+    is_over: bool,
 }
 
 /// A request of the caller's.
@@ -175,6 +176,8 @@ struct Asked {
     deserted: bool,
     /// The callee was told that nobody is there any more.
     told: bool,
+    /// The conversation was over, and it was not answered.
+    left: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,6 +207,7 @@ impl<'a> Direction<'a> {
             notified: Vec::new(),
             notifications: Vec::new(),
             callee_closed: false,
+            is_over: false,
         }
     }
 
@@ -223,7 +227,13 @@ impl<'a> Direction<'a> {
                 self.callee_closed = true;
                 self.in_flight().for_each(|asked| asked.deserted = !asked.orphaned);
             }
-            (What::Ended(_), false) => self.asked.iter_mut().for_each(|asked| asked.told = true),
+            (What::Over, _) => {
+                self.is_over = true;
+                self.in_flight().for_each(|asked| asked.left = !asked.orphaned && !asked.deserted);
+            }
+            (What::Ended(_), false) if !self.is_over => {
+                self.asked.iter_mut().for_each(|asked| asked.told = true)
+            }
             _ => {}
         }
     }
@@ -398,6 +408,7 @@ impl Asked {
             orphaned: false,
             deserted,
             told: false,
+            left: false,
         }
     }
 
@@ -418,10 +429,14 @@ impl Asked {
         let is_silent = self.cancelled && protocol.cancelled != Cancelled::Answered;
         let (rule, holds) = match self.deserted {
             _ if is_silent => (Rule::Silence, answers <= usize::from(self.answered_before_cancel)),
+            _ if self.left => (Rule::AnsweredOnce, false),
             true => (Rule::Ends, answers == 1),
             false => (Rule::AnsweredOnce, answers == 1 || (self.orphaned && answers == 0)),
         };
-        checks.check(rule, holds, || format!("the request with {id} was answered {answers} times"));
+        checks.check(rule, holds, || match self.left {
+            true => format!("the request with {id} was not answered"),
+            false => format!("the request with {id} was answered {answers} times"),
+        });
 
         if self.twin == Twin::None {
             self.settle_answer(callee, checks);

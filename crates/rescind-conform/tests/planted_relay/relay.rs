@@ -36,21 +36,20 @@ pub(crate) fn relay(fault: Fault, [up, down]: [Dialect; 2], near: TcpStream, far
     };
     while hop.ended != [true; 2] {
         let due = hop.core.poll_timeout().map(|(due, _)| due.since(hop.now()));
-        match heard.recv_timeout(due.unwrap_or(Duration::from_secs(60))) {
-            Ok((side, Some(chunk))) => {
-                if hop.take(side, &chunk).is_none() {
-                    return;
-                }
-            }
-            Ok((side, None)) => {
-                if hop.end(side).is_none() {
-                    return;
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => hop.core.handle_timeout(hop.now()),
-            Err(RecvTimeoutError::Disconnected) => return,
+        let goes_on = match heard.recv_timeout(due.unwrap_or(Duration::from_secs(60))) {
+            Ok((side, Some(chunk))) => hop.take(side, &chunk),
+            Ok((side, None)) => hop.end(side),
+            Err(RecvTimeoutError::Timeout) => Some(hop.core.handle_timeout(hop.now())),
+            Err(RecvTimeoutError::Disconnected) => None,
+        };
+        if goes_on.is_none() {
+            break;
         }
         hop.flush();
+    }
+    for stream in &hop.streams {
+        // Its reader has a handle too; the other side may be gone.
+        let _ = stream.shutdown(Shutdown::Both);
     }
 }
 

@@ -23,9 +23,9 @@ pub(crate) enum Fault {
     RepeatsCancels,
     CancelsTheirsToo,
     TrustsTheirIds,
-    AnswersForItself,
+    HidesResults,
     DropsNotesAfterCancel,
-    AnswersLateCancels,
+    DropsCrossingAnswers,
     PassesLateCancels,
     PassesUnknownCancels,
     RemembersEarlyCancels,
@@ -83,7 +83,7 @@ pub(crate) struct Tamper {
     fault: Fault,
     calls: Vec<Call>,
     chunk: usize,
-    /// Ids of cancels that came before their requests.
+    /// Cancels that came before their requests.
     early: Vec<Value>,
     held: Option<Vec<u8>>,
 }
@@ -175,10 +175,10 @@ impl Tamper {
             }
             _ => {}
         }
-        let was_cancelled = self.early.contains(&id);
+        let cancel = self.early.iter().find(|cancel| cancel["params"]["requestId"] == id).cloned();
         self.calls.push(Call {
             from,
-            id: id.clone(),
+            id,
             tag: tag(message),
             method: message["method"].clone(),
             chunk: self.chunk,
@@ -187,8 +187,8 @@ impl Tamper {
             is_answered: false,
         });
         let mut tampered = vec![(Route::Relay, line)];
-        if self.fault == RemembersEarlyCancels && was_cancelled {
-            tampered.push((Route::Relay, text(&cancel_of(&id))));
+        if self.fault == RemembersEarlyCancels {
+            tampered.extend(cancel.map(|cancel| (Route::Relay, text(&cancel))));
         }
         tampered
     }
@@ -208,23 +208,19 @@ impl Tamper {
         let same = both.and_then(|call| call.far.clone());
         let named = self.calls.iter_mut().rev().find(|call| call.from == from && call.id == target);
         let Some(call) = named else {
-            self.early.push(target.clone());
+            self.early.push(message.clone());
             return match (fault, theirs) {
                 (PassesUnknownCancels | CancelsUnrenamed, _) => vec![(Route::To(to), line)],
                 // As if the other side had cancelled it.
                 (TrustsTheirIds, Some(theirs)) => {
-                    vec![(Route::To(from), text(&cancel_of(&theirs)))]
+                    vec![(Route::To(from), text(&cancel_of(message, &theirs)))]
                 }
                 _ => vec![(Route::Relay, line)],
             };
         };
         let is_second = call.cancel.replace(target.clone()).is_some();
-        let far = call.far.clone().map(|far| (Route::To(to), text(&cancel_of(&far))));
+        let far = call.far.clone().map(|far| (Route::To(to), text(&cancel_of(message, &far))));
         let relayed = (Route::Relay, line.clone());
-        let refused = |code: i64| {
-            let error = json!({ "code": code, "message": "Request cancelled" });
-            (Route::To(from), text(&json!({ "jsonrpc": "2.0", "id": target, "error": error })))
-        };
         match fault {
             CancelsUnrenamed => vec![(Route::To(to), line)],
             LosesCancels => vec![],
@@ -232,14 +228,12 @@ impl Tamper {
             MissesOddCancels if !line.starts_with(br#"{"jsonrpc":"#) => vec![],
             RepeatsCancels if is_second && !call.is_answered => far.into_iter().collect(),
             CancelsTheirsToo => {
-                let theirs = same.map(|far| (Route::To(from), text(&cancel_of(&far))));
+                let theirs = same.map(|far| (Route::To(from), text(&cancel_of(message, &far))));
                 [relayed].into_iter().chain(theirs).collect()
             }
-            AnswersForItself if !call.is_answered => {
-                call.is_answered = true;
-                vec![relayed, refused(-32800)]
+            DropsCrossingAnswers if call.is_answered => {
+                vec![(Route::To(from), text(&cancelled(&target)))]
             }
-            AnswersLateCancels if call.is_answered => vec![refused(-32800)],
             PassesLateCancels if call.is_answered => far.into_iter().collect(),
             CancelsInitialize if call.method == "initialize" => far.into_iter().collect(),
             _ => vec![relayed],
@@ -280,6 +274,11 @@ impl Tamper {
         let far = Some(id);
         let named = self.calls.iter().rev().find(|call| call.from == to && call.far == far);
         match (fault, named) {
+            (DropsCrossingAnswers, Some(call))
+                if call.cancel.is_some() && message.get("result").is_some() =>
+            {
+                vec![]
+            }
             (PassesStrayAnswers, None) => vec![(Route::To(to), line)],
             (PassesLateAnswers, Some(call)) if call.cancel.is_some() => {
                 message["id"] = call.id.clone();
@@ -347,9 +346,14 @@ impl Tamper {
             .calls
             .iter_mut()
             .find(|call| call.from == to && call.id == id && !call.is_answered);
-        let was_known = answered.map(|call| call.is_answered = true).is_some();
+        let was_cancelled = answered.is_some_and(|call| {
+            call.is_answered = true;
+            call.cancel.is_some()
+        });
         match (self.fault, &id) {
-            (AnswersForItself, _) if !was_known => return vec![],
+            (HidesResults, _) if was_cancelled && message.get("result").is_some() => {
+                return vec![(to, text(&cancelled(&id)))];
+            }
             (AnswersTwice, _) => return vec![(to, line.clone()), (to, line)],
             (IdsAsTexts, Value::Number(number)) => message["id"] = number.to_string().into(),
             (TextsAsNumbers, Value::String(text)) => match text.parse::<u64>() {
@@ -375,8 +379,16 @@ fn is_cancel(method: &str) -> bool {
     matches!(method, "$/cancel_request" | "notifications/cancelled")
 }
 
-fn cancel_of(id: &Value) -> Value {
-    json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": id } })
+/// The same cancel of another id.
+fn cancel_of(cancel: &Value, id: &Value) -> Value {
+    let mut cancel = cancel.clone();
+    cancel["params"]["requestId"] = id.clone();
+    cancel
+}
+
+fn cancelled(id: &Value) -> Value {
+    let error = json!({ "code": -32800, "message": "Request cancelled" });
+    json!({ "jsonrpc": "2.0", "id": id, "error": error })
 }
 
 fn tag(message: &Value) -> Value {
