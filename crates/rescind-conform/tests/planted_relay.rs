@@ -252,6 +252,6 @@ fn main() {
         .collect();
     trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(2));
+    arguments.test_threads = arguments.test_threads.or(Some(4));
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -149,6 +149,13 @@ const IGNORED: &[Clause] = &[clause(
     OURS,
 )];
 
+const STRAY: &[Clause] = &[clause(
+    ALL,
+    Level::Should,
+    "An answer that names no request is ignored by who reads it first: on the next connection its id may be another request's.",
+    OURS,
+)];
+
 const SILENCE: &[Clause] = &[
     clause(
         &[McpUntil2025],
@@ -399,12 +406,14 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     RelayCheck {
         id: "relay-answer/stray",
         title: "answers to nothing, and the same answer again: none is passed on",
+        clauses: STRAY,
         run: stray_answers,
         ..BASE
     },
     RelayCheck {
         id: "relay-answer/other-type",
         title: "an answer under an id of the other JSON type: it answers nothing",
+        clauses: STRAY,
         run: answer_under_other_type,
         ..BASE
     },

@@ -461,7 +461,12 @@ impl Asked {
             None if self.cancelled => answer["error"]["code"] == -32800,
             None => answer["error"].is_object(),
         };
-        let what = || format!("{} was answered {answer}, given {:?}", self.request.id, self.given);
+        let what = || match &self.given {
+            Some(given) => {
+                format!("{} is answered {answer}, and was given {given}", self.request.id)
+            }
+            None => format!("{} is answered {answer}, and was given nothing", self.request.id),
+        };
         let rule = if self.cancelled { Rule::CancelledAnswer } else { Rule::AnswerUnchanged };
         checks.check(rule, holds, what);
     }
