@@ -16,7 +16,8 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use protocol_core::Dialect;
 use rescind_conform::{
-    InProcessRelay, Outcome, RELAY_CHECKS, RelayOptions, Report, Verdict, run_relay,
+    InProcessRelay, Outcome, RELAY_CHECKS, RelayOptions, Report, Unreached, Verdict, Whole,
+    run_relay,
 };
 
 use tamper::Fault::{self, *};
@@ -186,7 +187,7 @@ fn every_check() -> bool {
     env::var_os("RESCIND_EVERY_CHECK").is_some()
 }
 
-fn test(fault: Fault, names: [&str; 2], expected: &[&str]) -> Report {
+fn test(fault: Fault, names: [&str; 2], expected: &[&str]) -> Result<Report, Unreached> {
     let dialects = names.map(|name| Dialect::named(name).expect("there is such a dialect"));
     let [near, far] = dialects.clone();
     let mut options = RelayOptions::new(near, far);
@@ -203,11 +204,11 @@ fn test(fault: Fault, names: [&str; 2], expected: &[&str]) -> Report {
     let wrong = move |near: TcpStream, far: TcpStream| {
         relay::relay(fault, dialects.clone(), near, far);
     };
-    run_relay(&InProcessRelay(wrong), &options, |_| {}).expect("a session is opened")
+    run_relay(&InProcessRelay(wrong), &options, |_| {})
 }
 
 fn finds(fault: Fault, dialects: [&str; 2], expected: &[&str]) -> Result<(), Failed> {
-    let report = test(fault, dialects, expected);
+    let report = test(fault, dialects, expected)?;
     let is_wrong = |outcome: &&Outcome| match outcome.verdict {
         Verdict::Fail { .. } => true,
         Verdict::NotExercised { .. } => fault == Nothing,
@@ -239,6 +240,21 @@ fn every_check_has_a_fault() -> Result<(), Failed> {
     }
 }
 
+/// What can't be seen is told, and is no verdict.
+fn what_is_not_passed_on_is_no_verdict() -> Result<(), Failed> {
+    let acp = ["acp"; 2];
+    let refused = test(RefusesUnknown, acp, &["relay-id/kinds"]).map(|report| report.whole());
+    let report =
+        test(LosesTheirRequests, acp, &["relay-id/kinds", "relay-cancel/both-directions"])?;
+    let is_told = refused.is_err_and(|why| why.to_string().contains("does not pass a request on"));
+    let half: Vec<&str> = report.outcomes.iter().map(|outcome| outcome.verdict.as_str()).collect();
+    let tried = half.iter().filter(|verdict| **verdict == "pass").count();
+    match (is_told, report.whole(), tried) {
+        (true, Whole::Incomplete, 0) => Ok(()),
+        found => Err(format!("{found:?} {half:?}").into()),
+    }
+}
+
 fn main() {
     let mut trials: Vec<Trial> = planted()
         .into_iter()
@@ -251,6 +267,8 @@ fn main() {
         })
         .collect();
     trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
+    let told = "what_is_not_passed_on_is_no_verdict";
+    trials.push(Trial::test(told, what_is_not_passed_on_is_no_verdict));
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(4));
     libtest_mimic::run(&arguments, trials).exit();

@@ -78,6 +78,8 @@ pub(super) struct Bench {
     child: Option<Child>,
     patience: Duration,
     begun: Instant,
+    /// By the caller's side, whether its requests arrive on the other.
+    pub(super) reaches: [bool; 2],
     /// Everything so far.
     pub(super) log: Vec<Entry>,
     /// Notifications of the opening; they may arrive late.
@@ -128,6 +130,7 @@ impl Bench {
             child,
             patience,
             begun,
+            reaches: [true; 2],
             log,
             opening: notifications,
             is_open: false,

@@ -1,6 +1,6 @@
 //! The table of checks of relays, in the order in which they are made and reported.
 
-use super::message::{Cancelled, Framing, Protocol};
+use super::message::{Cancelled, Cancellers, Framing, Protocol};
 use super::play::Play;
 use super::rules::Rule;
 use super::scenarios::*;
@@ -220,6 +220,10 @@ const fn answered(protocol: Protocol) -> bool {
     !silent(protocol)
 }
 
+const fn both_may_cancel(protocol: Protocol) -> bool {
+    matches!(protocol.cancellers, Cancellers::Both)
+}
+
 const fn without_batches(protocol: Protocol) -> bool {
     !protocol.batches
 }
@@ -302,6 +306,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         id: "relay-cancel/both-directions",
         title: "the same id in flight both ways: a cancel is of the request of its own direction",
         clauses: ONE_NAMED,
+        only: both_may_cancel,
         run: same_id_both_ways,
         ..BASE
     },

@@ -100,14 +100,15 @@ pub fn run_relay(
         })
     };
     let family = Family::of(&options.near);
-    let runner = Runner {
+    let mut runner = Runner {
         relay,
         options,
         protocols: [protocol(&options.near)?, protocol(&options.far)?],
         opening: options.open.clone().unwrap_or_else(|| family.opening(&options.near)),
+        reaches: [true; 2],
     };
     // What can't be opened once is not tried for every check.
-    drop(runner.bench()?);
+    runner.probe()?;
     let checks: Vec<&RelayCheck> =
         RELAY_CHECKS.iter().filter(|check| options.runs(check)).collect();
     let outcomes = in_order(&checks, options.jobs, |check| runner.outcome(check), seen);
@@ -129,6 +130,8 @@ struct Runner<'a> {
     options: &'a RelayOptions,
     protocols: [Protocol; 2],
     opening: Vec<Opening>,
+    /// By the caller's side, whether its requests arrive on the other.
+    reaches: [bool; 2],
 }
 
 /// What came of one run.
@@ -154,6 +157,18 @@ impl Runner<'_> {
         let ends = self.relay.start().map_err(start)?;
         let opened = Bench::open(ends, self.protocols, &self.opening, self.options.patience);
         opened.map_err(|(why, stderr)| unreached(why, stderr))
+    }
+
+    /// Finds out whose requests are passed on at all.
+    fn probe(&mut self) -> Result<(), Unreached> {
+        let mut bench = self.bench()?;
+        let mut play = Play::new(&mut bench, Side::Near, 0);
+        let is_reached = play.reaches(Side::Near);
+        self.reaches[Side::Far as usize] = play.reaches(Side::Far);
+        match is_reached {
+            true => Ok(()),
+            false => Err(unreached("the relay does not pass a request on".into(), bench.stderr())),
+        }
     }
 
     fn outcome(&self, check: &RelayCheck) -> Outcome {
@@ -203,6 +218,10 @@ impl Runner<'_> {
     fn once(&self, check: &RelayCheck, callers: &[Side]) -> Once {
         let mut last = Once::without(Verdict::NotApplicable);
         for &caller in callers {
+            if !self.reaches[caller as usize] {
+                let why = "the relay passes no request of the server on".into();
+                return Once::without(Verdict::NotExercised { why });
+            }
             last = self.play(check, caller);
             if last.verdict != Verdict::Pass {
                 break;
@@ -217,6 +236,7 @@ impl Runner<'_> {
             // Others were opened: nothing is seen of what the check is about.
             Err(why) => return Once::without(Verdict::NotExercised { why: why.to_string() }),
         };
+        bench.reaches = self.reaches;
         // The seed of 1 is that of the page: its ids are those of the scenarios.
         let shift = self.options.seed.wrapping_sub(1) % 1_000 * 1_000;
         let mut play = Play::new(&mut bench, caller, shift);

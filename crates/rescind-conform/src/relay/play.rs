@@ -146,15 +146,31 @@ impl<'a> Play<'a> {
             return Some(());
         }
         for caller in [self.caller, self.callee()] {
-            let id = json!(format!("barrier-{}", self.tags));
-            let mut play = self.by(caller, self.tags);
-            let far = play.call(&id);
-            self.tags = play.tags;
-            let mut play = self.by(caller, self.tags);
-            play.finish_call(&far?);
-            play.answered(&id)?;
+            if self.bench.reaches[caller as usize] {
+                self.barrier_of(caller)?;
+            }
         }
         Some(())
+    }
+
+    fn barrier_of(&mut self, caller: Side) -> Option<()> {
+        let id = json!(format!("barrier-{}", self.tags));
+        let mut play = self.by(caller, self.tags);
+        let far = play.call(&id);
+        self.tags = play.tags;
+        let mut play = self.by(caller, self.tags);
+        play.finish_call(&far?);
+        play.answered(&id)
+    }
+
+    /// Whether a request of this side arrives on the other, and its answer comes back.
+    pub(super) fn reaches(&mut self, caller: Side) -> bool {
+        self.barrier_of(caller).is_some()
+    }
+
+    /// Whether both sides' requests arrive on the other.
+    pub(super) fn is_both_ways(&self) -> bool {
+        self.bench.reaches == [true; 2]
     }
 
     /// The same scenario's helpers with the roles swapped.

@@ -232,7 +232,7 @@ impl<'a> Direction<'a> {
                 self.in_flight().for_each(|asked| asked.left = !asked.orphaned && !asked.deserted);
             }
             (What::Ended(_), false) if !self.is_over => {
-                self.asked.iter_mut().for_each(|asked| asked.told = true)
+                self.asked.iter_mut().for_each(|asked| asked.told = true);
             }
             _ => {}
         }

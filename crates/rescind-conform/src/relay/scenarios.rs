@@ -34,6 +34,9 @@ pub(super) fn large_ids(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
+    if !play.is_both_ways() {
+        return None;
+    }
     let id = play.id(9002);
     let far = play.call(&id)?;
     let back = play.swapped(|play| play.call(&id))?;

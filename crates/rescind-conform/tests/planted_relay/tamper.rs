@@ -51,6 +51,10 @@ pub(crate) enum Fault {
     LosesBeyondHundred,
     OutlivesItsCaller,
     ForgetsTheDeserted,
+    /// No fault that a check finds: nothing can be tested on it.
+    RefusesUnknown,
+    /// Nor this: what the server calls can't be tested on it.
+    LosesTheirRequests,
 }
 use Fault::*;
 
@@ -166,6 +170,12 @@ impl Tamper {
         let in_flight =
             self.calls.iter().filter(|call| call.from == from && !call.is_answered).count();
         match self.fault {
+            LosesTheirRequests if from == Side::Down => return vec![],
+            RefusesUnknown if message["method"] != "initialize" => {
+                let error = json!({ "code": -32601, "message": "Method not found" });
+                let refusal = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+                return vec![(Route::To(from), text(&refusal))];
+            }
             DropsDuplicates if is_duplicate => return vec![],
             DropsReusedIds if is_reused => return vec![],
             LosesBeyondHundred if in_flight >= 100 => return vec![],
