@@ -39,7 +39,10 @@ pub(crate) fn relay(fault: Fault, [up, down]: [Dialect; 2], near: TcpStream, far
         let goes_on = match heard.recv_timeout(due.unwrap_or(Duration::from_secs(60))) {
             Ok((side, Some(chunk))) => hop.take(side, &chunk),
             Ok((side, None)) => hop.end(side),
-            Err(RecvTimeoutError::Timeout) => Some(hop.core.handle_timeout(hop.now())),
+            Err(RecvTimeoutError::Timeout) => {
+                hop.core.handle_timeout(hop.now());
+                Some(())
+            }
             Err(RecvTimeoutError::Disconnected) => None,
         };
         if goes_on.is_none() {
