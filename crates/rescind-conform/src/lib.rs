@@ -37,6 +37,7 @@ mod known;
 mod malformed;
 mod page;
 mod play;
+mod relay;
 mod report;
 mod session;
 mod stopped;
@@ -50,6 +51,10 @@ pub use checks::CHECKS;
 pub use family::{Family, Opening, Request};
 pub use known::{Expected, Known};
 pub use page::page;
+pub use relay::{
+    Ends, InProcessRelay, RELAY_CHECKS, Relay, RelayCheck, RelayOptions, RelayProgram, RelayRule,
+    far, run_relay,
+};
 pub use report::{Line, Outcome, Report, Transcript, Verdict, Way, Whole, matrix};
 pub use suite::{Options, Unreached, run};
 pub use target::{Child, InProcess, Link, Program, Target};

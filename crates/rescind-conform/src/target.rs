@@ -79,7 +79,7 @@ where
 }
 
 /// Ends its side when it is dropped, so that the other side reads its end.
-struct HalfClosed(TcpStream);
+pub(crate) struct HalfClosed(pub(crate) TcpStream);
 
 impl Write for HalfClosed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
-use rescind_conform::{CHECKS, Family, Known, page};
+use rescind_conform::{CHECKS, Clause, Family, Known, RELAY_CHECKS, page};
 
 const HEAD: &str = include_str!("page.head.txt");
 
@@ -20,14 +20,19 @@ fn the_page_is_current() {
 
 #[test]
 fn each_check_has_a_name_of_its_own_and_one_clause_a_protocol() {
-    let ids: BTreeSet<&str> = CHECKS.iter().map(|check| check.id).collect();
-    assert_eq!(ids.len(), CHECKS.len());
+    let servers = CHECKS.iter().map(|check| (check.id, check.clauses));
+    let relays = RELAY_CHECKS.iter().map(|check| (check.id, check.clauses));
+    let all: Vec<(&str, &[Clause])> = servers.chain(relays).collect();
+    let ids: BTreeSet<&str> = all.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids.len(), all.len());
+    for (id, clauses) in all {
+        for family in Family::ALL {
+            let clauses = clauses.iter().filter(|clause| clause.families.contains(&family));
+            assert!(clauses.count() <= 1, "{id} has two clauses for {}", family.name());
+        }
+    }
     for check in CHECKS {
         assert!(!check.steps.is_empty() && !check.rules.is_empty(), "{}", check.id);
-        for family in Family::ALL {
-            let clauses = check.clauses.iter().filter(|clause| clause.families.contains(&family));
-            assert!(clauses.count() <= 1, "{} has two clauses for {}", check.id, family.name());
-        }
     }
 }
 
@@ -35,4 +40,7 @@ fn each_check_has_a_name_of_its_own_and_one_clause_a_protocol() {
 fn a_list_of_known_failures_names_checks() {
     assert!(Known::read("id/large # all of Node\n\n", "").is_ok());
     assert!(Known::read("id/huge", "").unwrap_err().contains("id/huge"));
+    let relays: Vec<&str> = RELAY_CHECKS.iter().map(|check| check.id).collect();
+    assert!(Known::read_among(&relays, "relay-cancel/live", "relay-form/ids").is_ok());
+    assert!(Known::read_among(&relays, "id/large", "").unwrap_err().contains("id/large"));
 }

@@ -1,4 +1,4 @@
-//! `rescind conform`: what it says of `rescind serve`, and how it says it.
+//! `rescind conform`: what it says of `rescind serve` and `rescind relay`, and how it says it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
@@ -156,4 +156,99 @@ fn unknown_checks_are_wrong_usage() {
     for arguments in [["--only", "cancel/nothing"], ["--known-failing", "/nowhere"]] {
         assert_eq!(conform(&arguments, &[]).status.code(), Some(2));
     }
+}
+
+fn conform_relay(arguments: &[&str], relay: &[&str]) -> Output {
+    let mut command = Command::new(RESCIND);
+    command.args(["conform", "relay"]).args(arguments).arg("--").args(relay);
+    command.output().unwrap()
+}
+
+/// All checks with `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, and a sample of each group without.
+const SAMPLE: [&str; 14] = [
+    "--only",
+    "relay-id/kinds",
+    "--only",
+    "relay-cancel/live",
+    "--only",
+    "relay-cancel/late",
+    "--only",
+    "relay-silence",
+    "--only",
+    "relay-answer/stray",
+    "--only",
+    "relay-form/unchanged",
+    "--only",
+    "relay-end/callee",
+];
+
+fn relay_passes(sides: &[&str]) {
+    let sample: &[&str] =
+        if env::var_os("RESCIND_EVERY_CHECK").is_some() { &[] } else { &SAMPLE[..] };
+    let relay = [&[RESCIND, "relay"], sides, &["--"]].concat();
+    let output = conform_relay(&[sides, sample].concat(), &relay);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{sides:?}:\n{said}");
+    assert!(said.lines().last().unwrap().starts_with("pass: "), "{said}");
+}
+
+#[test]
+fn relay_passes_everything_in_every_dialect() {
+    for dialect in ["acp", "lsp", "mcp"] {
+        relay_passes(&["--dialect", dialect]);
+    }
+    if env::var_os("RESCIND_EVERY_CHECK").is_some() {
+        for dialect in ["acp-v2", "acp-draft", "mcp-2024-11-05", "mcp-2025-03-26", "mcp-2025-11-25"]
+        {
+            relay_passes(&["--dialect", dialect]);
+        }
+    }
+}
+
+#[test]
+fn relay_passes_everything_between_dialects() {
+    relay_passes(&["--up", "lsp", "--down", "acp"]);
+    if env::var_os("RESCIND_EVERY_CHECK").is_some() {
+        relay_passes(&["--up", "acp", "--down", "mcp-2025-11-25"]);
+        relay_passes(&["--up", "mcp-2025-11-25", "--down", "acp"]);
+    }
+}
+
+#[test]
+fn a_relay_takes_its_server_where_it_wants_it() {
+    let one = ["--only", "relay-cancel/live"];
+    for relay in [
+        &[RESCIND, "relay", "--", RESCIND, "relay", "--", "{server}"][..],
+        &["sh", "-c", &format!("exec {RESCIND} relay -- {{server}}")],
+    ] {
+        let output = conform_relay(&one, relay);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    }
+}
+
+/// A relay that loses cancels on purpose.
+#[test]
+fn a_failure_of_a_relay_has_its_evidence() {
+    let relay = [RESCIND, "relay", "--fault", "drop cancel", "--"];
+    let output = conform_relay(&["--only", "relay-cancel/live", "--seed", "3"], &relay);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("fail          SHOULD      relay-cancel/live"), "{said}");
+    assert!(said.contains("the cancel of 11003 arrived 0 times"), "{said}");
+    assert!(said.contains("--> client: {"), "{said}");
+    assert!(
+        said.contains("rescind conform relay --dialect acp --only relay-cancel/live --seed 3 -- ")
+    );
+}
+
+#[test]
+fn what_is_no_relay_is_told_in_one_line() {
+    let output = conform_relay(&[], &["false"]);
+    assert_eq!(output.status.code(), Some(6));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("no session could be opened"), "{error}");
+    let output = conform_relay(&["--dialect", "abp"], &["false"]);
+    assert_eq!(output.status.code(), Some(6));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("there are no checks for a relay that speaks abp"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! rescind against real peers, and a judge of relays.
+//! rescind against real peers.
 //!
 //! - [`peers`] finds the commands of the peers; `install` installs what cargo can't.
 //! - [`sdk`] is the crate `agent-client-protocol` in both roles, [`own`] is ours on tokio; the
@@ -8,10 +8,8 @@
 //!   silent about what it was told to cancel.
 //! - [`browser`] is a page in Chromium.
 //! - [`servers`] are small servers, with this library and with others, side by side.
-//! - [`judge`] sits on both sides of a relay at once.
 
 pub mod browser;
-pub mod judge;
 pub mod lifecycle;
 pub mod mcp;
 pub mod own;

@@ -1,127 +1,101 @@
-//! The judge finds our relay without fault, and the faults of relays that are wrong on purpose.
+//! `rescind conform relay` finds our relay without fault, and the faults of relays that are wrong on purpose, as
+//! programs. Its own tests are in `crates/rescind-conform`, with a wrong relay for each check.
 
 use std::time::Duration;
 
-use rescind_interop::judge::{Protocol, Rule, Trial, Verdict};
+use protocol_core::Dialect;
+use rescind_conform::{Level, RelayOptions, RelayProgram, Report, Verdict, Whole, run_relay};
 use rescind_interop::peers::{CommandLine, line, relay, rescind};
 
-fn judge(protocols: [Protocol; 2], relay: Vec<String>, patience: Duration) -> Verdict {
-    let judge = env!("CARGO_BIN_EXE_judge").into();
-    let [near, far] = protocols;
-    let verdict = Trial { near, far, relay, judge, patience }.run();
-    println!("{verdict}");
-    verdict
+fn judge([near, far]: [&str; 2], relay: &[String], patience: u64) -> Report {
+    let [near, far] = [near, far].map(|name| Dialect::named(name).expect("it is known"));
+    let words = |words: &[String]| words.iter().map(Into::into).collect();
+    let relay = RelayProgram::new(words(relay), words(&line(&[rescind(), "conform", "far"])));
+    let mut options = RelayOptions::new(near, far);
+    options.patience = Duration::from_secs(patience);
+    run_relay(&relay, &options, |_| {}).expect("a session is opened")
 }
 
-fn judge_ours(protocols: [Protocol; 2], relay: CommandLine) {
-    let verdict = judge(protocols, relay, Duration::from_secs(20));
-    assert!(verdict.passed(), "\n{verdict}");
+/// What fails, and how much it is asked for.
+fn failures(report: &Report) -> Vec<(Level, &'static str)> {
+    let failed = report.outcomes.iter().filter(|it| matches!(it.verdict, Verdict::Fail { .. }));
+    failed.map(|outcome| (outcome.level, outcome.id)).collect()
 }
 
-fn judge_wrong(fault: &str, patience: Duration) -> Verdict {
-    let relay = line(&[env!("CARGO_BIN_EXE_wrong_relay"), fault]);
-    judge([Protocol::ACP; 2], relay, patience)
+fn judge_ours(dialects: [&str; 2], relay: &[String]) {
+    let report = judge(dialects, relay, 20);
+    assert_eq!(report.whole(), Whole::Pass, "{:#?}", failures(&report));
 }
 
 #[test]
 fn our_relay_acp() {
-    judge_ours([Protocol::ACP; 2], relay("acp", &[]));
+    judge_ours(["acp"; 2], &relay("acp", &[]));
 }
 
 #[test]
 fn our_relay_acp_three_hops() {
-    judge_ours([Protocol::ACP; 2], relay("acp", &relay("acp", &relay("acp", &[]))));
+    judge_ours(["acp"; 2], &relay("acp", &relay("acp", &relay("acp", &[]))));
 }
 
 #[test]
 fn our_relay_lsp() {
-    judge_ours([Protocol::LSP; 2], relay("lsp", &[]));
-}
-
-#[test]
-fn our_relay_lsp_to_acp() {
-    let relay = line(&[rescind(), "relay", "--up", "lsp", "--down", "acp", "--"]);
-    judge_ours([Protocol::LSP, Protocol::ACP], relay);
+    judge_ours(["lsp"; 2], &relay("lsp", &[]));
 }
 
 #[test]
 fn our_relay_mcp_2025() {
-    judge_ours([Protocol::MCP_2025; 2], relay("mcp-2025-11-25", &[]));
+    judge_ours(["mcp-2025-11-25"; 2], &relay("mcp-2025-11-25", &[]));
 }
 
 #[test]
 fn our_relay_mcp() {
-    judge_ours([Protocol::MCP; 2], relay("mcp", &[]));
+    judge_ours(["mcp"; 2], &relay("mcp", &[]));
 }
 
 #[test]
 fn our_relay_mcp_three_hops() {
-    judge_ours([Protocol::MCP; 2], relay("mcp", &relay("mcp", &relay("mcp", &[]))));
+    judge_ours(["mcp"; 2], &relay("mcp", &relay("mcp", &relay("mcp", &[]))));
 }
 
-/// Each way between a protocol that answers what was cancelled, and one that does not.
+/// LSP has another framing, and MCP does not answer what was cancelled.
 #[test]
-fn our_relay_acp_to_mcp_and_back() {
-    let names = ["acp", "mcp-2025-11-25"];
-    for [up, down] in [names, [names[1], names[0]]] {
-        let relay = line(&[rescind(), "relay", "--up", up, "--down", down, "--"]);
-        judge_ours([up, down].map(|name| Protocol::named(name).expect("it is known")), relay);
+fn our_relay_between_dialects() {
+    for [up, down] in [["lsp", "acp"], ["acp", "mcp-2025-11-25"], ["mcp-2025-11-25", "acp"]] {
+        judge_ours([up, down], &line(&[rescind(), "relay", "--up", up, "--down", down, "--"]));
     }
 }
 
-/// What the wrong relays have in common is not what their faults are found by.
-#[test]
-fn small_relay_keeps_the_rules_that_the_faults_break() {
-    let broken = judge_wrong("none", Duration::from_secs(5)).broken();
-    for rule in [Rule::CancelForwarded, Rule::CancelOfNothing, Rule::MalformedCancel, Rule::Batch] {
-        assert!(!broken.contains(&rule), "{rule}");
-    }
-}
-
-#[track_caller]
-fn finds(fault: &str, rules: &[Rule]) {
-    // What it finds lost too early is no fault that is looked for here.
-    let broken = judge_wrong(fault, Duration::from_millis(300)).broken();
-    for rule in rules {
-        assert!(broken.contains(rule), "{fault}: {rule}");
-    }
-}
-
-#[test]
-fn relay_that_renames_ids_and_forwards_cancels_unrenamed_is_found() {
-    let rules = [Rule::CancelForwarded, Rule::CancelOfNothing, Rule::MalformedCancel];
-    finds("cancels-unrenamed", &rules);
-}
-
-#[test]
-fn relay_that_tunnels_is_found() {
-    finds("tunnels", &[Rule::CancelOfNothing, Rule::MalformedCancel, Rule::Batch, Rule::Form]);
-}
-
-/// What it does right elsewhere is wrong in MCP: it passes on what it is given.
-#[test]
-fn relay_that_answers_what_was_cancelled_is_found() {
-    for protocol in [Protocol::MCP_2025, Protocol::MCP] {
-        let relay = line(&[env!("CARGO_BIN_EXE_wrong_relay"), "none"]);
-        let verdict = judge([protocol; 2], relay, Duration::from_millis(300));
-        let said: String = verdict.findings.iter().map(|finding| finding.what.as_str()).collect();
-        assert!(verdict.broken().contains(&Rule::Silence));
-        let is_progress_too = said.contains("notifications/progress");
-        assert_eq!(is_progress_too, protocol == Protocol::MCP, "{}", protocol.name);
-    }
+fn wrong(fault: &str) -> CommandLine {
+    line(&[rescind(), "relay", "--fault", fault, "--"])
 }
 
 #[test]
 fn relay_that_loses_cancels_is_found() {
-    finds("loses-cancels", &[Rule::CancelForwarded]);
+    let found: Vec<&str> =
+        failures(&judge(["acp"; 2], &wrong("drop cancel"), 10)).iter().map(|it| it.1).collect();
+    let cancels = [
+        "relay-cancel/live",
+        "relay-cancel/one-write",
+        "relay-cancel/twice",
+        "relay-form/spelling",
+    ];
+    assert!(cancels.iter().all(|id| found.contains(id)), "{found:?}");
+    assert!(found.len() <= cancels.len() + 2, "{found:?}");
 }
 
 #[test]
 fn relay_that_answers_twice_is_found() {
-    finds("answers-twice", &[Rule::AnsweredOnce]);
+    let found = failures(&judge(["acp"; 2], &wrong("duplicate response"), 10));
+    assert!(found.contains(&(Level::Must, "relay-id/kinds")), "{found:?}");
 }
 
+/// It breaks no protocol where nobody does.
 #[test]
-fn relay_that_changes_the_type_of_ids_is_found() {
-    finds("ids-as-strings", &[Rule::AnsweredOnce]);
+fn what_only_carries_bytes_fails_no_must() {
+    let found = failures(&judge(["acp"; 2], &line(&["env"]), 5));
+    let musts = found.iter().filter(|(level, _)| *level == Level::Must);
+    assert!(musts.count() == 0, "{found:?}");
+    for id in ["relay-cancel/unknown", "relay-cancel/malformed", "relay-form/batches"] {
+        assert!(found.contains(&(Level::Should, id)), "{found:?}");
+    }
 }

@@ -44,38 +44,45 @@ pub struct Transcript {
 
 impl Transcript {
     pub(crate) fn of(record: &[Entry]) -> Self {
-        let mut lines: Vec<Line> = Vec::new();
-        let left_out = record.len().saturating_sub(LINES);
-        for (number, entry) in record.iter().enumerate() {
-            if left_out > 0 && number == LINES / 2 {
-                lines.push(line(entry.at, Way::Note, format!("{left_out} lines are left out")));
+        let lines = record.iter().map(|entry| match &entry.what {
+            What::Sent(message) => Line::new(entry.at, Way::Sent, message),
+            What::Got { message, .. } => {
+                Line::new(entry.at, Way::Received, &String::from_utf8_lossy(message))
             }
-            if left_out > 0 && (LINES / 2..LINES / 2 + left_out).contains(&number) {
-                continue;
+            What::Broken { violation } => {
+                let text = format!("no message that a server may write: {violation}");
+                Line::new(entry.at, Way::Note, &text)
             }
-            let (way, text) = match &entry.what {
-                What::Sent(message) => (Way::Sent, cut(message.as_bytes())),
-                What::Got { message, .. } => (Way::Received, cut(message)),
-                What::Broken { violation } => {
-                    (Way::Note, format!("no message that a server may write: {violation}"))
-                }
-                What::Ended => (Way::Note, "the server's output ends".into()),
-                What::Note(text) => (Way::Note, text.clone()),
-            };
-            lines.push(line(entry.at, way, text));
+            What::Ended => Line::new(entry.at, Way::Note, "the server's output ends"),
+            What::Note(text) => Line::new(entry.at, Way::Note, text),
+        });
+        Self::of_lines(lines.collect())
+    }
+
+    pub(crate) fn of_lines(mut lines: Vec<Line>) -> Self {
+        let left_out = lines.len().saturating_sub(LINES);
+        if left_out > 0 {
+            let middle = LINES / 2..LINES / 2 + left_out;
+            let at_us = lines[middle.start].at_us;
+            let text = format!("{left_out} lines are left out");
+            lines.splice(middle, [Line { at_us, way: Way::Note, text }]);
         }
         Self { lines }
     }
 }
 
-fn line(at: Duration, way: Way, text: String) -> Line {
-    Line { at_us: u64::try_from(at.as_micros()).unwrap_or(u64::MAX), way, text }
+impl Line {
+    pub(crate) fn new(at: Duration, way: Way, text: &str) -> Self {
+        Self { at_us: u64::try_from(at.as_micros()).unwrap_or(u64::MAX), way, text: cut(text) }
+    }
 }
 
-fn cut(message: &[u8]) -> String {
-    let shown = String::from_utf8_lossy(&message[..message.len().min(MESSAGE)]).into_owned();
+fn cut(message: &str) -> String {
     match message.len().saturating_sub(MESSAGE) {
-        0 => shown,
-        more => format!("{shown}… ({more} bytes more)"),
+        0 => message.to_owned(),
+        more => {
+            let shown = String::from_utf8_lossy(&message.as_bytes()[..MESSAGE]);
+            format!("{shown}… ({more} bytes more)")
+        }
     }
 }

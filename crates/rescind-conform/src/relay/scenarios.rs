@@ -1,88 +1,9 @@
-//! What the judge tries. Ids are chosen so that none is equal to one that a relay would issue.
+//! The conversations with a relay. Ids are chosen so that none is equal to one that a relay would issue.
 
 use serde_json::{Value, json};
 
-use super::message::{Cancelled, Framing, Protocol};
+use super::message::{Framing, Protocol};
 use super::play::Play;
-use super::silent::{cancel_refused, late_of_many, token_after_cancel};
-
-/// One conversation with a relay.
-#[derive(Clone, Copy, Debug)]
-pub struct Scenario {
-    /// Its name.
-    pub name: &'static str,
-    only: fn(Protocol) -> bool,
-    pub(super) run: fn(&mut Play<'_>) -> Option<()>,
-}
-
-impl Scenario {
-    const fn new(name: &'static str, run: fn(&mut Play<'_>) -> Option<()>) -> Self {
-        Self { name, only: |_| true, run }
-    }
-
-    const fn only(self, only: fn(Protocol) -> bool) -> Self {
-        Self { only, ..self }
-    }
-
-    pub(super) fn applies(&self, protocol: Protocol) -> bool {
-        (self.only)(protocol)
-    }
-}
-
-const fn by_lines(protocol: Protocol) -> bool {
-    matches!(protocol.framing, Framing::Newline)
-}
-
-const fn with_headers(protocol: Protocol) -> bool {
-    matches!(protocol.framing, Framing::ContentLength)
-}
-
-const fn silent(protocol: Protocol) -> bool {
-    !matches!(protocol.cancelled, Cancelled::Answered)
-}
-
-const fn has_uncancellable(protocol: Protocol) -> bool {
-    !protocol.uncancellable.is_empty()
-}
-
-/// Every scenario.
-pub const SCENARIOS: &[Scenario] = &[
-    Scenario::new("ids of every kind in flight at once", ids_of_every_kind),
-    Scenario::new("ids beyond 32 bits", large_ids).only(by_lines),
-    Scenario::new("the same id in flight both ways", same_id_both_ways),
-    Scenario::new("cancel a live request", cancel_live),
-    Scenario::new("cancel twice", cancel_twice),
-    Scenario::new("cancel, answered with a result", cancel_answered_with_result),
-    Scenario::new("cancel, progress, then an answer", progress_after_cancel),
-    Scenario::new("cancel, progress by its token, then an answer", token_after_cancel).only(silent),
-    Scenario::new("cancel, then both progress and an answer, of many", late_of_many).only(silent),
-    Scenario::new("cancel what can't be cancelled", cancel_refused).only(has_uncancellable),
-    Scenario::new("cancel what is unknown", cancel_unknown),
-    Scenario::new("cancel what is answered", cancel_answered),
-    Scenario::new("cancel malformed", cancel_malformed),
-    Scenario::new("cancel by the side that works on it", cancel_from_the_wrong_side),
-    Scenario::new("cancel before its request, in one write", cancel_before_request),
-    Scenario::new("request and cancel in one write", cancel_in_the_same_write),
-    Scenario::new("request, cancel and id used again, in one write", id_reused_at_once),
-    Scenario::new("cancel and answer crossing", crossing),
-    Scenario::new("id used again after its answer", id_reused_after_answer),
-    Scenario::new("duplicate id in flight", duplicate_id),
-    Scenario::new("odd spelling", odd_spelling),
-    Scenario::new("batches", batches),
-    Scenario::new("stray and repeated answers", stray_answers),
-    Scenario::new("an answer under the other JSON type", answer_under_other_type),
-    Scenario::new("malformed answers", malformed_answers),
-    Scenario::new("errors with data", errors_with_data),
-    Scenario::new("messages that are none", garbage),
-    Scenario::new("notifications in order, tokens untouched", notifications),
-    Scenario::new("byte by byte", byte_by_byte),
-    Scenario::new("blank lines and CRLF", blank_lines).only(by_lines),
-    Scenario::new("headers of every spelling", header_spellings).only(with_headers),
-    Scenario::new("a message of 5 MiB", large_message),
-    Scenario::new("two hundred, every third cancelled", many),
-    Scenario::new("the caller hangs up", caller_hangs_up),
-    Scenario::new("the callee hangs up", callee_hangs_up),
-];
 
 /// Calls with each id, and answers in the opposite order.
 fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
@@ -94,10 +15,10 @@ fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
     ids.iter().try_for_each(|id| play.answered(id))
 }
 
-fn ids_of_every_kind(play: &mut Play<'_>) -> Option<()> {
+pub(super) fn ids_of_every_kind(play: &mut Play<'_>) -> Option<()> {
     let ids = [
-        json!(9001),
-        json!("9001"),
+        play.id(9001),
+        json!(play.id(9001).to_string()),
         json!(0),
         json!("0"),
         json!(""),
@@ -108,12 +29,15 @@ fn ids_of_every_kind(play: &mut Play<'_>) -> Option<()> {
     all_at_once(play, &ids)
 }
 
-fn large_ids(play: &mut Play<'_>) -> Option<()> {
+pub(super) fn large_ids(play: &mut Play<'_>) -> Option<()> {
     all_at_once(play, &[json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64)])
 }
 
-fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9002);
+pub(super) fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
+    if !play.is_both_ways() {
+        return None;
+    }
+    let id = play.id(9002);
     let far = play.call(&id)?;
     let back = play.swapped(|play| play.call(&id))?;
     play.cancel(&id);
@@ -124,9 +48,10 @@ fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
     play.swapped(|play| play.answered(&id))
 }
 
-fn cancel_live(play: &mut Play<'_>) -> Option<()> {
+pub(super) fn cancel_live(play: &mut Play<'_>) -> Option<()> {
     // A second request, with the other JSON type of the same id, is not to be hit.
-    for (id, other) in [(json!(9003), json!("9003")), (json!("é"), json!("e"))] {
+    for (id, other) in [(play.id(9003), json!(play.id(9003).to_string())), (json!("é"), json!("e"))]
+    {
         let far = play.call(&id)?;
         let untouched = play.call(&other)?;
         play.cancel(&id);
@@ -139,8 +64,8 @@ fn cancel_live(play: &mut Play<'_>) -> Option<()> {
     Some(())
 }
 
-fn cancel_twice(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9004);
+pub(super) fn cancel_twice(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9004);
     let far = play.call(&id)?;
     play.cancel(&id);
     play.barrier()?;
@@ -150,8 +75,8 @@ fn cancel_twice(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn cancel_answered_with_result(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9005);
+pub(super) fn cancel_answered_with_result(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9005);
     let far = play.call(&id)?;
     play.cancel(&id);
     play.barrier()?;
@@ -159,21 +84,27 @@ fn cancel_answered_with_result(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9006);
+pub(super) fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9006);
     let far = play.call(&id)?;
     play.cancel(&id);
     play.barrier()?;
-    play.send_back(&[notification("$/progress", &json!({ "token": 9006, "value": 1 }))]);
+    play.send_back(&[notification("$/progress", &json!({ "token": id, "value": 1 }))]);
     play.confirm_cancel(&far);
     play.answered(&id)
 }
 
-fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9007);
+pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9007);
     let far = play.call(&id)?;
     // Among them the id of another JSON type, and that of the same request on the other side.
-    let mut unknown = vec![json!(9999), json!("9007"), json!("no such"), json!(0), json!("")];
+    let mut unknown = vec![
+        play.id(9999),
+        json!(play.id(9007).to_string()),
+        json!("no such"),
+        json!(0),
+        json!(""),
+    ];
     if far != id {
         unknown.push(far.clone());
     }
@@ -185,8 +116,8 @@ fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9008);
+pub(super) fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9008);
     let far = play.call(&id)?;
     play.finish_call(&far);
     play.answered(&id)?;
@@ -195,19 +126,19 @@ fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
     Some(())
 }
 
-fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9009);
+pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9009);
     let far = play.call(&id)?;
     let Protocol { cancel, target, .. } = play.protocol();
     let params = [
         json!([]),
-        json!([9009]),
+        json!([id]),
         json!({}),
         json!({ target: {} }),
-        json!({ target: [9009] }),
+        json!({ target: [id] }),
         json!({ target: true }),
         json!({ target: 9009.5 }),
-        json!({ "id_": 9009 }),
+        json!({ "id_": id }),
     ];
     let mut messages: Vec<String> =
         params.iter().map(|params| notification(cancel, params)).collect();
@@ -219,8 +150,8 @@ fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
 }
 
 /// The callee's cancel names an id of its own direction (B13).
-fn cancel_from_the_wrong_side(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9010);
+pub(super) fn cancel_from_the_wrong_side(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9010);
     let far = play.call(&id)?;
     play.swapped(|play| {
         play.cancel(&far);
@@ -231,8 +162,8 @@ fn cancel_from_the_wrong_side(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn cancel_before_request(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9011);
+pub(super) fn cancel_before_request(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9011);
     let (request, tag) = play.request_text(&id);
     let cancel = play.cancel_text(&id);
     play.send(&[cancel, request]);
@@ -242,8 +173,8 @@ fn cancel_before_request(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn cancel_in_the_same_write(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9012);
+pub(super) fn cancel_in_the_same_write(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9012);
     let (request, tag) = play.request_text(&id);
     let cancel = play.cancel_text(&id);
     play.send(&[request, cancel]);
@@ -260,8 +191,8 @@ fn settle_if_forwarded(play: &mut Play<'_>, tag: u64) -> Option<()> {
     Some(())
 }
 
-fn id_reused_at_once(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9013);
+pub(super) fn id_reused_at_once(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9013);
     let ((first, one), (second, two)) = (play.request_text(&id), play.request_text(&id));
     let cancel = play.cancel_text(&id);
     play.send(&[first, cancel, second]);
@@ -272,16 +203,16 @@ fn id_reused_at_once(play: &mut Play<'_>) -> Option<()> {
     play.barrier()
 }
 
-fn crossing(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9014);
+pub(super) fn crossing(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9014);
     let far = play.call(&id)?;
     play.finish_call(&far);
     play.cancel(&id);
     play.answered(&id)
 }
 
-fn id_reused_after_answer(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9015);
+pub(super) fn id_reused_after_answer(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9015);
     let far = play.call(&id)?;
     play.cancel(&id);
     play.barrier()?;
@@ -296,8 +227,8 @@ fn id_reused_after_answer(play: &mut Play<'_>) -> Option<()> {
     play.barrier()
 }
 
-fn duplicate_id(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9016);
+pub(super) fn duplicate_id(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9016);
     let far = play.call(&id)?;
     let (twin, _) = play.request_text(&id);
     play.send(&[twin]);
@@ -308,19 +239,22 @@ fn duplicate_id(play: &mut Play<'_>) -> Option<()> {
     play.barrier()
 }
 
-fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
+pub(super) fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
     let Protocol { cancel, target, .. } = play.protocol();
     let escaped = cancel.replace('/', "\\/");
+    let other = play.id(9017);
     let requests = [
         r#"{ "params" : {"tag" : 901, "text": "\u00e9"} , "id" : "\u00e9\/1", "method":"wo\u0072k", "jsonrpc":"2.0" }"#,
-        r#"{"id":9017,"params":{"text":1e2,"tag":902},"jsonrpc":"2.0","method":"work"}"#,
+        &format!(
+            r#"{{"id":{other},"params":{{"text":1e2,"tag":902}},"jsonrpc":"2.0","method":"work"}}"#
+        ),
     ];
     play.send(&requests.map(String::from));
     let (one, two) = (play.arrives(901)?, play.arrives(902)?);
     play.send(&[
         format!(r#"{{"params":{{"_":1,"{target}":"é/1"}},"method":"{escaped}","jsonrpc":"2.0"}}"#),
         format!(
-            r#"{{ "jsonrpc" : "2.0" , "method":"{escaped}" , "params" : {{ "{target}" : 9017 }} }}"#
+            r#"{{ "jsonrpc" : "2.0" , "method":"{escaped}" , "params" : {{ "{target}" : {other} }} }}"#
         ),
     ]);
     play.barrier()?;
@@ -328,15 +262,15 @@ fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
     let id = &one;
     play.send_back(&[format!(r#"{{ "result" : "\u00e9" , "id" : {id} , "jsonrpc" : "2.0" }}"#)]);
     play.answered(&json!("é/1"))?;
-    play.answered(&json!(9017))
+    play.answered(&other)
 }
 
-fn batches(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9018);
+pub(super) fn batches(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9018);
     let far = play.call(&id)?;
     let cancel = play.cancel_text(&id);
-    let (one, _) = play.request_text(&json!(9019));
-    let (two, _) = play.request_text(&json!(9020));
+    let (one, _) = play.request_text(&play.id(9019));
+    let (two, _) = play.request_text(&play.id(9020));
     // One at a time: each is refused as a whole.
     for batch in [format!("[{one},{two}]"), format!("[{cancel}]"), "[]".into()] {
         play.send(&[batch]);
@@ -346,8 +280,8 @@ fn batches(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn stray_answers(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9021);
+pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9021);
     let far = play.call(&id)?;
     for stray in [json!(1_000_000), json!("stray"), Value::Null] {
         play.finish_call(&stray);
@@ -360,41 +294,40 @@ fn stray_answers(play: &mut Play<'_>) -> Option<()> {
     Some(())
 }
 
-fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9022);
+pub(super) fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9022);
     let far = play.call(&id)?;
     let other = far.as_str().map_or_else(|| json!(far.to_string()), |text| json!(text.len()));
-    let answer = json!({ "result": "the same" });
-    play.answer(&other, &answer);
+    play.answer(&other, &json!({ "result": "of nothing" }));
     play.barrier()?;
-    play.answer(&far, &answer);
+    play.finish_call(&far);
     play.answered(&id)
 }
 
-fn malformed_answers(play: &mut Play<'_>) -> Option<()> {
+pub(super) fn malformed_answers(play: &mut Play<'_>) -> Option<()> {
     let answers = [
         json!({ "result": 1, "error": { "code": 1, "message": "both" } }),
         json!({ "error": { "code": "-32800", "message": "code as a string" } }),
         json!({ "error": "no object" }),
     ];
     for (id, answer) in (9023..).zip(answers) {
-        let far = play.call(&json!(id))?;
+        let far = play.call(&play.id(id))?;
         play.answer(&far, &answer);
         play.barrier()?;
     }
     Some(())
 }
 
-fn errors_with_data(play: &mut Play<'_>) -> Option<()> {
-    let id = json!("9026");
+pub(super) fn errors_with_data(play: &mut Play<'_>) -> Option<()> {
+    let id = json!(play.id(9026).to_string());
     let far = play.call(&id)?;
     let error = json!({ "code": -32000, "message": "é", "data": { "requestId": far } });
     play.answer(&far, &json!({ "error": error }));
     play.answered(&id)
 }
 
-fn garbage(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9027);
+pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9027);
     let far = play.call(&id)?;
     for text in [
         r#"{"jsonrpc":"2.0","id":}"#,
@@ -424,11 +357,11 @@ pub(super) fn notification(method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
 }
 
-fn notifications(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9028);
+pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9028);
     let far = play.call(&id)?;
     // Tokens are numbers of their own, even where they look like an id.
-    for token in [&far, &id, &json!("9028")] {
+    for token in [&far, &id, &json!(play.id(9028).to_string())] {
         let progress = json!({ "token": token, "value": { "kind": "report" } });
         play.send(&[notification("$/progress", &progress)]);
         play.send_back(&[notification("$/progress", &progress)]);
@@ -442,7 +375,7 @@ fn notifications(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
+pub(super) fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
     let id = json!("é");
     let (request, tag) = play.request_text(&id);
     let bytes = play.protocol().framing.frame(&request);
@@ -456,8 +389,8 @@ fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn blank_lines(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9029);
+pub(super) fn blank_lines(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9029);
     let (request, tag) = play.request_text(&id);
     let bytes = format!("\n\r\n{request}\r\n\n");
     play.send_bytes(&[request], bytes.into_bytes());
@@ -466,7 +399,7 @@ fn blank_lines(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn header_spellings(play: &mut Play<'_>) -> Option<()> {
+pub(super) fn header_spellings(play: &mut Play<'_>) -> Option<()> {
     let mut sent = Vec::new();
     for (id, spelling) in (9030..).zip([
         "content-length: {}\r\n\r\n",
@@ -478,7 +411,7 @@ fn header_spellings(play: &mut Play<'_>) -> Option<()> {
         "\r\nContent-Length: {}\r\n\r\n",
         "Content-Length: 000{}\r\n\r\n",
     ]) {
-        let id = json!(id);
+        let id = play.id(id);
         let (request, tag) = play.request_text(&id);
         let header = spelling.replace("{}", &request.len().to_string());
         let bytes = format!("{header}{request}").into_bytes();
@@ -493,8 +426,8 @@ fn header_spellings(play: &mut Play<'_>) -> Option<()> {
     Some(())
 }
 
-fn large_message(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9040);
+pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9040);
     let params = json!({ "tag": 903, "text": "é".repeat(5 << 19) });
     let request = json!({ "jsonrpc": "2.0", "id": id, "method": "work", "params": params });
     play.send(&[request.to_string()]);
@@ -503,8 +436,8 @@ fn large_message(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-fn many(play: &mut Play<'_>) -> Option<()> {
-    let ids: Vec<Value> = (0..200).map(|index| json!(9100 + index)).collect();
+pub(super) fn many(play: &mut Play<'_>) -> Option<()> {
+    let ids: Vec<Value> = (0..200).map(|index| play.id(9100 + index)).collect();
     let mut messages = Vec::new();
     let mut tags = Vec::new();
     for id in &ids {
@@ -527,16 +460,16 @@ fn many(play: &mut Play<'_>) -> Option<()> {
     ids.iter().try_for_each(|id| play.answered(id))
 }
 
-fn caller_hangs_up(play: &mut Play<'_>) -> Option<()> {
-    let far = play.call(&json!(9301))?;
+pub(super) fn caller_hangs_up(play: &mut Play<'_>) -> Option<()> {
+    let far = play.call(&play.id(9301))?;
     play.hang_up(play.caller());
     play.cancelled_or_ended(&far)?;
     play.confirm_cancel(&far);
     Some(())
 }
 
-fn callee_hangs_up(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(9302);
+pub(super) fn callee_hangs_up(play: &mut Play<'_>) -> Option<()> {
+    let id = play.id(9302);
     play.call(&id)?;
     play.hang_up(play.callee());
     play.answered(&id)

@@ -12,17 +12,23 @@ use super::message::{CancelTarget, Cancelled, Message, Protocol, Request};
 /// What a relay owes to both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// Also: as it was.
+    /// Unless it was cancelled before it left.
     ForwardedOnce,
+    /// Its method and params.
+    RequestUnchanged,
     /// No two requests in flight share one.
     OwnIds,
     /// Under its own id, of the JSON type that it had.
     AnsweredOnce,
-    /// As the other side gave it.
+    /// As the other side gave it, for what was not cancelled.
     AnswerUnchanged,
+    /// The same for what was.
+    CancelledAnswer,
     /// Once, naming the id that the request has on that side.
     CancelForwarded,
-    /// Unknown ids, answered requests, those that can't be cancelled, ids of another side or type.
+    /// Of one that can't be cancelled neither.
+    CancelOfAnother,
+    /// Unknown ids, answered requests, ids of another side or type.
     CancelOfNothing,
     /// Where the protocol wants that: no answer, nor progress if it wants none.
     Silence,
@@ -40,12 +46,15 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::ForwardedOnce,
+        Self::RequestUnchanged,
         Self::OwnIds,
         Self::AnsweredOnce,
         Self::AnswerUnchanged,
+        Self::CancelledAnswer,
         Self::CancelForwarded,
+        Self::CancelOfAnother,
         Self::CancelOfNothing,
         Self::Silence,
         Self::MalformedCancel,
@@ -59,10 +68,15 @@ impl Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ForwardedOnce => "each live request is forwarded once, as it was",
+            Self::ForwardedOnce => "each live request is forwarded once",
+            Self::RequestUnchanged => "its method and params arrive as they were",
             Self::OwnIds => "requests in flight have ids of their own on the other side",
             Self::AnsweredOnce => "each request is answered once, under its id and JSON type",
             Self::AnswerUnchanged => "the answer is the one that was given",
+            Self::CancelledAnswer => {
+                "what the other side answers to a cancelled request is passed on"
+            }
+            Self::CancelOfAnother => "no cancel hits a request that was not cancelled",
             Self::CancelForwarded => "each cancel of a live request arrives once, with the far id",
             Self::CancelOfNothing => "no cancel of an unknown or answered target arrives",
             Self::Silence => {
@@ -89,8 +103,10 @@ impl Checks {
         self.made.get(&rule).copied().unwrap_or(0)
     }
 
-    pub(super) fn take_broken(&mut self) -> Vec<(Rule, String)> {
-        mem::take(&mut self.broken)
+    /// The first of these rules that is broken, and how.
+    pub(super) fn broken(&self, is_judged: impl Fn(Rule) -> bool) -> Option<(Rule, &str)> {
+        let found = self.broken.iter().find(|(rule, _)| is_judged(*rule));
+        found.map(|(rule, what)| (*rule, what.as_str()))
     }
 
     fn check(&mut self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
@@ -113,7 +129,7 @@ pub(super) fn check(log: &[Entry], [near, far]: [Protocol; 2], checks: &mut Chec
         match &entry.what {
             What::Arrived(message, text) => form(message, text, checks),
             What::Ended(Some(error)) => checks.check(Rule::Form, false, || error.clone()),
-            What::Ended(None) | What::Sent(_) | What::Closed => {}
+            What::Ended(None) | What::Sent(..) | What::Opening(..) | What::Over | What::Closed => {}
         }
     }
 }
@@ -137,6 +153,7 @@ struct Direction<'a> {
     notified: Vec<Value>,
     notifications: Vec<Value>,
     callee_closed: bool,
+    is_over: bool,
 }
 
 /// A request of the caller's.
@@ -157,6 +174,10 @@ struct Asked {
     orphaned: bool,
     /// The callee did.
     deserted: bool,
+    /// The callee was told that nobody is there any more.
+    told: bool,
+    /// The conversation was over, and it was not answered.
+    left: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,14 +207,15 @@ impl<'a> Direction<'a> {
             notified: Vec::new(),
             notifications: Vec::new(),
             callee_closed: false,
+            is_over: false,
         }
     }
 
     fn take(&mut self, entry: &Entry) {
         let at_caller = entry.side == self.caller;
         match (&entry.what, at_caller) {
-            (What::Sent(message), true) => self.caller_sent(message),
-            (What::Sent(Message::Response { id, answer }), false) => self.given(id, answer),
+            (What::Sent(message, _), true) => self.caller_sent(message),
+            (What::Sent(Message::Response { id, answer }, _), false) => self.given(id, answer),
             (What::Arrived(message, _), false) => self.callee_saw(message),
             (What::Arrived(Message::Response { id, answer }, _), true) => {
                 self.answered(id, answer);
@@ -204,6 +226,13 @@ impl<'a> Direction<'a> {
             (What::Closed, false) => {
                 self.callee_closed = true;
                 self.in_flight().for_each(|asked| asked.deserted = !asked.orphaned);
+            }
+            (What::Over, _) => {
+                self.is_over = true;
+                self.in_flight().for_each(|asked| asked.left = !asked.orphaned && !asked.deserted);
+            }
+            (What::Ended(_), false) if !self.is_over => {
+                self.asked.iter_mut().for_each(|asked| asked.told = true);
             }
             _ => {}
         }
@@ -294,12 +323,14 @@ impl<'a> Direction<'a> {
         let asked = self.asked.iter_mut().find(|asked| asked.request.tag == request.tag);
         let Some(asked) = asked else {
             let rule = if of_batch { Rule::Batch } else { Rule::ForwardedOnce };
-            self.checks.check(rule, false, || format!("nobody sent this alone: {request:?}"));
+            let what = || format!("nobody sent {} {}", request.method, request.params);
+            self.checks.check(rule, false, what);
             return;
         };
         let same =
             (&asked.request.method, &asked.request.params) == (&request.method, &request.params);
-        self.checks.check(Rule::ForwardedOnce, same, || format!("changed: {request:?}"));
+        let what = || format!("{} {} arrived", request.method, request.params);
+        self.checks.check(Rule::RequestUnchanged, same, what);
         self.checks.check(Rule::OwnIds, !shared, || format!("two in flight with {}", request.id));
         asked.forwarded.push(request.id.clone());
     }
@@ -313,8 +344,10 @@ impl<'a> Direction<'a> {
         };
         asked.cancels += 1;
         let wanted = asked.cancelled || asked.orphaned;
-        let what = || format!("the request with {} was not cancelled", asked.request.id);
-        self.checks.check(Rule::CancelOfNothing, wanted, what);
+        let rule =
+            if asked.given.is_none() { Rule::CancelOfAnother } else { Rule::CancelOfNothing };
+        let what = || format!("a cancel of the request with {} arrived", asked.request.id);
+        self.checks.check(rule, wanted, what);
     }
 
     fn answered(&mut self, id: &Value, answer: &Value) {
@@ -374,6 +407,8 @@ impl Asked {
             answers: Vec::new(),
             orphaned: false,
             deserted,
+            told: false,
+            left: false,
         }
     }
 
@@ -394,10 +429,14 @@ impl Asked {
         let is_silent = self.cancelled && protocol.cancelled != Cancelled::Answered;
         let (rule, holds) = match self.deserted {
             _ if is_silent => (Rule::Silence, answers <= usize::from(self.answered_before_cancel)),
+            _ if self.left => (Rule::AnsweredOnce, false),
             true => (Rule::Ends, answers == 1),
             false => (Rule::AnsweredOnce, answers == 1 || (self.orphaned && answers == 0)),
         };
-        checks.check(rule, holds, || format!("the request with {id} was answered {answers} times"));
+        checks.check(rule, holds, || match self.left {
+            true => format!("the request with {id} was not answered"),
+            false => format!("the request with {id} was answered {answers} times"),
+        });
 
         if self.twin == Twin::None {
             self.settle_answer(callee, checks);
@@ -422,21 +461,34 @@ impl Asked {
             None if self.cancelled => answer["error"]["code"] == -32800,
             None => answer["error"].is_object(),
         };
-        let what = || format!("{} was answered {answer}, given {:?}", self.request.id, self.given);
-        checks.check(Rule::AnswerUnchanged, holds, what);
+        let what = || match &self.given {
+            Some(given) => {
+                format!("{} is answered {answer}, and was given {given}", self.request.id)
+            }
+            None => format!("{} is answered {answer}, and was given nothing", self.request.id),
+        };
+        let rule = if self.cancelled { Rule::CancelledAnswer } else { Rule::AnswerUnchanged };
+        checks.check(rule, holds, what);
     }
 
     fn settle_cancels(&self, checks: &mut Checks) {
         let (id, cancels) = (&self.request.id, self.cancels);
         let what = || format!("the cancel of {id} arrived {cancels} times");
-        if self.orphaned {
-            checks.check(Rule::Ends, cancels <= 1, what);
-        } else if self.cancelled && !self.forwarded.is_empty() {
+        if self.cancelled {
             let crossed = self.answered_before_cancel || self.deserted;
-            let holds = cancels == 1 || (crossed && cancels == 0);
+            // What was cancelled before it left is withdrawn.
+            let is_withdrawn = self.forwarded.is_empty() || crossed;
+            let holds = cancels == usize::from(!is_withdrawn) || (crossed && cancels == 1);
             checks.check(Rule::CancelForwarded, holds, what);
+        } else if self.orphaned {
+            let is_settled = cancels == 1 || self.told || self.forwarded.is_empty();
+            checks.check(Rule::Ends, cancels <= 1 && is_settled, || match is_settled {
+                true => what(),
+                false => format!("nobody told that the caller of {id} is gone"),
+            });
         } else {
-            checks.check(Rule::CancelOfNothing, cancels == 0, what);
+            // Each that arrives is judged then.
+            checks.check(Rule::CancelOfNothing, true, String::new);
         }
     }
 }
@@ -458,7 +510,7 @@ fn withheld(log: &[Entry], near: Protocol) -> Vec<Value> {
             What::Arrived(Message::Cancel(CancelTarget::Id(id)), _) => {
                 silenced.extend(far.get(&id.to_string()).copied().flatten());
             }
-            What::Sent(Message::Notification(notification)) => {
+            What::Sent(Message::Notification(notification), _) => {
                 let token = notification["params"]["progressToken"].as_u64();
                 if token.is_some_and(|token| silenced.contains(&token)) {
                     withheld.push(notification.clone());

@@ -1,31 +1,39 @@
-//! What goes over the wire, read without any of the code under test.
+//! What goes over the wire, read without any of the code that may be under test.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
+use protocol_core::Dialect;
 use serde_json::Value;
 
-/// What the judge has to know of a protocol.
+use crate::family::Family;
+
+/// A longer message is not read.
+const MESSAGE_BYTES: usize = 64 << 20;
+
+/// What has to be known of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Protocol {
-    /// Its name on the command line.
-    pub name: &'static str,
+pub(super) struct Protocol {
+    /// Whose clauses hold.
+    pub(super) family: Family,
     /// How messages are told apart.
-    pub framing: Framing,
+    pub(super) framing: Framing,
     /// The method of its cancel.
-    pub cancel: &'static str,
+    pub(super) cancel: &'static str,
     /// The member of the cancel's params that names the request.
-    pub target: &'static str,
+    pub(super) target: &'static str,
     /// What a cancelled request still gets.
-    pub cancelled: Cancelled,
+    pub(super) cancelled: Cancelled,
     /// Methods of requests that can't be cancelled.
-    pub uncancellable: &'static [&'static str],
+    pub(super) uncancellable: &'static [&'static str],
     /// Who may cancel.
-    pub cancellers: Cancellers,
+    pub(super) cancellers: Cancellers,
+    /// Whether it has batches.
+    pub(super) batches: bool,
 }
 
 /// What a cancelled request still gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
+pub(super) enum Cancelled {
     /// Its answer, as any other.
     Answered,
     /// Progress, if that goes on; no answer.
@@ -36,7 +44,7 @@ pub enum Cancelled {
 
 /// Who may cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancellers {
+pub(super) enum Cancellers {
     /// The client and the server.
     Both,
     /// Only the client.
@@ -44,61 +52,65 @@ pub enum Cancellers {
 }
 
 impl Protocol {
-    /// Agent Client Protocol, version 1.
-    pub const ACP: Self = Self {
-        name: "acp",
+    const ACP: Self = Self {
+        family: Family::Acp,
         framing: Framing::Newline,
         cancel: "$/cancel_request",
         target: "requestId",
         cancelled: Cancelled::Answered,
         uncancellable: &[],
         cancellers: Cancellers::Both,
+        batches: false,
     };
 
-    /// Language Server Protocol 3.17.
-    pub const LSP: Self = Self {
-        name: "lsp",
+    const ACP_DRAFT: Self = Self {
+        cancel: "$/cancelRequest",
+        target: "id",
+        uncancellable: &["initialize"],
+        ..Self::ACP
+    };
+
+    const LSP: Self = Self {
         framing: Framing::ContentLength,
         cancel: "$/cancelRequest",
         target: "id",
-        cancelled: Cancelled::Answered,
-        uncancellable: &[],
-        cancellers: Cancellers::Both,
+        ..Self::ACP
     };
 
-    /// Model Context Protocol 2025-11-25 on stdio.
-    pub const MCP_2025: Self = Self {
-        name: "mcp-2025-11-25",
-        framing: Framing::Newline,
+    /// In the revisions with an `initialize`.
+    const MCP_UNTIL_2025: Self = Self {
         cancel: "notifications/cancelled",
-        target: "requestId",
         cancelled: Cancelled::Unanswered,
         uncancellable: &["initialize"],
-        cancellers: Cancellers::Both,
+        ..Self::ACP
     };
 
-    /// Model Context Protocol 2026-07-28 on stdio.
-    pub const MCP: Self = Self {
-        name: "mcp",
+    const MCP_2026: Self = Self {
         cancelled: Cancelled::Silence,
         uncancellable: &[],
         cancellers: Cancellers::Client,
-        ..Self::MCP_2025
+        ..Self::MCP_UNTIL_2025
     };
 
-    /// Every protocol.
-    pub const ALL: [Self; 4] = [Self::ACP, Self::LSP, Self::MCP_2025, Self::MCP];
-
-    /// The protocol of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|protocol| protocol.name == name)
+    /// That of a dialect, if requests are cancelled by notifications there.
+    pub(super) fn of(dialect: &Dialect) -> Option<Self> {
+        let family = Family::of(dialect);
+        let protocol = match family {
+            Family::Acp | Family::AcpV2 => Self::ACP,
+            Family::AcpDraft => Self::ACP_DRAFT,
+            Family::Lsp => Self::LSP,
+            Family::McpUntil2025 => Self::MCP_UNTIL_2025,
+            Family::Mcp2026 => Self::MCP_2026,
+            _ => return None,
+        };
+        let batches = matches!(&*dialect.name, "mcp-2024-11-05" | "mcp-2025-03-26");
+        Some(Self { family, batches, ..protocol })
     }
 }
 
 /// How messages are told apart in a stream of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub(super) enum Framing {
     /// One message a line.
     Newline,
     /// `Content-Length: N`, an empty line, N bytes.
@@ -107,7 +119,6 @@ pub enum Framing {
 
 impl Framing {
     /// The bytes of one message.
-    #[must_use]
     pub(super) fn frame(self, message: &str) -> Vec<u8> {
         match self {
             Self::Newline => format!("{message}\n").into_bytes(),
@@ -118,19 +129,15 @@ impl Framing {
     }
 
     /// Reads one message, exactly as a strict peer would; `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// Those of reading, and `InvalidData` for a frame that a strict peer does not understand.
     pub(super) fn read(self, input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
-        input.read_until(b'\n', &mut line)?;
+        input.by_ref().take(MESSAGE_BYTES as u64).read_until(b'\n', &mut line)?;
         if line.is_empty() {
             return Ok(None);
         }
         if self == Self::Newline {
-            line.pop_if(|&mut last| last == b'\n').ok_or(io::ErrorKind::UnexpectedEof)?;
-            return Ok(Some(line));
+            let message = line.strip_suffix(b"\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+            return Ok(Some(message.to_vec()));
         }
         let strict = || io::Error::new(io::ErrorKind::InvalidData, "not Content-Length: N");
         let header = std::str::from_utf8(&line).ok().and_then(|line| line.strip_suffix("\r\n"));
@@ -138,6 +145,9 @@ impl Framing {
         let length: usize = digits.and_then(|digits| digits.parse().ok()).ok_or_else(strict)?;
         let mut empty = [0; 2];
         input.read_exact(&mut empty)?;
+        if length > MESSAGE_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too large"));
+        }
         let canonical = digits == Some(&length.to_string()) && &empty == b"\r\n";
         let mut message = vec![0; length];
         input.read_exact(&mut message)?;
@@ -172,7 +182,7 @@ pub(super) enum Message {
 pub(super) struct Request {
     /// Its id.
     pub(super) id: Value,
-    /// What the judge marked it with.
+    /// What we marked it with.
     pub(super) tag: Option<u64>,
     /// Its method and params.
     pub(super) method: String,
@@ -191,7 +201,6 @@ pub(super) enum CancelTarget {
 
 impl Message {
     /// Reads a message.
-    #[must_use]
     pub(super) fn read(protocol: Protocol, bytes: &[u8]) -> Self {
         let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
             return Self::Other(String::from_utf8_lossy(bytes).into_owned());
@@ -217,12 +226,22 @@ impl Message {
         let params = value.get("params").cloned().unwrap_or_default();
         match id {
             Some(id) => {
-                let tag = params.get("tag").and_then(Value::as_u64);
+                let tag = tag(&params);
                 Self::Request(Request { id, tag, method: method.into(), params })
             }
             None if method == protocol.cancel => Self::Cancel(target(protocol, &value)),
             None => Self::Notification(value),
         }
+    }
+}
+
+/// The number that tells a request of ours from all others, wherever in its params it is.
+fn tag(params: &Value) -> Option<u64> {
+    match params {
+        Value::Object(members) => {
+            members.get("tag").and_then(Value::as_u64).or_else(|| members.values().find_map(tag))
+        }
+        _ => None,
     }
 }
 

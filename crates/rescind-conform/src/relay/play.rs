@@ -1,5 +1,7 @@
 //! What the scenarios are written with.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Entry, Side, What};
@@ -11,11 +13,13 @@ pub(super) struct Play<'a> {
     bench: &'a mut Bench,
     caller: Side,
     tags: u64,
+    /// Added to the ids, as the seed wants.
+    shift: u64,
 }
 
 impl<'a> Play<'a> {
-    pub(super) fn new(bench: &'a mut Bench, caller: Side) -> Self {
-        Self { bench, caller, tags: 0 }
+    pub(super) fn new(bench: &'a mut Bench, caller: Side, shift: u64) -> Self {
+        Self { bench, caller, tags: 0, shift }
     }
 
     /// What the caller speaks.
@@ -122,7 +126,8 @@ impl<'a> Play<'a> {
     pub(super) fn answered(&mut self, id: &Value) -> Option<()> {
         let is_cancel = |entry: &Entry| {
             let cancel = Message::Cancel(CancelTarget::Id(id.clone()));
-            entry.side == self.caller && matches!(&entry.what, What::Sent(sent) if *sent == cancel)
+            entry.side == self.caller
+                && matches!(&entry.what, What::Sent(sent, _) if *sent == cancel)
         };
         let is_silent = self.protocol().cancelled != Cancelled::Answered;
         if is_silent && self.bench.log.iter().any(is_cancel) {
@@ -141,22 +146,45 @@ impl<'a> Play<'a> {
             return Some(());
         }
         for caller in [self.caller, self.callee()] {
-            let id = json!(format!("barrier-{}", self.tags));
-            let mut play = Play { caller, tags: self.tags, bench: &mut *self.bench };
-            let far = play.call(&id);
-            self.tags = play.tags;
-            let mut play = Play { caller, tags: self.tags, bench: &mut *self.bench };
-            play.finish_call(&far?);
-            play.answered(&id)?;
+            if self.bench.reaches[caller as usize] {
+                self.barrier_of(caller)?;
+            }
         }
         Some(())
     }
 
+    fn barrier_of(&mut self, caller: Side) -> Option<()> {
+        let id = json!(format!("barrier-{}", self.tags));
+        let mut play = self.by(caller, self.tags);
+        let far = play.call(&id);
+        self.tags = play.tags;
+        let mut play = self.by(caller, self.tags);
+        play.finish_call(&far?);
+        play.answered(&id)
+    }
+
+    /// Whether a request of this side arrives on the other, and its answer comes back.
+    pub(super) fn reaches(&mut self, caller: Side) -> bool {
+        self.barrier_of(caller).is_some()
+    }
+
+    /// Whether both sides' requests arrive on the other.
+    pub(super) fn is_both_ways(&self) -> bool {
+        self.bench.reaches == [true; 2]
+    }
+
     /// The same scenario's helpers with the roles swapped.
     pub(super) fn swapped<T>(&mut self, then: impl FnOnce(&mut Play<'_>) -> T) -> T {
-        let mut play =
-            Play { caller: self.callee(), tags: self.tags + 1_000, bench: &mut *self.bench };
-        then(&mut play)
+        then(&mut self.by(self.callee(), self.tags + 1_000))
+    }
+
+    fn by(&mut self, caller: Side, tags: u64) -> Play<'_> {
+        Play { caller, tags, shift: self.shift, bench: &mut *self.bench }
+    }
+
+    /// An id, which the seed shifts.
+    pub(super) fn id(&self, number: u64) -> Value {
+        json!(number + self.shift)
     }
 
     /// One side hangs up.
@@ -174,17 +202,21 @@ impl<'a> Play<'a> {
         cancelled.or_else(|| self.bench.ended(callee).then_some(()))
     }
 
-    /// Ends both sides as a client that is done would, and reads what is left.
-    pub(super) fn finish(&mut self) {
+    /// Ends both sides as a client that is done would, and reads what is left: not for long of a relay that
+    /// does not end by that.
+    pub(super) fn finish(&mut self, quiet: Duration) {
+        self.bench.over();
         for side in [Side::Near, Side::Far] {
             self.bench.close(side);
-            while self.bench.next(side.other()).is_some() {}
+            self.bench.drain(side.other(), quiet);
         }
     }
 
     fn wait<T>(&mut self, side: Side, wanted: impl Fn(&Message) -> Option<T>) -> Option<T> {
         let seen = self.bench.log.iter().find_map(|entry| match entry {
-            Entry { side: at, what: What::Arrived(message, _) } if *at == side => wanted(message),
+            Entry { side: at, what: What::Arrived(message, _), .. } if *at == side => {
+                wanted(message)
+            }
             _ => None,
         });
         if seen.is_some() {

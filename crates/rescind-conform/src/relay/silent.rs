@@ -1,4 +1,4 @@
-//! What the judge tries where a cancelled request is not answered, and some can't be cancelled.
+//! Conversations where a cancelled request is not answered, and some can't be cancelled.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn progress(token: u64, progress: u64) -> String {
 /// Progress before the cancel arrives, after it does and after the answer; beside it that of a
 /// request that goes on.
 pub(super) fn token_after_cancel(play: &mut Play<'_>) -> Option<()> {
-    let (id, other) = (json!(9033), json!(9034));
+    let (id, other) = (play.id(9033), play.id(9034));
     let (request, tag) = play.request_text(&id);
     let (request_2, tag_2) = play.request_text(&other);
     play.send(&[request, request_2]);
@@ -30,7 +30,7 @@ pub(super) fn token_after_cancel(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
-    let ids: Vec<Value> = (0..20).map(|index| json!(9400 + index)).collect();
+    let ids: Vec<Value> = (0..20).map(|index| play.id(9400 + index)).collect();
     let mut sent = Vec::new();
     for id in &ids {
         let (request, tag) = play.request_text(id);
@@ -49,7 +49,7 @@ pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn cancel_refused(play: &mut Play<'_>) -> Option<()> {
     for (id, method) in (9035..).zip(play.protocol().uncancellable) {
-        let id = json!(id);
+        let id = play.id(id);
         let (request, tag) = play.request_of(method, &id);
         play.send(&[request]);
         let far = play.arrives(tag)?;

@@ -1,0 +1,423 @@
+//! A relay under test, with us on both of its sides.
+
+use std::io::{self, BufReader, Read};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::message::{Message, Protocol};
+use super::target::Ends;
+use crate::family::{Family, NEWEST_MCP, Opening};
+use crate::report::{Line, Transcript, Way};
+use crate::target::{Child, Link, Told};
+
+/// A relay that says more than this in one check is not listened to any longer.
+const RECORD_BYTES: usize = 64 << 20;
+/// How many times as long a relay is waited for that is busy.
+const LONGER: u32 = 4;
+
+/// The client's side of the relay, or the server's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// We are the client.
+    Near,
+    /// We are the server.
+    Far,
+}
+
+impl Side {
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Near => Self::Far,
+            Self::Far => Self::Near,
+        }
+    }
+
+    /// What we are there.
+    pub(super) const fn role(self) -> &'static str {
+        match self {
+            Self::Near => "client",
+            Self::Far => "server",
+        }
+    }
+}
+
+/// Something that we saw or did, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    at: Duration,
+    pub(super) side: Side,
+    pub(super) what: What,
+}
+
+/// See [`Entry`]. Messages come with their texts.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    /// We sent it to the relay.
+    Sent(Message, String),
+    /// The relay sent it to us.
+    Arrived(Message, String),
+    /// A message of the opening, which no rule is about.
+    Opening(Way, String),
+    /// The conversation is over: what comes now is what was left.
+    Over,
+    /// We closed our output.
+    Closed,
+    /// The relay closed its own, or broke the framing.
+    Ended(Option<String>),
+}
+
+/// A running relay. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Bench {
+    near: End,
+    far: End,
+    arrived: Receiver<(Side, io::Result<Option<Vec<u8>>>)>,
+    child: Option<Child>,
+    patience: Duration,
+    begun: Instant,
+    /// By the caller's side, whether its requests arrive on the other.
+    pub(super) reaches: [bool; 2],
+    /// Everything so far.
+    pub(super) log: Vec<Entry>,
+    /// Notifications of the opening; they may arrive late.
+    opening: Vec<String>,
+    is_open: bool,
+}
+
+#[derive(Debug)]
+struct End {
+    protocol: Protocol,
+    /// `None` once it is closed.
+    output: Option<Sender<Told>>,
+    ended: bool,
+}
+
+impl Bench {
+    /// Joins a relay on both sides and opens the session.
+    ///
+    /// The first message is sent before the far side is there: a multiplexer starts its server when somebody
+    /// asks for it.
+    pub(super) fn open(
+        ends: Ends,
+        protocols: [Protocol; 2],
+        opening: &[Opening],
+        patience: Duration,
+    ) -> Result<Self, (String, String)> {
+        let Ends { mut near, far } = ends;
+        let (arrive, arrived) = channel();
+        let child = near.child.take();
+        let near = End::new(Side::Near, protocols[0], near, &arrive);
+        let mut opening = opening.iter();
+        let first = opening.next();
+        let first_text = first.map(|first| text_of(first, 0));
+        if let Some(text) = &first_text {
+            near.write(near.protocol.framing.frame(text));
+        }
+        let stderr = |child: &Option<Child>| child.as_ref().map(Child::stderr).unwrap_or_default();
+        let far = match far(patience) {
+            Ok(far) => End::new(Side::Far, protocols[1], far, &arrive),
+            Err(error) => return Err((error.to_string(), stderr(&child))),
+        };
+        let begun = Instant::now();
+        let (log, notifications) = (Vec::new(), Vec::new());
+        let mut bench = Self {
+            near,
+            far,
+            arrived,
+            child,
+            patience,
+            begun,
+            reaches: [true; 2],
+            log,
+            opening: notifications,
+            is_open: false,
+        };
+        if let (Some(first), Some(text)) = (first, first_text) {
+            bench.push(Side::Near, What::Opening(Way::Sent, text));
+            bench.answered(first, 0).map_err(|why| (why, bench.stderr()))?;
+        }
+        for (number, step) in (1..).zip(opening) {
+            let text = text_of(step, number);
+            bench.near.write(bench.near.protocol.framing.frame(&text));
+            bench.push(Side::Near, What::Opening(Way::Sent, text));
+            bench.answered(step, number).map_err(|why| (why, bench.stderr()))?;
+        }
+        bench.is_open = true;
+        Ok(bench)
+    }
+
+    /// Waits until a message of the opening is answered, if it is a request, and answers it as the server.
+    fn answered(&mut self, step: &Opening, number: usize) -> Result<(), String> {
+        let method = &step.message.method;
+        if !step.is_request {
+            self.opening.push(method.clone());
+            return Ok(());
+        }
+        let own = json!(opening_id(number));
+        loop {
+            match self.take(self.patience) {
+                Taken::Message(Side::Far, Message::Request(request)) => {
+                    let result = welcome(self.near.protocol.family, &request.params);
+                    let answer = json!({ "jsonrpc": "2.0", "id": request.id, "result": result });
+                    let text = answer.to_string();
+                    self.far.write(self.far.protocol.framing.frame(&text));
+                    self.push(Side::Far, What::Opening(Way::Sent, text));
+                }
+                Taken::Message(Side::Near, Message::Response { id, answer }) if id == own => {
+                    return match answer.get("error") {
+                        None => Ok(()),
+                        Some(error) => Err(format!("{method} is refused: {error}")),
+                    };
+                }
+                Taken::Message(..) => {}
+                Taken::Ended => {
+                    return Err(format!("{method} is not answered: the relay ended"));
+                }
+                Taken::Nothing => return Err(format!("{method} is not answered")),
+            }
+        }
+    }
+
+    fn push(&mut self, side: Side, what: What) {
+        let at = self.begun.elapsed();
+        self.log.push(Entry { at, side, what });
+    }
+
+    /// Writes messages to the relay, all at once, and never waits for it to read them.
+    pub(super) fn send(&mut self, side: Side, messages: &[String]) {
+        let framing = self.protocol(side).framing;
+        let framed: Vec<Vec<u8>> = messages.iter().map(|message| framing.frame(message)).collect();
+        let bytes = framed.concat();
+        self.send_bytes(side, messages, bytes);
+    }
+
+    /// As [`send`](Self::send), with a framing of its own.
+    pub(super) fn send_bytes(&mut self, side: Side, messages: &[String], bytes: Vec<u8>) {
+        for text in messages {
+            let message = Message::read(self.protocol(side), text.as_bytes());
+            self.push(side, What::Sent(message, text.clone()));
+        }
+        self.end(side).write(bytes);
+    }
+
+    /// Says that the conversation is over.
+    pub(super) fn over(&mut self) {
+        self.push(Side::Near, What::Over);
+    }
+
+    /// Closes our output on one side.
+    pub(super) fn close(&mut self, side: Side) {
+        if self.end(side).output.take().is_some() {
+            self.push(side, What::Closed);
+        }
+    }
+
+    /// Waits for the next message on one side; `None` at its end, or when patience ends. What arrives on the
+    /// other side meanwhile is logged too.
+    pub(super) fn next(&mut self, side: Side) -> Option<Message> {
+        let mut rounds = 1;
+        while !self.end(side).ended {
+            let before = self.busy();
+            match self.take(self.patience) {
+                Taken::Message(at, message) if at == side => return Some(message),
+                Taken::Message(..) | Taken::Ended => {}
+                // A relay that is busy is waited for: the machine may be slow.
+                Taken::Nothing if before != self.busy() && rounds < LONGER => rounds += 1,
+                Taken::Nothing => return None,
+            }
+        }
+        None
+    }
+
+    /// Reads what is left, until that side ends or nothing has come for so long.
+    pub(super) fn drain(&mut self, side: Side, quiet: Duration) {
+        while !self.end(side).ended && !matches!(self.take(quiet), Taken::Nothing) {}
+    }
+
+    fn take(&mut self, patience: Duration) -> Taken {
+        let (side, what) = match self.arrived.recv_timeout(patience) {
+            Ok((side, Ok(Some(bytes)))) => (side, Ok(bytes)),
+            Ok((side, Ok(None))) => (side, Err(None)),
+            Ok((side, Err(error))) => (side, Err(Some(error.to_string()))),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                return Taken::Nothing;
+            }
+        };
+        match what {
+            Ok(bytes) => {
+                let message = Message::read(self.protocol(side), &bytes);
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                let what = match self.is_of_opening(&message) {
+                    true => What::Opening(Way::Received, text),
+                    false => What::Arrived(message.clone(), text),
+                };
+                self.push(side, what);
+                Taken::Message(side, message)
+            }
+            Err(why) => {
+                self.end(side).ended = true;
+                self.push(side, What::Ended(why));
+                Taken::Ended
+            }
+        }
+    }
+
+    fn is_of_opening(&self, message: &Message) -> bool {
+        let method = |value: &Value| value["method"].as_str().map(str::to_owned);
+        !self.is_open
+            || matches!(message, Message::Notification(value) if method(value).is_some_and(|it| self.opening.contains(&it)))
+    }
+
+    /// Whether the relay has closed that side.
+    pub(super) fn ended(&self, side: Side) -> bool {
+        self.log.iter().any(|entry| entry.side == side && matches!(entry.what, What::Ended(_)))
+    }
+
+    /// What is spoken on that side.
+    pub(super) fn protocol(&self, side: Side) -> Protocol {
+        match side {
+            Side::Near => self.near.protocol,
+            Side::Far => self.far.protocol,
+        }
+    }
+
+    fn end(&mut self, side: Side) -> &mut End {
+        match side {
+            Side::Near => &mut self.near,
+            Side::Far => &mut self.far,
+        }
+    }
+
+    fn busy(&self) -> Option<u64> {
+        self.child.as_ref().and_then(Child::busy)
+    }
+
+    /// The last of what the relay wrote to its standard error.
+    pub(super) fn stderr(&self) -> String {
+        self.child.as_ref().map(Child::stderr).unwrap_or_default()
+    }
+
+    /// What was said, each line with whom we were then.
+    pub(super) fn transcript(&self) -> Transcript {
+        let lines = self.log.iter().map(|entry| {
+            let role = entry.side.role();
+            let (way, text) = match &entry.what {
+                What::Sent(_, text) => (Way::Sent, text.as_str()),
+                What::Arrived(_, text) => (Way::Received, text.as_str()),
+                What::Opening(way, text) => (*way, text.as_str()),
+                What::Over => (Way::Note, "the conversation is over"),
+                What::Closed => (Way::Note, "we hang up"),
+                What::Ended(None) => (Way::Note, "the relay hangs up"),
+                What::Ended(Some(why)) => (Way::Note, why.as_str()),
+            };
+            Line::new(entry.at, way, &format!("{role}: {text}"))
+        });
+        Transcript::of_lines(lines.collect())
+    }
+}
+
+/// What came next.
+enum Taken {
+    Message(Side, Message),
+    /// A side's end.
+    Ended,
+    /// Nothing, for as long as we are patient.
+    Nothing,
+}
+
+impl End {
+    fn new(
+        side: Side,
+        protocol: Protocol,
+        link: Link,
+        arrive: &Sender<(Side, io::Result<Option<Vec<u8>>>)>,
+    ) -> Self {
+        let arrive = arrive.clone();
+        let input = Chunks { chunks: link.output, unread: Vec::new(), bytes: 0 };
+        thread::spawn(move || {
+            let mut input = BufReader::new(input);
+            loop {
+                let read = protocol.framing.read(&mut input);
+                let is_over = !matches!(read, Ok(Some(_)));
+                if arrive.send((side, read)).is_err() || is_over {
+                    return;
+                }
+            }
+        });
+        Self { protocol, output: link.input, ended: false }
+    }
+
+    fn write(&self, bytes: Vec<u8>) {
+        if let Some(output) = &self.output {
+            // A relay that reads no more shows in what does not arrive.
+            let _ = output.send(Told { bytes, until_written: None });
+        }
+    }
+}
+
+/// What a relay said, as a stream of bytes again.
+struct Chunks {
+    chunks: Receiver<Vec<u8>>,
+    unread: Vec<u8>,
+    bytes: usize,
+}
+
+impl Read for Chunks {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.unread.is_empty() {
+            let Ok(chunk) = self.chunks.recv() else { return Ok(0) };
+            self.bytes += chunk.len();
+            if self.bytes > RECORD_BYTES {
+                return Err(io::Error::other("it said more than is kept"));
+            }
+            self.unread = chunk;
+        }
+        let len = into.len().min(self.unread.len());
+        into[..len].copy_from_slice(&self.unread[..len]);
+        self.unread.drain(..len);
+        Ok(len)
+    }
+}
+
+fn opening_id(number: usize) -> String {
+    format!("open-{}", number + 1)
+}
+
+fn text_of(step: &Opening, number: usize) -> String {
+    let (method, params) = (&step.message.method, &step.message.params);
+    match step.is_request {
+        true => {
+            let id = opening_id(number);
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+        }
+        false => json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string(),
+    }
+}
+
+/// What a server answers who is asked to open a session.
+fn welcome(family: Family, params: &Value) -> Value {
+    let info = json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") });
+    match family {
+        Family::Lsp => json!({ "capabilities": {}, "serverInfo": info }),
+        Family::Mcp2026 => json!({
+            "supportedVersions": [NEWEST_MCP],
+            "capabilities": { "tools": {} },
+            "ttlMs": 0,
+            "cacheScope": "public",
+            "_meta": { "io.modelcontextprotocol/serverInfo": info },
+        }),
+        Family::McpUntil2025 => json!({
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": { "tools": {} },
+            "serverInfo": info,
+        }),
+        _ => json!({
+            "protocolVersion": params["protocolVersion"],
+            "agentCapabilities": { "cancellation": { "request": true } },
+            "agentInfo": info,
+        }),
+    }
+}

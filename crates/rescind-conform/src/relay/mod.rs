@@ -1,0 +1,268 @@
+//! Tests of relays: we are the client and the server at once, with the relay under test in between.
+//!
+//! Each check ([`RELAY_CHECKS`]) is a conversation with a relay of its own, once with the client as the caller and
+//! once with the server, where servers may cancel. What both sides sent and saw is one log, on which the rules are
+//! checked: those of the check, and those without which nothing is a relay.
+
+mod bench;
+mod checks;
+mod message;
+mod play;
+mod rules;
+mod scenarios;
+mod silent;
+mod target;
+
+use std::time::{Duration, Instant};
+
+use protocol_core::Dialect;
+use serde_json::json;
+
+use crate::check::Level;
+use crate::family::{Family, Opening};
+use crate::known::Known;
+use crate::report::{Outcome, Report, Transcript, Verdict};
+use crate::suite::{Unreached, in_order};
+
+pub use checks::{RELAY_CHECKS, RelayCheck};
+pub use rules::Rule as RelayRule;
+pub use target::{Ends, InProcessRelay, Relay, RelayProgram, far};
+
+use bench::{Bench, Side};
+use message::{Cancellers, Protocol};
+use play::Play;
+use rules::Checks;
+
+/// How long nothing has to come for, once both sides have hung up, until a relay that goes on is let alone.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// What a run on a relay is told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RelayOptions {
+    /// What the relay speaks with its client.
+    pub near: Dialect,
+    /// What it speaks with its server.
+    pub far: Dialect,
+    /// The messages that open a session, instead of the near dialect's own.
+    pub open: Option<Vec<Opening>>,
+    /// Shifts the ids.
+    pub seed: u64,
+    /// How long to wait for a message before it counts as lost.
+    pub patience: Duration,
+    /// How many checks run at the same time.
+    pub jobs: usize,
+    /// The checks to run, by their ids or the parts before the slash; all if there are none.
+    pub only: Vec<String>,
+    /// What is known to fail.
+    pub known: Known,
+}
+
+impl RelayOptions {
+    /// The defaults for a relay between these.
+    #[must_use]
+    pub fn new(near: Dialect, far: Dialect) -> Self {
+        Self {
+            near,
+            far,
+            open: None,
+            seed: 1,
+            patience: Duration::from_secs(20),
+            jobs: 4,
+            only: Vec::new(),
+            known: Known::default(),
+        }
+    }
+
+    fn runs(&self, check: &RelayCheck) -> bool {
+        let group = check.id.split('/').next().unwrap_or_default();
+        self.only.is_empty() || self.only.iter().any(|only| only == check.id || only == group)
+    }
+}
+
+/// Runs the checks on a relay, and hands each outcome to `seen` in the order of the table.
+///
+/// # Errors
+///
+/// There is no relay to test.
+pub fn run_relay(
+    relay: &dyn Relay,
+    options: &RelayOptions,
+    seen: impl FnMut(&Outcome),
+) -> Result<Report, Unreached> {
+    let begun = Instant::now();
+    let protocol = |dialect: &Dialect| {
+        Protocol::of(dialect).ok_or_else(|| {
+            unreached(
+                format!("there are no checks for a relay that speaks {}", dialect.name),
+                String::new(),
+            )
+        })
+    };
+    let family = Family::of(&options.near);
+    let mut runner = Runner {
+        relay,
+        options,
+        protocols: [protocol(&options.near)?, protocol(&options.far)?],
+        opening: options.open.clone().unwrap_or_else(|| family.opening(&options.near)),
+        reaches: [true; 2],
+    };
+    // What can't be opened once is not tried for every check.
+    runner.probe()?;
+    let checks: Vec<&RelayCheck> =
+        RELAY_CHECKS.iter().filter(|check| options.runs(check)).collect();
+    let outcomes = in_order(&checks, options.jobs, |check| runner.outcome(check), seen);
+    let stale = options.known.stale(&outcomes);
+    let dialect = match (&*options.near.name, &*options.far.name) {
+        (near, far) if near == far => near.to_owned(),
+        (near, far) => format!("{near} to {far}"),
+    };
+    let facts = json!({ "dialect": dialect, "near": options.near.name, "far": options.far.name });
+    Ok(Report { facts, seed: options.seed, took: begun.elapsed(), outcomes, stale })
+}
+
+fn unreached(why: String, stderr: String) -> Unreached {
+    Unreached::Opening { why, stderr }
+}
+
+struct Runner<'a> {
+    relay: &'a dyn Relay,
+    options: &'a RelayOptions,
+    protocols: [Protocol; 2],
+    opening: Vec<Opening>,
+    /// By the caller's side, whether its requests arrive on the other.
+    reaches: [bool; 2],
+}
+
+/// What came of one run.
+struct Once {
+    verdict: Verdict,
+    transcript: Transcript,
+    stderr: String,
+}
+
+impl Once {
+    fn without(verdict: Verdict) -> Self {
+        Self { verdict, transcript: Transcript::default(), stderr: String::new() }
+    }
+
+    fn fails(&self) -> bool {
+        matches!(self.verdict, Verdict::Fail { .. })
+    }
+}
+
+impl Runner<'_> {
+    fn bench(&self) -> Result<Bench, Unreached> {
+        let start = |why| unreached(format!("the relay can't be started: {why}"), String::new());
+        let ends = self.relay.start().map_err(start)?;
+        let opened = Bench::open(ends, self.protocols, &self.opening, self.options.patience);
+        opened.map_err(|(why, stderr)| unreached(why, stderr))
+    }
+
+    /// Finds out whose requests are passed on at all.
+    fn probe(&mut self) -> Result<(), Unreached> {
+        let mut bench = self.bench()?;
+        let mut play = Play::new(&mut bench, Side::Near, 0);
+        let is_reached = play.reaches(Side::Near);
+        self.reaches[Side::Far as usize] = play.reaches(Side::Far);
+        match is_reached {
+            true => Ok(()),
+            false => Err(unreached("the relay does not pass a request on".into(), bench.stderr())),
+        }
+    }
+
+    fn outcome(&self, check: &RelayCheck) -> Outcome {
+        let begun = Instant::now();
+        let callers: Vec<Side> =
+            [Side::Near, Side::Far].into_iter().filter(|&side| self.applies(check, side)).collect();
+        let clause = check.clause(self.protocols).filter(|_| !callers.is_empty());
+        let once = || match clause {
+            None => Once::without(Verdict::NotApplicable),
+            Some(_) => self.once(check, &callers),
+        };
+        let mut last = once();
+        let mut runs = vec![last.verdict.clone()];
+        if last.fails() {
+            // Two of three say what the verdict is.
+            let second = once();
+            runs.push(second.verdict.clone());
+            if !second.fails() {
+                let third = once();
+                runs.push(third.verdict.clone());
+                if !third.fails() {
+                    last = third;
+                }
+            }
+        }
+        Outcome {
+            id: check.id,
+            title: check.title,
+            level: clause.map_or(Level::Information, |clause| clause.level),
+            clause: clause.map_or("", |clause| clause.text),
+            source: clause.map_or("", |clause| clause.source),
+            known: self.options.known.of(check.id),
+            verdict: last.verdict,
+            runs,
+            took: begun.elapsed(),
+            transcript: last.transcript,
+            stderr: last.stderr,
+        }
+    }
+
+    fn applies(&self, check: &RelayCheck, caller: Side) -> bool {
+        let protocol = self.protocols[caller as usize];
+        (check.only)(protocol) && (caller == Side::Near || protocol.cancellers == Cancellers::Both)
+    }
+
+    /// Plays a check with each of these as the caller, until it fails.
+    fn once(&self, check: &RelayCheck, callers: &[Side]) -> Once {
+        let mut last = Once::without(Verdict::NotApplicable);
+        for &caller in callers {
+            if !self.reaches[caller as usize] {
+                let why = "the relay passes no request of the server on".into();
+                return Once::without(Verdict::NotExercised { why });
+            }
+            last = self.play(check, caller);
+            if last.verdict != Verdict::Pass {
+                break;
+            }
+        }
+        last
+    }
+
+    fn play(&self, check: &RelayCheck, caller: Side) -> Once {
+        let mut bench = match self.bench().or_else(|_| self.bench()) {
+            Ok(bench) => bench,
+            // Others were opened: nothing is seen of what the check is about.
+            Err(why) => return Once::without(Verdict::NotExercised { why: why.to_string() }),
+        };
+        bench.reaches = self.reaches;
+        // The seed of 1 is that of the page: its ids are those of the scenarios.
+        let shift = self.options.seed.wrapping_sub(1) % 1_000 * 1_000;
+        let mut play = Play::new(&mut bench, caller, shift);
+        // Where it stopped short, the rules say what was missing.
+        let played = (check.run)(&mut play).and_then(|()| play.barrier());
+        play.finish(QUIET.min(self.options.patience));
+        let mut checks = Checks::default();
+        rules::check(&bench.log, self.protocols, &mut checks);
+        let by = caller.role();
+        let verdict = match (checks.broken(|rule| check.judges(rule)), played) {
+            (Some((rule, what)), _) => {
+                Verdict::Fail { why: format!("called by the {by}: {what} ({rule})") }
+            }
+            (None, None) => Verdict::NotExercised {
+                why: format!("called by the {by}: the conversation came to a halt"),
+            },
+            (None, Some(()))
+                if !check.rules.is_empty()
+                    && !check.rules.iter().any(|rule| checks.made(*rule) > 0) =>
+            {
+                Verdict::NotExercised {
+                    why: format!("called by the {by}: there was nothing to judge"),
+                }
+            }
+            (None, Some(())) => Verdict::Pass,
+        };
+        Once { verdict, transcript: bench.transcript(), stderr: bench.stderr() }
+    }
+}

@@ -1,0 +1,209 @@
+//! What is tested: a relay's program, with our far end as the server that it starts, or a relay in this process.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use crate::target::{HalfClosed, Link, Program, Target};
+
+/// In a relay's command, where its server's command goes.
+const SERVER: &str = "{server}";
+/// How long the far end may take to say who it is.
+const HELLO: Duration = Duration::from_secs(10);
+
+/// Starts the relay that is tested, once for every case.
+pub trait Relay: Sync {
+    /// Starts one.
+    ///
+    /// # Errors
+    ///
+    /// It can't be started.
+    fn start(&self) -> io::Result<Ends>;
+}
+
+/// Both sides of a relay that was started.
+pub struct Ends {
+    pub(super) near: Link,
+    pub(super) far: Box<dyn FnOnce(Duration) -> io::Result<Link> + Send>,
+}
+
+impl Ends {
+    /// The side where it expects its client, and what waits, so long at most, until it has started its server.
+    pub fn new(
+        near: Link,
+        far: impl FnOnce(Duration) -> io::Result<Link> + Send + 'static,
+    ) -> Self {
+        Self { near, far: Box::new(far) }
+    }
+}
+
+impl fmt::Debug for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ends").field("near", &self.near).finish_non_exhaustive()
+    }
+}
+
+/// The program of a relay, which starts its server by a command.
+#[derive(Clone, Debug)]
+pub struct RelayProgram {
+    relay: Vec<OsString>,
+    far: Vec<OsString>,
+}
+
+impl RelayProgram {
+    /// A relay's command, and the command of its server, which is to do [`far`] with its last argument.
+    ///
+    /// The server's command takes the place of the argument `{server}`, and comes at the end if there is none.
+    /// Within an argument `{server}` becomes that command in one piece, as a shell reads it.
+    #[must_use]
+    pub fn new(relay: Vec<OsString>, far: Vec<OsString>) -> Self {
+        Self { relay, far }
+    }
+
+    fn command(&self, address: &str) -> Vec<OsString> {
+        let mut far = self.far.clone();
+        far.push(address.into());
+        let is_server = |word: &OsStr| word == SERVER;
+        let holds_server = |word: &OsStr| word.to_str().is_some_and(|word| word.contains(SERVER));
+        if !self.relay.iter().any(|word| holds_server(word)) {
+            return [&self.relay[..], &far].concat();
+        }
+        let quoted = far.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>();
+        let words = self.relay.iter().flat_map(|word| match word.to_str() {
+            _ if is_server(word) => far.clone(),
+            Some(text) => vec![text.replace(SERVER, &quoted.join(" ")).into()],
+            None => vec![word.clone()],
+        });
+        words.collect()
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+impl Relay for RelayProgram {
+    fn start(&self) -> io::Result<Ends> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let token = format!("{:016x}", fastrand::u64(..));
+        let near = Program::new(self.command(&format!("{port}/{token}"))).start()?;
+        Ok(Ends::new(near, move |patience| accept(listener, &token, patience.max(HELLO))))
+    }
+}
+
+/// Takes the connection that knows the token. The listener's thread ends with the process if there is none.
+fn accept(listener: TcpListener, token: &str, patience: Duration) -> io::Result<Link> {
+    let (connected, connection) = channel();
+    let token = token.to_owned();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let known = stream.and_then(|mut stream| knows(&mut stream, &token).map(|()| stream));
+            // Whoever else connects is let go.
+            if let Ok(stream) = known {
+                return connected.send(stream).unwrap_or_default();
+            }
+        }
+    });
+    let stream = connection.recv_timeout(patience).map_err(|_| {
+        io::Error::new(io::ErrorKind::TimedOut, "the relay does not start its server")
+    })?;
+    link(stream)
+}
+
+fn knows(stream: &mut TcpStream, token: &str) -> io::Result<()> {
+    let mut said = vec![0; token.len()];
+    stream.set_read_timeout(Some(HELLO))?;
+    stream.read_exact(&mut said)?;
+    stream.set_read_timeout(None)?;
+    match said == token.as_bytes() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+fn link(stream: TcpStream) -> io::Result<Link> {
+    stream.set_nodelay(true)?;
+    Ok(Link::new(stream.try_clone()?, HalfClosed(stream), None))
+}
+
+/// A relay in this process: a function that relays between its client's connection and its server's.
+#[derive(Debug)]
+pub struct InProcessRelay<F>(pub F);
+
+impl<F> Relay for InProcessRelay<F>
+where
+    F: Fn(TcpStream, TcpStream) + Clone + Send + Sync + 'static,
+{
+    fn start(&self) -> io::Result<Ends> {
+        let (near, its_near) = pair()?;
+        let (far, its_far) = pair()?;
+        let relay = self.0.clone();
+        thread::Builder::new().name("relay".into()).spawn(move || relay(its_near, its_far))?;
+        Ok(Ends::new(link(near)?, move |_| link(far)))
+    }
+}
+
+fn pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let one = TcpStream::connect(listener.local_addr()?)?;
+    let (other, _) = listener.accept()?;
+    other.set_nodelay(true)?;
+    Ok((one, other))
+}
+
+/// The far end of a relay program: joins standard input and output to the test that `address` names.
+///
+/// # Errors
+///
+/// There is no such test.
+pub fn far(address: &str) -> io::Result<()> {
+    let named = address.split_once('/').and_then(|(port, token)| Some((port.parse().ok()?, token)));
+    let (port, token): (u16, &str) =
+        named.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no address of a test"))?;
+    let mut test = TcpStream::connect(("127.0.0.1", port))?;
+    test.set_nodelay(true)?;
+    test.write_all(token.as_bytes())?;
+    let mut told = test.try_clone()?;
+    thread::spawn(move || {
+        let copied = io::copy(&mut io::stdin().lock(), &mut told);
+        told.shutdown(Shutdown::Write).and(copied)
+    });
+    // Nobody reads our output any more, or the test is done: either way this end is over.
+    drop(copy_out(&mut test));
+    Ok(())
+}
+
+fn copy_out(test: &mut TcpStream) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match test.read(&mut buffer)? {
+            0 => return Ok(()),
+            read => output.write_all(&buffer[..read]).and_then(|()| output.flush())?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RelayProgram;
+
+    fn command(relay: &[&str]) -> Vec<String> {
+        let relay = relay.iter().map(Into::into).collect();
+        let words = RelayProgram::new(relay, vec!["far".into(), "it's".into()]).command("1/a");
+        words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_servers_command_goes_where_the_relay_wants_it() {
+        assert_eq!(command(&["relay", "--"]), ["relay", "--", "far", "it's", "1/a"]);
+        assert_eq!(command(&["relay", "{server}", "-v"]), ["relay", "far", "it's", "1/a", "-v"]);
+        assert_eq!(command(&["relay", "-c={server}"]), ["relay", r"-c='far' 'it'\''s' '1/a'"]);
+    }
+}

@@ -1,0 +1,275 @@
+//! Relays that are wrong on purpose, one fault each: the checks find that, and only what follows from it.
+//!
+//! Those of three dialects that are right are tested by every check but the longest, the others by those that find
+//! their fault. With `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, all of them by every check.
+
+#[path = "planted_relay/relay.rs"]
+mod relay;
+#[path = "planted_relay/tamper.rs"]
+mod tamper;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use protocol_core::Dialect;
+use rescind_conform::{
+    InProcessRelay, Outcome, RELAY_CHECKS, RelayOptions, Report, Unreached, Verdict, Whole,
+    run_relay,
+};
+
+use tamper::Fault::{self, *};
+
+/// Each fault, the dialects of both sides in which it shows, and the checks that find it. The first one is what
+/// it is planted for; the others follow.
+fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
+    const ACP: [&str; 2] = ["acp"; 2];
+    const MCP: [&str; 2] = ["mcp"; 2];
+    const MCP_2025: [&str; 2] = ["mcp-2025-11-25"; 2];
+    vec![
+        (Nothing, ACP, vec![]),
+        (Nothing, ["acp-draft"; 2], vec![]),
+        (Nothing, ["lsp"; 2], vec![]),
+        (Nothing, MCP_2025, vec![]),
+        (Nothing, MCP, vec![]),
+        (Nothing, ["lsp", "acp"], vec![]),
+        (Nothing, ["acp", "mcp-2025-11-25"], vec![]),
+        (Nothing, ["mcp-2025-11-25", "acp"], vec![]),
+        (
+            Tunnels,
+            ACP,
+            vec![
+                "relay-answer/malformed",
+                "relay-answer/other-type",
+                "relay-answer/stray",
+                "relay-cancel/before-request",
+                "relay-cancel/late",
+                "relay-cancel/malformed",
+                "relay-cancel/twice",
+                "relay-cancel/unknown",
+                "relay-end/callee",
+                "relay-form/batches",
+                "relay-form/garbage",
+                "relay-form/ids",
+                "relay-id/duplicate",
+                "relay-id/reused-at-once",
+            ],
+        ),
+        (
+            CancelsUnrenamed,
+            ACP,
+            vec![
+                "relay-cancel/live",
+                "relay-cancel/before-request",
+                "relay-cancel/late",
+                "relay-cancel/malformed",
+                "relay-cancel/one-write",
+                "relay-cancel/twice",
+                "relay-cancel/unknown",
+                "relay-form/spelling",
+                "relay-load/many",
+            ],
+        ),
+        (AnswersTwice, ACP, all_in_acp("relay-answer/error", [])),
+        (
+            IdsAsTexts,
+            ACP,
+            all_in_acp("relay-id/kinds", ["relay-answer/error", "relay-form/byte-by-byte"]),
+        ),
+        (
+            TextsAsNumbers,
+            ACP,
+            vec!["relay-id/kinds", "relay-form/ids", "relay-cancel/live", "relay-answer/error"],
+        ),
+        (RoundsIds, ACP, vec!["relay-id/large"]),
+        (RefusesUsedIds, ACP, vec!["relay-id/reused"]),
+        (DropsReusedIds, ACP, vec!["relay-id/reused-at-once"]),
+        (DropsDuplicates, ACP, vec!["relay-id/duplicate"]),
+        (
+            LosesCancels,
+            ACP,
+            vec![
+                "relay-cancel/live",
+                "relay-cancel/one-write",
+                "relay-cancel/twice",
+                "relay-form/spelling",
+                "relay-load/many",
+            ],
+        ),
+        (LosesImmediateCancels, ACP, vec!["relay-cancel/one-write"]),
+        (RepeatsCancels, ACP, vec!["relay-cancel/twice"]),
+        (CancelsTheirsToo, ACP, vec!["relay-cancel/both-directions"]),
+        (
+            TrustsTheirIds,
+            ACP,
+            vec!["relay-cancel/wrong-side", "relay-cancel/late", "relay-cancel/unknown"],
+        ),
+        (HidesResults, ACP, vec!["relay-cancel/result"]),
+        (DropsNotesAfterCancel, ACP, vec!["relay-cancel/notified"]),
+        (
+            DropsCrossingAnswers,
+            ACP,
+            vec![
+                "relay-cancel/crossing",
+                "relay-cancel/late",
+                "relay-cancel/result",
+                "relay-form/spelling",
+                "relay-form/unchanged",
+            ],
+        ),
+        (PassesLateCancels, ACP, vec!["relay-cancel/late"]),
+        (
+            PassesUnknownCancels,
+            ACP,
+            vec!["relay-cancel/unknown", "relay-cancel/late", "relay-cancel/before-request"],
+        ),
+        (RemembersEarlyCancels, ACP, vec!["relay-cancel/before-request"]),
+        (PassesMalformedCancels, ACP, vec!["relay-cancel/malformed"]),
+        (CancelsInitialize, MCP_2025, vec!["relay-cancel/uncancellable"]),
+        (PassesProgress, MCP, vec!["relay-silence/progress", "relay-silence/many"]),
+        (
+            PassesLateAnswers,
+            MCP_2025,
+            vec!["relay-silence/many", "relay-silence/progress", "relay-cancel/uncancellable"],
+        ),
+        (LosesProgress, MCP, vec!["relay-silence/spares-others"]),
+        (PassesStrayAnswers, ACP, vec!["relay-answer/stray", "relay-answer/other-type"]),
+        (TakesTextForNumber, ACP, vec!["relay-answer/other-type"]),
+        (RewordsErrors, ACP, vec!["relay-answer/error", "relay-end/caller"]),
+        (DropsMalformedAnswers, ACP, vec!["relay-answer/malformed"]),
+        (SwapsNotes, ACP, vec!["relay-notification/order"]),
+        (AddsToParams, ACP, vec!["relay-form/unchanged"]),
+        (LargeIds, ACP, vec!["relay-form/ids", "relay-form/garbage"]),
+        (MissesOddCancels, ACP, vec!["relay-form/spelling"]),
+        (
+            ReadsBytesAsText,
+            ACP,
+            all_in_acp("relay-form/byte-by-byte", ["relay-end/caller", "relay-end/callee"]),
+        ),
+        (UnpacksBatches, ACP, vec!["relay-form/batches"]),
+        (DiesOfGarbage, ACP, vec!["relay-form/garbage"]),
+        (DiesOfBlankLines, ACP, vec!["relay-form/blank-lines"]),
+        (KnowsOneSpelling, ["lsp"; 2], vec!["relay-form/headers"]),
+        (DropsLargeMessages, ACP, vec!["relay-form/large-message"]),
+        (LosesBeyondHundred, ACP, vec!["relay-load/many"]),
+        (OutlivesItsCaller, ACP, vec!["relay-end/caller", "relay-end/callee"]),
+        (ForgetsTheDeserted, ACP, vec!["relay-end/callee"]),
+    ]
+}
+
+/// All that apply to a relay of ACP, without the largest message and these, the first one first.
+fn all_in_acp<const N: usize>(
+    first: &'static str,
+    without: [&'static str; N],
+) -> Vec<&'static str> {
+    const OTHERS: [&str; 6] = [
+        "relay-cancel/uncancellable",
+        "relay-silence/progress",
+        "relay-silence/many",
+        "relay-silence/spares-others",
+        "relay-form/headers",
+        LARGEST,
+    ];
+    let all = RELAY_CHECKS.iter().map(|check| check.id);
+    let others = all.filter(|id| !OTHERS.contains(id) && !without.contains(id) && *id != first);
+    [first].into_iter().chain(others).collect()
+}
+
+/// The near dialects of the right relays that are tested in any case.
+const SAMPLE: [&str; 2] = ["lsp", "mcp"];
+
+/// It takes longer than what a wrong relay loses is waited for.
+const LARGEST: &str = "relay-form/large-message";
+
+fn every_check() -> bool {
+    env::var_os("RESCIND_EVERY_CHECK").is_some()
+}
+
+fn test(fault: Fault, names: [&str; 2], expected: &[&str]) -> Result<Report, Unreached> {
+    let dialects = names.map(|name| Dialect::named(name).expect("there is such a dialect"));
+    let [near, far] = dialects.clone();
+    let mut options = RelayOptions::new(near, far);
+    let is_tried = |id: &&str| match () {
+        () if fault == Nothing => every_check() || *id != LARGEST,
+        () if !every_check() => expected.contains(id),
+        () => *id != LARGEST || expected.contains(id),
+    };
+    let ids = RELAY_CHECKS.iter().map(|check| check.id).filter(is_tried);
+    options.only = ids.map(Into::into).collect();
+    // What a fault loses is waited for; what only is late is not to be found.
+    options.patience = Duration::from_secs(if fault == Nothing { 20 } else { 2 });
+    options.jobs = 8;
+    let wrong = move |near: TcpStream, far: TcpStream| {
+        relay::relay(fault, dialects.clone(), near, far);
+    };
+    run_relay(&InProcessRelay(wrong), &options, |_| {})
+}
+
+fn finds(fault: Fault, dialects: [&str; 2], expected: &[&str]) -> Result<(), Failed> {
+    let report = test(fault, dialects, expected)?;
+    let is_wrong = |outcome: &&Outcome| match outcome.verdict {
+        Verdict::Fail { .. } => true,
+        Verdict::NotExercised { .. } => fault == Nothing,
+        Verdict::Pass | Verdict::NotApplicable => false,
+    };
+    let found: BTreeSet<&str> =
+        report.outcomes.iter().filter(is_wrong).map(|outcome| outcome.id).collect();
+    let expected: BTreeSet<&str> = expected.iter().copied().collect();
+    if found == expected {
+        return Ok(());
+    }
+    let differs = |outcome: &&Outcome| found.contains(outcome.id) != expected.contains(outcome.id);
+    let why: Vec<String> = (report.outcomes.iter().filter(differs))
+        .map(|outcome| format!("{}: {:?}", outcome.id, outcome.verdict))
+        .collect();
+    Err(format!("expected {expected:?}\nfound {found:?}\n{}", why.join("\n")).into())
+}
+
+/// Each check is the reason for a planted fault.
+fn every_check_has_a_fault() -> Result<(), Failed> {
+    let planted = planted();
+    let without = RELAY_CHECKS
+        .iter()
+        .map(|check| check.id)
+        .filter(|id| !planted.iter().any(|(_, _, finds)| finds.first() == Some(id)));
+    match without.collect::<Vec<_>>() {
+        none if none.is_empty() => Ok(()),
+        some => Err(format!("no fault is planted for {some:?}").into()),
+    }
+}
+
+/// What can't be seen is told, and is no verdict.
+fn what_is_not_passed_on_is_no_verdict() -> Result<(), Failed> {
+    let acp = ["acp"; 2];
+    let refused = test(RefusesUnknown, acp, &["relay-id/kinds"]).map(|report| report.whole());
+    let report =
+        test(LosesTheirRequests, acp, &["relay-id/kinds", "relay-cancel/both-directions"])?;
+    let is_told = refused.is_err_and(|why| why.to_string().contains("does not pass a request on"));
+    let half: Vec<&str> = report.outcomes.iter().map(|outcome| outcome.verdict.as_str()).collect();
+    let tried = half.iter().filter(|verdict| **verdict == "pass").count();
+    match (is_told, report.whole(), tried) {
+        (true, Whole::Incomplete, 0) => Ok(()),
+        found => Err(format!("{found:?} {half:?}").into()),
+    }
+}
+
+fn main() {
+    let mut trials: Vec<Trial> = planted()
+        .into_iter()
+        .filter(|(fault, dialects, _)| {
+            *fault != Nothing || every_check() || SAMPLE.contains(&dialects[0])
+        })
+        .map(|(fault, dialects, expected)| {
+            let name = format!("{fault:?} in {}", dialects.join(" to "));
+            Trial::test(name, move || finds(fault, dialects, &expected))
+        })
+        .collect();
+    trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
+    let told = "what_is_not_passed_on_is_no_verdict";
+    trials.push(Trial::test(told, what_is_not_passed_on_is_no_verdict));
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(Some(4));
+    libtest_mimic::run(&arguments, trials).exit();
+}
