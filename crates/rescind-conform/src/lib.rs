@@ -29,6 +29,7 @@
 
 mod check;
 mod checks;
+mod client;
 mod document;
 mod facts;
 mod family;
@@ -47,6 +48,10 @@ mod wire;
 
 pub use check::{Check, Clause, Id, Item, Level, Name, Need, Rule, Step};
 pub use checks::CHECKS;
+pub use client::{
+    CLIENT_CHECKS, ClientCheck, ClientItem, ClientNeed, ClientOptions, ClientProgram, ClientRule,
+    ClientStep, Reply, SERVER, bridge, run_client,
+};
 pub use family::{Family, Opening, Request};
 pub use known::{Expected, Known};
 pub use page::page;

@@ -1,5 +1,6 @@
 //! Runs checks on a server, each on a fresh one, and says what held.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -109,7 +110,7 @@ impl std::error::Error for Unreached {}
 
 /// A failure is looked at again with slow requests that take so many times as long: what was a race between
 /// a cancel and the end of its request is none then.
-const AGAIN: u64 = 3;
+pub(crate) const AGAIN: u64 = 3;
 
 /// Runs the checks, and hands each outcome to `seen` in the order of the table.
 ///
@@ -119,38 +120,17 @@ const AGAIN: u64 = 3;
 pub fn run(
     target: &dyn Target,
     options: &Options,
-    mut seen: impl FnMut(&Outcome),
+    seen: impl FnMut(&Outcome),
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
     let facts = Facts::find(target, options)?;
     let checks: Vec<&Check> = CHECKS.iter().filter(|check| options.runs(check)).collect();
-    let next = AtomicUsize::new(0);
-    let (done, all_done) = mpsc::channel();
-    let mut outcomes = Vec::new();
-    thread::scope(|scope| {
-        for _ in 0..options.jobs.clamp(1, checks.len().max(1)) {
-            let (done, next, checks, facts) = (done.clone(), &next, &checks, &facts);
-            scope.spawn(move || {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(check) = checks.get(number) else { return };
-                    let outcome = Case { target, options, facts, check }.run();
-                    // The receiver lives as long as this scope.
-                    let _ = done.send((number, outcome));
-                }
-            });
-        }
-        drop(done);
-        // Told in the order of the table, whatever is done first.
-        let mut waiting = std::collections::BTreeMap::new();
-        for (number, outcome) in all_done {
-            waiting.insert(number, outcome);
-            while let Some(outcome) = waiting.remove(&outcomes.len()) {
-                seen(&outcome);
-                outcomes.push(outcome);
-            }
-        }
-    });
+    let outcomes = in_order(
+        &checks,
+        options.jobs,
+        |check| Case { target, options, facts: &facts, check }.run(),
+        seen,
+    );
     let stale = options.known.stale(&outcomes);
     Ok(Report {
         facts: facts.describe(),
@@ -159,6 +139,42 @@ pub fn run(
         outcomes,
         stale,
     })
+}
+
+/// Makes so many checks at the same time, and tells what came of them in the order that they have.
+pub(crate) fn in_order<C: Sync>(
+    checks: &[C],
+    jobs: usize,
+    make: impl Fn(&C) -> Outcome + Sync,
+    mut seen: impl FnMut(&Outcome),
+) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let (done, all_done) = mpsc::channel();
+    let mut outcomes = Vec::new();
+    thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, checks.len().max(1)) {
+            let (done, next, make) = (done.clone(), &next, &make);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(check) = checks.get(number) else { return };
+                    // The receiver lives as long as this scope.
+                    let _ = done.send((number, make(check)));
+                }
+            });
+        }
+        drop(done);
+        // Told in the order of the table, whatever is done first.
+        let mut waiting = BTreeMap::new();
+        for (number, outcome) in all_done {
+            waiting.insert(number, outcome);
+            while let Some(outcome) = waiting.remove(&outcomes.len()) {
+                seen(&outcome);
+                outcomes.push(outcome);
+            }
+        }
+    });
+    outcomes
 }
 
 /// One check on one server.
@@ -298,7 +314,7 @@ impl Once {
 }
 
 /// The same for the same text on every machine (FNV-1a).
-fn hash(text: &str) -> u64 {
+pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

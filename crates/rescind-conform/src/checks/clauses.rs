@@ -5,33 +5,33 @@ use crate::family::Family::{
     self, Abp, Acp, AcpDraft, AcpV2, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
 };
 
-pub(super) const JSON_RPC: &str = "https://www.jsonrpc.org/specification";
-pub(super) const ACP: &str = "https://agentclientprotocol.com/rfds/request-cancellation";
-pub(super) const LSP: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#cancelRequest";
-pub(super) const LSP_DOLLAR: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#dollarRequests";
-pub(super) const LSP_EXIT: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#initialize";
-pub(super) const MCP: &str =
+pub(crate) const JSON_RPC: &str = "https://www.jsonrpc.org/specification";
+pub(crate) const ACP: &str = "https://agentclientprotocol.com/rfds/request-cancellation";
+pub(crate) const LSP: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#cancelRequest";
+pub(crate) const LSP_DOLLAR: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#dollarRequests";
+pub(crate) const LSP_EXIT: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#initialize";
+pub(crate) const MCP: &str =
     "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation";
-pub(super) const MCP_NEW: &str =
+pub(crate) const MCP_NEW: &str =
     "https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/cancellation";
-pub(super) const MCP_PROGRESS: &str =
+pub(crate) const MCP_PROGRESS: &str =
     "https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress";
-pub(super) const MCP_STDIO: &str =
+pub(crate) const MCP_STDIO: &str =
     "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio";
-pub(super) const MCP_STOP: &str =
+pub(crate) const MCP_STOP: &str =
     "https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#stdio";
-pub(super) const ABP: &str = "docs/dialects.md, abp";
-pub(super) const OURS: &str = "docs/conformance.md, what users need";
+pub(crate) const ABP: &str = "docs/dialects.md, abp";
+pub(crate) const OURS: &str = "docs/conformance.md, what users need";
 
-pub(super) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];
-pub(super) const WITH_ACP: &[Family] = &[Acp, AcpV2, AcpDraft];
-pub(super) const ALL: &[Family] =
+pub(crate) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];
+pub(crate) const WITH_ACP: &[Family] = &[Acp, AcpV2, AcpDraft];
+pub(crate) const ALL: &[Family] =
     &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Erlmcp];
-pub(super) const TYPED: &[Family] =
+pub(crate) const TYPED: &[Family] =
     &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Erlmcp];
-pub(super) const LARGE: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026, Erlmcp];
+pub(crate) const LARGE: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026, Erlmcp];
 
-pub(super) const fn clause(
+pub(crate) const fn clause(
     families: &'static [Family],
     level: Level,
     text: &'static str,
@@ -41,7 +41,7 @@ pub(super) const fn clause(
 }
 
 /// What each protocol wants of a request that was cancelled.
-pub(super) const ENDED: &[Clause] = &[
+pub(crate) const ENDED: &[Clause] = &[
     clause(
         WITH_ACP,
         Level::Must,
@@ -74,7 +74,7 @@ pub(super) const ENDED: &[Clause] = &[
     ),
 ];
 
-pub(super) const IGNORED: &[Clause] = &[
+pub(crate) const IGNORED: &[Clause] = &[
     clause(WITH_ACP, Level::Must, "A cancel of an unknown or finished request is ignored.", ACP),
     clause(
         &[Lsp],
@@ -102,7 +102,7 @@ pub(super) const IGNORED: &[Clause] = &[
     ),
 ];
 
-pub(super) const MALFORMED: &[Clause] = &[
+pub(crate) const MALFORMED: &[Clause] = &[
     clause(
         &[Acp, AcpV2, AcpDraft, Lsp, Abp],
         Level::Must,
@@ -112,7 +112,7 @@ pub(super) const MALFORMED: &[Clause] = &[
     clause(&[McpUntil2025, Mcp2026], Level::Should, "A malformed cancel is ignored.", MCP),
 ];
 
-pub(super) const NOT_NAMED: &[Clause] = &[clause(
+pub(crate) const NOT_NAMED: &[Clause] = &[clause(
     CANCELLING,
     Level::Must,
     "A cancel names one request; others go on, those with an id that only looks alike included.",
@@ -120,21 +120,21 @@ pub(super) const NOT_NAMED: &[Clause] = &[clause(
 )];
 
 /// The same for the protocols whose ids are numbers or texts.
-pub(super) const NOT_NAMED_BY_TYPE: &[Clause] = &[clause(
+pub(crate) const NOT_NAMED_BY_TYPE: &[Clause] = &[clause(
     &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026],
     Level::Must,
     "A cancel names one request; others go on, those with an id that only looks alike included.",
     JSON_RPC,
 )];
 
-pub(super) const SAME_ID: &[Clause] = &[clause(
+pub(crate) const SAME_ID: &[Clause] = &[clause(
     TYPED,
     Level::Must,
     "An answer has the id of its request: the same value, of the same type.",
     JSON_RPC,
 )];
 
-pub(super) const HONOUR: &[Clause] = &[
+pub(crate) const HONOUR: &[Clause] = &[
     clause(
         WITH_ACP,
         Level::Should,
@@ -150,7 +150,7 @@ pub(super) const HONOUR: &[Clause] = &[
     clause(&[Abp], Level::Should, "A cancelled operation is stopped.", ABP),
 ];
 
-pub(super) const LIVES_ON: &[Clause] = &[clause(
+pub(crate) const LIVES_ON: &[Clause] = &[clause(
     CANCELLING,
     Level::Must,
     "The connection serves on after a cancel: later requests are answered.",
@@ -158,7 +158,7 @@ pub(super) const LIVES_ON: &[Clause] = &[clause(
 )];
 
 /// [`ENDED`] for the protocols whose ids may be greater than 32 bits.
-pub(super) const ENDED_LARGE: &[Clause] = &[clause(
+pub(crate) const ENDED_LARGE: &[Clause] = &[clause(
     &[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026],
     Level::Should,
     "An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
@@ -166,7 +166,7 @@ pub(super) const ENDED_LARGE: &[Clause] = &[clause(
 )];
 
 /// [`SAME_ID`] for the protocols whose ids may be greater than 32 bits.
-pub(super) const SAME_LARGE_ID: &[Clause] = &[clause(
+pub(crate) const SAME_LARGE_ID: &[Clause] = &[clause(
     LARGE,
     Level::Should,
     "An answer has the id of its request. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",

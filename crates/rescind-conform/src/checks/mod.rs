@@ -1,6 +1,6 @@
 //! The table of checks, in the order in which they are made and reported.
 
-mod clauses;
+pub(crate) mod clauses;
 
 use crate::check::{Check, Id, Item, Level, Need, Rule, Step};
 use crate::family::Family::{

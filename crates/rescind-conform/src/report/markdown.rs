@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{Report, Verdict};
 use crate::check::Level;
 use crate::checks::CHECKS;
+use crate::client::CLIENT_CHECKS;
 
 /// A table of what several servers do, each under its name.
 #[must_use]
@@ -17,15 +18,15 @@ pub fn matrix(servers: &[(&str, &Report)]) -> String {
     out.push_str("\n|---|");
     out.push_str(&"---|".repeat(servers.len()));
     out.push('\n');
-    for check in CHECKS {
-        let found = |report: &Report| {
-            report.outcomes.iter().find(|outcome| outcome.id == check.id).cloned()
-        };
+    let of_servers = CHECKS.iter().map(|check| check.id);
+    for id in of_servers.chain(CLIENT_CHECKS.iter().map(|check| check.id)) {
+        let found =
+            |report: &Report| report.outcomes.iter().find(|outcome| outcome.id == id).cloned();
         let row: Vec<_> = servers.iter().map(|(_, report)| found(report)).collect();
         if row.iter().flatten().all(|outcome| outcome.verdict == Verdict::NotApplicable) {
             continue;
         }
-        let _ = write!(out, "| `{}` |", check.id);
+        let _ = write!(out, "| `{id}` |");
         for outcome in row {
             let text = match outcome.map(|outcome| (outcome.verdict, outcome.level)) {
                 None | Some((Verdict::NotApplicable, _)) => "",

@@ -57,9 +57,9 @@ impl Transcript {
                 What::Sent(message) => (Way::Sent, cut(message.as_bytes())),
                 What::Got { message, .. } => (Way::Received, cut(message)),
                 What::Broken { violation } => {
-                    (Way::Note, format!("no message that a server may write: {violation}"))
+                    (Way::Note, format!("no message that it may write: {violation}"))
                 }
-                What::Ended => (Way::Note, "the server's output ends".into()),
+                What::Ended => (Way::Note, "its output ends".into()),
                 What::Note(text) => (Way::Note, text.clone()),
             };
             lines.push(line(entry.at, way, text));
