@@ -172,12 +172,20 @@ pub const CLIENT_CHECKS: &[ClientCheck] = &[
         ..BASE
     },
     ClientCheck {
-        id: "client-answer/late",
-        title: "a cancelled request that is answered with its result: the client lives on",
-        clauses: LATE,
+        id: "client-answer/result",
+        title: "a cancelled request that is answered with its result all the same: the client lives on",
+        clauses: RESULT_ALL_THE_SAME,
         needs: &[Need::Cancels, Need::Answers],
         steps: &[Step::Held, Step::Cancelled, Step::Send(&[RESULT]), Step::NextOrEnd],
         witness: "A request of ours, sent after the answer, is answered, or the client ends as it does when nothing is wrong.",
+        ..BASE
+    },
+    ClientCheck {
+        id: "client-answer/late",
+        title: "an answer to a request that the client has cancelled, and waits for no more: it lives on",
+        clauses: LATE,
+        needs: &[Need::Cancels, Need::Answers],
+        steps: &[Step::Held, Step::Cancelled, Step::Send(&[RESULT]), Step::Next, Step::Next],
         ..BASE
     },
     ClientCheck {
@@ -205,7 +213,7 @@ pub const CLIENT_CHECKS: &[ClientCheck] = &[
         id: "client-answer/other-type",
         title: "7 is in flight and \"7\" is answered: 7 goes on",
         clauses: &[clause(
-            TYPED,
+            &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026],
             Level::Should,
             "An answer has the id of its request; another id is none to it.",
             JSON_RPC,

@@ -50,8 +50,8 @@ pub(super) const NAMES_BY_TYPE: &[Clause] = &[
     clause(&[Lsp], Level::Must, "A cancel carries the id of the request to cancel.", LSP),
 ];
 
-/// What becomes of an answer to a request that was cancelled.
-pub(super) const LATE: &[Clause] = &[
+/// A cancelled request may still get its result.
+pub(super) const RESULT_ALL_THE_SAME: &[Clause] = &[
     clause(
         WITH_ACP,
         Level::Must,
@@ -64,6 +64,10 @@ pub(super) const LATE: &[Clause] = &[
         "A cancelled request may still return its result, or a part of it.",
         LSP,
     ),
+];
+
+/// What becomes of an answer that nobody waits for any more.
+pub(super) const LATE: &[Clause] = &[
     clause(
         &[McpUntil2025],
         Level::Should,
