@@ -36,7 +36,7 @@ fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
         (CancelsUnknown, "acp", vec!["client-cancel/names-request"]),
         (CancelsUnknown, "mcp", vec!["client-cancel/names-request"]),
         (CancelsAsText, "acp", vec!["client-cancel/as-written"]),
-        (CancelsAfterTheAnswer, "acp", vec!["client-cancel/after-answer"]),
+        (CancelsAfterTheAnswer, "acp", vec!["client-cancel/after-answer", "client-cancel/once"]),
         (CancelsInitialize, "mcp", vec!["client-cancel/opening"]),
         (CancelsUndeclared, "acp-draft", vec!["client-cancel/undeclared"]),
         (WedgesOfCancelled, "acp", vec!["client-answer/cancelled"]),
@@ -92,6 +92,7 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     let mut options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
     options.ask = Some(Request::new("sleep", json!({ "ms": "$MS" })));
     options.ask_ms = 300;
+    options.trigger = Some(Request::new("stop", json!({})));
     options.jobs = 8;
     // Longer than the grace of what a client leaves behind.
     options.patience = Duration::from_secs(12);
@@ -151,7 +152,7 @@ fn a_client_that_starts_its_server() -> Result<(), Failed> {
     let starts = ["starts", "None", "acp", SERVER].map(Into::into);
     let target = ClientProgram::new([vec![own.into()], starts.to_vec()].concat(), bridged);
     let mut options = ClientOptions::new(Dialect::ACP_V1);
-    options.patience = Duration::from_secs(4);
+    options.trigger = Some(Request::new("stop", json!({})));
     options.only = vec!["client-cancel".into(), "client-output".into(), "client-end".into()];
     let report = run_client(&target, &options, |_| {})?;
     match report.whole() {

@@ -58,8 +58,11 @@ pub enum ClientStep {
     Held,
     /// Pulls the trigger, if there is one, and waits until the held request is cancelled.
     Cancelled,
-    /// Pulls the trigger, if there is one, and waits twice as long as it took the client to cancel.
+    /// Pulls the trigger, if there is one, and lets the client read that; then waits twice as long as it took it
+    /// to cancel.
     MayCancel,
+    /// Ends the check if the held request is cancelled already: then nobody knows what the client had read.
+    NotYetCancelled,
     /// Sends these in one write.
     Send(&'static [ClientItem]),
     /// Sends these so that all of them wait in one read of the client's.

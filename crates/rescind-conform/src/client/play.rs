@@ -111,6 +111,11 @@ impl<'a> Play<'a> {
             ClientStep::Held => return self.hold(),
             ClientStep::Cancelled => return self.wait_for_cancel(),
             ClientStep::MayCancel => self.let_it_cancel(),
+            ClientStep::NotYetCancelled if self.is_cancelled() => {
+                let why = "the client cancelled its request before it had read what was sent";
+                return Err(Stop::NotExercised(why.into()));
+            }
+            ClientStep::NotYetCancelled => {}
             ClientStep::Send(items) => return self.send(items, false),
             ClientStep::OneRead(items) => return self.send(items, true),
             ClientStep::Next => return self.next(),
@@ -244,6 +249,13 @@ impl<'a> Play<'a> {
 
     fn let_it_cancel(&mut self) {
         self.pull_trigger();
+        if self.options.trigger.is_some() && self.facts.answers {
+            // Not judged: before the session is open a client need not answer.
+            let id = self.fresh();
+            let message = self.quick(&id);
+            self.session.send(&[message], false);
+            self.wait_for(self.options.patience, |play| play.session.is_answered(&id));
+        }
         let took = self.facts.cancels.unwrap_or_default();
         self.wait_for(took * 2 + Duration::from_millis(200), |_| false);
     }

@@ -104,9 +104,8 @@ enum State {
     Answered,
 }
 
-/// The id of the request that takes its time, and how long it has for it.
+/// The id of the request that takes its time.
 const WORK: &str = "7";
-const TIME: Duration = Duration::from_millis(150);
 
 /// Speaks to its server on standard output and input.
 pub(crate) fn run(fault: Fault, dialect: &str) {
@@ -218,9 +217,6 @@ impl Client {
             }
         };
         self.call(self.opening(), "initialize", &params);
-        if self.fault == Fault::CancelsInitialize {
-            self.cancel_after_a_time(self.opening());
-        }
     }
 
     fn opened(self: &Arc<Self>, result: &Value) {
@@ -235,7 +231,7 @@ impl Client {
         self.work();
     }
 
-    /// Makes the request that takes its time, and cancels it.
+    /// Makes the request that takes its time.
     fn work(self: &Arc<Self>) {
         if self.fault == Fault::CancelsBeforeItsRequest {
             self.cancel(WORK);
@@ -245,34 +241,28 @@ impl Client {
             _ => ("work", json!({})),
         };
         self.call(WORK, method, &params);
-        self.cancel_after_a_time(WORK);
     }
 
-    fn cancel_after_a_time(self: &Arc<Self>, id: &'static str) {
-        let client = self.clone();
-        thread::spawn(move || {
-            thread::sleep(TIME);
-            client.cancel_if_in_flight(id);
-            if client.fault == Fault::CancelsTwice {
-                thread::sleep(TIME);
-                if client.lock().own.get(id) == Some(&State::Cancelled) {
-                    client.cancel(id);
-                }
-            }
-        });
-    }
-
-    fn cancel_if_in_flight(&self, id: &str) {
+    /// The server has said that it is time to cancel.
+    fn stop(&self) {
+        let is_opening = self.lock().own.contains_key(WORK);
+        let id = match self.fault {
+            Fault::CancelsBeforeItsRequest => return,
+            Fault::CancelsInitialize if !is_opening => self.opening(),
+            _ => WORK,
+        };
         let mut table = self.lock();
-        let state = table.own.get(id).copied();
-        let is_due = state == Some(State::InFlight) || self.fault == Fault::CancelsAfterTheAnswer;
-        let is_known = table.declared || self.fault == Fault::CancelsInitialize;
-        if !is_due || !is_known || self.fault == Fault::CancelsBeforeItsRequest {
-            return;
+        let is_due = match table.own.get(id) {
+            Some(State::InFlight) => true,
+            Some(State::Cancelled) => self.fault == Fault::CancelsTwice,
+            Some(State::Answered) => self.fault == Fault::CancelsAfterTheAnswer,
+            None => false,
+        };
+        if is_due && (table.declared || self.fault == Fault::CancelsInitialize) {
+            table.own.insert(id.into(), State::Cancelled);
+            drop(table);
+            self.cancel(id);
         }
-        table.own.insert(id.into(), State::Cancelled);
-        drop(table);
-        self.cancel(id);
     }
 
     fn cancel(&self, id: &str) {
@@ -308,6 +298,7 @@ impl Client {
             (Some(method), None) if method == self.cancelling().0 => {
                 self.cancelled(message.params);
             }
+            (Some("stop"), None) => self.stop(),
             (Some(_), None) if self.fault == Fault::AnswersNotifications => {
                 self.error("null", -32601);
             }
