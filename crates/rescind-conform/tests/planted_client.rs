@@ -91,7 +91,7 @@ fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
     let command = [vec![own.into()], words.to_vec()].concat();
     let mut options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
     options.ask = Some(Request::new("sleep", json!({ "ms": "$MS" })));
-    options.ask_ms = 300;
+    options.ask_ms = 1000;
     options.trigger = Some(Request::new("stop", json!({})));
     options.jobs = 8;
     // Longer than the grace of what a client leaves behind.
