@@ -22,6 +22,7 @@
 //!
 //! - [`CHECKS`] is the table of checks: what each sends, what has to come, who asks for it, how it is seen.
 //! - [`run`] finds out what the server speaks and what takes it time, then plays every [`Check`].
+//! - [`run_client`] plays each [`ClientCheck`] of [`CLIENT_CHECKS`] with a client, and is its server.
 //! - [`Report`] is what came of it: for people, as JSON, as `JUnit` XML, as a table, as a badge.
 //!
 //! A check for another protocol is another [`Clause`] of the checks that hold there too, and rows of its own.
