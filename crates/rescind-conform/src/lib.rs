@@ -22,6 +22,7 @@
 //!
 //! - [`CHECKS`] is the table of checks: what each sends, what has to come, who asks for it, how it is seen.
 //! - [`run`] finds out what the server speaks and what takes it time, then plays every [`Check`].
+//! - [`run_client`] plays each [`ClientCheck`] of [`CLIENT_CHECKS`] with a client, and is its server.
 //! - [`Report`] is what came of it: for people, as JSON, as `JUnit` XML, as a table, as a badge.
 //!
 //! A check for another protocol is another [`Clause`] of the checks that hold there too, and rows of its own.
@@ -29,6 +30,7 @@
 
 mod check;
 mod checks;
+mod client;
 mod document;
 mod facts;
 mod family;
@@ -48,6 +50,10 @@ mod wire;
 
 pub use check::{Check, Clause, Id, Item, Level, Name, Need, Rule, Step};
 pub use checks::CHECKS;
+pub use client::{
+    CLIENT_CHECKS, ClientCheck, ClientItem, ClientNeed, ClientOptions, ClientProgram, ClientRule,
+    ClientStep, Reply, SERVER, bridge, run_client,
+};
 pub use family::{Family, Opening, Request};
 pub use known::{Expected, Known};
 pub use page::page;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::check::Clause;
 use crate::checks::CHECKS;
+use crate::client::CLIENT_CHECKS;
 use crate::family::Family;
 use crate::relay::{RELAY_CHECKS, RelayCheck};
 
@@ -13,6 +14,10 @@ pub fn page() -> String {
     let mut out = String::new();
     let mut group = "";
     for check in CHECKS {
+        heading(&mut out, &mut group, check.id, check.title);
+        clauses(&mut out, check.clauses, check.witness);
+    }
+    for check in CLIENT_CHECKS {
         heading(&mut out, &mut group, check.id, check.title);
         clauses(&mut out, check.clauses, check.witness);
     }
@@ -42,6 +47,7 @@ fn heading(out: &mut String, group: &mut &'static str, id: &'static str, title: 
     let own = id.split('/').next().unwrap_or_default();
     if own != *group {
         *group = own;
+        // Writing to a string does not fail.
         let _ = writeln!(out, "## {own}\n");
     }
     let _ = writeln!(out, "### `{id}`\n");

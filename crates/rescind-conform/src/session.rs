@@ -1,4 +1,4 @@
-//! A connection to one server, and the record of what both sides said.
+//! A connection to one server, or to one client, and the record of what both sides said.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -67,8 +67,19 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// With a server.
     pub(crate) fn new(link: Link, wire: Wire, patience: Duration) -> Self {
-        let mut config = Config::client(wire.dialect.clone());
+        let config = Config::client(wire.dialect.clone());
+        Self { answers: true, ..Self::judged(config, link, wire, patience) }
+    }
+
+    /// With a client, whose requests are left to whoever plays its server.
+    pub(crate) fn with_client(link: Link, wire: Wire, patience: Duration) -> Self {
+        let config = Config::server(wire.dialect.clone());
+        Self::judged(config, link, wire, patience)
+    }
+
+    fn judged(mut config: Config, link: Link, wire: Wire, patience: Duration) -> Self {
         config.dialect.framing = wire.framing();
         // What the server may ask at the same time is no matter of these checks.
         config.limits.requests = 1 << 20;
@@ -81,7 +92,7 @@ impl Session {
             begun: Instant::now(),
             patience,
             bytes: 0,
-            answers: true,
+            answers: false,
             has_ended: false,
         }
     }
@@ -125,7 +136,7 @@ impl Session {
 
     /// Ends the server's input.
     pub(crate) fn end_input(&mut self) {
-        self.note("the server's input ends");
+        self.note("its input ends");
         self.link.input = None;
     }
 

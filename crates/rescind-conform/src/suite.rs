@@ -110,7 +110,7 @@ impl std::error::Error for Unreached {}
 
 /// A failure is looked at again with slow requests that take so many times as long: what was a race between
 /// a cancel and the end of its request is none then.
-const AGAIN: u64 = 3;
+pub(crate) const AGAIN: u64 = 3;
 
 /// Runs the checks, and hands each outcome to `seen` in the order of the table.
 ///
@@ -314,7 +314,7 @@ impl Once {
 }
 
 /// The same for the same text on every machine (FNV-1a).
-fn hash(text: &str) -> u64 {
+pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -53,7 +53,7 @@ impl Target for Program {
         let command =
             ChildCommand::new(command).grace(GRACE).stderr(Stderr::Last { bytes: STDERR_BYTES });
         let spawned = spawn(command)?;
-        let child = Child { process: spawned.owner.process().clone(), owner: Some(spawned.owner) };
+        let child = Child::new(spawned.owner);
         Ok(Link::new(spawned.stdout, spawned.stdin, Some(child)))
     }
 }
@@ -187,6 +187,11 @@ pub struct Child {
 }
 
 impl Child {
+    /// A process that was spawned.
+    pub(crate) fn new(owner: Owner) -> Self {
+        Self { process: owner.process().clone(), owner: Some(owner) }
+    }
+
     /// Does something while the process and all it started are stopped, so that what is written meanwhile
     /// waits for it in one read. Whether they were.
     pub(crate) fn while_stopped(&self, does: impl FnOnce()) -> bool {
@@ -213,6 +218,14 @@ impl Child {
             let _ = gone.send(process.pushed());
         });
         told.recv_timeout(patience).ok().map(|pushed| pushed == Pushed::No)
+    }
+
+    /// Waits until it is gone: its status. `None` if it is not in that time, or nobody knows.
+    pub(crate) fn status(&self, patience: Duration) -> Option<ExitStatus> {
+        let process = self.process.clone();
+        let (gone, told) = channel();
+        thread::spawn(move || gone.send(process.wait()));
+        told.recv_timeout(patience).ok()?.ok()
     }
 
     /// Ends it without a grace for what it is doing: what it says is no evidence any more.

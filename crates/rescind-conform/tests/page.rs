@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
-use rescind_conform::{CHECKS, Clause, Family, Known, RELAY_CHECKS, page};
+use rescind_conform::{CHECKS, CLIENT_CHECKS, Clause, Family, Known, RELAY_CHECKS, page};
 
 const HEAD: &str = include_str!("page.head.txt");
 
@@ -21,18 +21,22 @@ fn the_page_is_current() {
 #[test]
 fn each_check_has_a_name_of_its_own_and_one_clause_a_protocol() {
     let servers = CHECKS.iter().map(|check| (check.id, check.clauses));
+    let clients = CLIENT_CHECKS.iter().map(|check| (check.id, check.clauses));
     let relays = RELAY_CHECKS.iter().map(|check| (check.id, check.clauses));
-    let all: Vec<(&str, &[Clause])> = servers.chain(relays).collect();
+    let all: Vec<(&str, &[Clause])> = servers.chain(clients).chain(relays).collect();
     let ids: BTreeSet<&str> = all.iter().map(|(id, _)| *id).collect();
     assert_eq!(ids.len(), all.len());
+    for check in CHECKS {
+        assert!(!check.steps.is_empty() && !check.rules.is_empty(), "{}", check.id);
+    }
+    for check in CLIENT_CHECKS {
+        assert!(!check.steps.is_empty() && !check.rules.is_empty(), "{}", check.id);
+    }
     for (id, clauses) in all {
         for family in Family::ALL {
             let clauses = clauses.iter().filter(|clause| clause.families.contains(&family));
             assert!(clauses.count() <= 1, "{id} has two clauses for {}", family.name());
         }
-    }
-    for check in CHECKS {
-        assert!(!check.steps.is_empty() && !check.rules.is_empty(), "{}", check.id);
     }
 }
 

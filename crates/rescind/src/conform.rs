@@ -1,5 +1,6 @@
-//! `rescind conform`: tests how a server or a relay cancels.
+//! `rescind conform`: tests how a server, a client or a relay cancels.
 
+mod client;
 mod relay;
 mod suite;
 
@@ -18,7 +19,7 @@ use crate::terminal::spin;
 use crate::{duration, usage_error};
 use suite::SuiteArgs;
 
-/// Test how a server or a relay cancels requests
+/// Test how a server, a client or a relay cancels requests
 #[derive(Debug, Args)]
 pub struct ConformArgs {
     #[command(subcommand)]
@@ -28,7 +29,14 @@ pub struct ConformArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     Server(Box<ServerArgs>),
+    Client(Box<client::ClientArgs>),
     Relay(Box<relay::RelayArgs>),
+    /// What a tested client starts as its server
+    #[command(hide = true)]
+    Bridge {
+        /// Where the tester listens
+        address: String,
+    },
     /// What a tested relay starts as its server
     #[command(hide = true)]
     Far {
@@ -96,6 +104,8 @@ Examples:
 pub fn main(args: &ConformArgs) -> ExitCode {
     match &args.what {
         What::Server(args) => args.run(),
+        What::Client(args) => args.run(),
+        What::Bridge { address } => client::bridge(address),
         What::Relay(args) => args.run(),
         What::Far { address } => relay::far(address),
     }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{Report, Verdict};
 use crate::check::Level;
 use crate::checks::CHECKS;
+use crate::client::CLIENT_CHECKS;
 use crate::relay::RELAY_CHECKS;
 
 /// A table of what several servers do, each under its name.
@@ -19,7 +20,9 @@ pub fn matrix(servers: &[(&str, &Report)]) -> String {
     out.push_str(&"---|".repeat(servers.len()));
     out.push('\n');
     let of_servers = CHECKS.iter().map(|check| check.id);
-    for id in of_servers.chain(RELAY_CHECKS.iter().map(|check| check.id)) {
+    let of_clients = CLIENT_CHECKS.iter().map(|check| check.id);
+    let of_relays = RELAY_CHECKS.iter().map(|check| check.id);
+    for id in of_servers.chain(of_clients).chain(of_relays) {
         let found =
             |report: &Report| report.outcomes.iter().find(|outcome| outcome.id == id).cloned();
         let row: Vec<_> = servers.iter().map(|(_, report)| found(report)).collect();

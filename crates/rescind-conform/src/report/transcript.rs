@@ -50,10 +50,10 @@ impl Transcript {
                 Line::new(entry.at, Way::Received, &String::from_utf8_lossy(message))
             }
             What::Broken { violation } => {
-                let text = format!("no message that a server may write: {violation}");
+                let text = format!("no message that it may write: {violation}");
                 Line::new(entry.at, Way::Note, &text)
             }
-            What::Ended => Line::new(entry.at, Way::Note, "the server's output ends"),
+            What::Ended => Line::new(entry.at, Way::Note, "its output ends"),
             What::Note(text) => Line::new(entry.at, Way::Note, text),
         });
         Self::of_lines(lines.collect())

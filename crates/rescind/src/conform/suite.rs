@@ -185,7 +185,7 @@ fn print(outcome: &Outcome, replay: impl FnOnce() -> String) -> io::Result<()> {
     };
     writeln!(
         out,
-        "{style}{:13}{style:#} {:11} {:24} {}{known}",
+        "{style}{:13}{style:#} {:11} {:31} {}{known}",
         outcome.verdict.as_str(),
         outcome.level.as_str(),
         outcome.id,
@@ -235,7 +235,7 @@ pub(super) fn list(
     let mut listed = checks.map(|(id, clauses, title)| {
         let level = clauses.first().map(|clause| clause.level.as_str()).unwrap_or_default();
         if is_terminal {
-            writeln!(out, "{id:24} {level:11} {title}")
+            writeln!(out, "{id:31} {level:11} {title}")
         } else {
             writeln!(out, "{id}")
         }

@@ -1,0 +1,216 @@
+//! What a server says: what every client may expect of one, and what is said of the held request.
+
+use protocol_core::{CancelRule, Envelope};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::suite::ClientOptions;
+use crate::family::{Family, NEWEST_MCP};
+use crate::wire::Wire;
+
+/// A request of the client's.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    /// Its id, as the token that was written.
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) params: Value,
+}
+
+#[derive(Deserialize)]
+struct Message<'m> {
+    #[serde(borrow)]
+    id: Option<&'m RawValue>,
+    method: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    params: Option<Value>,
+    payload: Option<Value>,
+}
+
+impl Asked {
+    /// The request that a message is, if it is one.
+    pub(super) fn read(wire: &Wire, message: &[u8]) -> Option<Self> {
+        let message: Message<'_> = serde_json::from_slice(message).ok()?;
+        let id = message.id?.get().to_owned();
+        if wire.dialect.envelope != Envelope::Abp {
+            let params = message.params.unwrap_or_default();
+            return Some(Self { id, method: message.method?, params });
+        }
+        let payload = message.payload.unwrap_or_default();
+        match message.kind?.as_str() {
+            "capabilities/call" => {
+                let call = payload["options"].get("callId").or(payload.get("callId"));
+                let id = call.map_or(id, Value::to_string);
+                let method = payload["capability"].as_str().unwrap_or_default().to_owned();
+                Some(Self { id, method, params: payload["params"].clone() })
+            }
+            kind if kind.ends_with("-result") || kind.ends_with("/progress") => None,
+            kind => Some(Self { id, method: kind.to_owned(), params: payload }),
+        }
+    }
+
+    /// Whether it opens the session.
+    pub(super) fn opens(&self) -> bool {
+        matches!(self.method.as_str(), "initialize" | "server/discover")
+    }
+
+    /// Whether it is the cancel of something else, in the protocols whose cancels are requests.
+    pub(super) fn is_cancel(&self, wire: &Wire) -> bool {
+        let rule = &wire.dialect.cancel;
+        matches!(rule, CancelRule::Request { .. } | CancelRule::Operation { .. })
+            && rule.is(&self.method)
+    }
+
+    /// Who it says that it is, and whether it lets its own work be cancelled.
+    pub(super) fn client(&self) -> (String, bool) {
+        let said = ["clientInfo", "agent"].iter().find_map(|member| self.params.get(member));
+        let said = said.or_else(|| self.params["_meta"].get("io.modelcontextprotocol/clientInfo"));
+        let part = |name| said.and_then(|said| said[name].as_str()).unwrap_or_default();
+        let declares = self.params["clientCapabilities"]["cancellation"]["request"] == true;
+        (format!("{} {}", part("name"), part("version")).trim().to_owned(), declares)
+    }
+}
+
+/// The result of a request that is answered at once, whatever is tested; `None` for one that may be held.
+pub(super) fn prompt(options: &ClientOptions, asked: &Asked, declares: bool) -> Option<Value> {
+    let told = options.answers.iter().find(|(method, _)| *method == asked.method);
+    match &options.hold {
+        Some(hold) if *hold == asked.method => return None,
+        _ if asked.opens() => return Some(opened(options, asked, declares)),
+        Some(_) => {}
+        None if told.is_some() => {}
+        None => return common(asked),
+    }
+    let told = told.map(|(_, result)| result.clone());
+    Some(told.or_else(|| common(asked)).unwrap_or_else(|| result(options, asked)))
+}
+
+/// What servers are asked beside what they are for.
+fn common(asked: &Asked) -> Option<Value> {
+    Some(match asked.method.as_str() {
+        "ping" | "authenticate" | "session/load" | "logging/setLevel" => json!({}),
+        "shutdown" => Value::Null,
+        "session/new" => json!({ "sessionId": "conformance" }),
+        "tools/list" => json!({ "tools": [{
+            "name": "slow",
+            "description": "Takes its time",
+            "annotations": { "readOnlyHint": true },
+            "inputSchema": { "type": "object", "properties": {} },
+        }], "ttlMs": 0, "cacheScope": "public" }),
+        "prompts/list" => json!({ "prompts": [] }),
+        "resources/list" => json!({ "resources": [] }),
+        "resources/templates/list" => json!({ "resourceTemplates": [] }),
+        _ => return None,
+    })
+}
+
+/// What opens the session.
+fn opened(options: &ClientOptions, asked: &Asked, declares: bool) -> Value {
+    let server = json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") });
+    let asked_for = &asked.params["protocolVersion"];
+    match Family::of(&options.dialect) {
+        _ if asked.method == "server/discover" => json!({
+            "supportedVersions": [NEWEST_MCP],
+            "capabilities": { "tools": {} },
+            "ttlMs": 0,
+            "cacheScope": "public",
+            "_meta": { "io.modelcontextprotocol/serverInfo": server },
+        }),
+        family if family.is_mcp() || family == Family::Erlmcp => {
+            let own = options.dialect.name.strip_prefix("mcp-").filter(|own| *own != NEWEST_MCP);
+            let version = own.or(asked_for.as_str()).unwrap_or("2025-11-25");
+            json!({ "protocolVersion": version, "capabilities": { "tools": {} }, "serverInfo": server })
+        }
+        Family::Lsp => json!({
+            "capabilities": {
+                "textDocumentSync": 1,
+                "hoverProvider": true,
+                "documentSymbolProvider": true,
+                "completionProvider": {},
+            },
+            "serverInfo": server,
+        }),
+        Family::Abp => json!({ "success": true, "app": server }),
+        family => {
+            let capabilities = match family {
+                Family::AcpDraft if declares => json!({ "cancellation": { "request": true } }),
+                _ => json!({}),
+            };
+            let version = if family == Family::AcpV2 { 2 } else { 1 };
+            json!({ "protocolVersion": version, "agentCapabilities": capabilities, "agentInfo": server, "authMethods": [] })
+        }
+    }
+}
+
+/// The result of the held request, when it gets one.
+pub(super) fn result(options: &ClientOptions, asked: &Asked) -> Value {
+    if let Some((_, told)) = options.answers.iter().find(|(method, _)| *method == asked.method) {
+        return told.clone();
+    }
+    match (Family::of(&options.dialect), asked.method.as_str()) {
+        (_, "tools/call") => json!({ "resultType": "complete", "content": [] }),
+        (_, "session/prompt") => json!({ "stopReason": "end_turn" }),
+        (Family::Lsp, _) => Value::Null,
+        _ => json!({}),
+    }
+}
+
+/// An answer with a result.
+pub(super) fn answer(wire: &Wire, asked: &Asked, result: &Value) -> String {
+    let (id, method) = (&asked.id, &asked.method);
+    if wire.dialect.envelope != Envelope::Abp {
+        return format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+    }
+    match method.as_str() {
+        "initialize" => {
+            format!(r#"{{"type":"initialize-result","id":{id},"timestamp":0,"payload":{result}}}"#)
+        }
+        _ => call_result(id, &format!(r#""success":true,"data":{result}"#)),
+    }
+}
+
+/// An answer with an error.
+pub(super) fn error(wire: &Wire, id: &str, code: i64) -> String {
+    if wire.dialect.envelope == Envelope::Abp {
+        return call_result(
+            id,
+            r#""success":false,"error":{"code":"OPERATION_FAILED","message":"it is only a test"}"#,
+        );
+    }
+    let message = "it is only a test";
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
+}
+
+/// The answer to a cancelled request, where the protocol wants one.
+pub(super) fn cancelled(wire: &Wire, id: &str) -> Option<String> {
+    match (&wire.dialect.envelope, wire.dialect.answer) {
+        (Envelope::Abp, _) => Some(call_result(id, r#""success":false,"cancelled":true"#)),
+        (_, protocol_core::AnswerRule::Answered) => Some(error(wire, id, -32800)),
+        _ => None,
+    }
+}
+
+/// What a cancel that is a request is told.
+pub(super) fn acknowledgement(wire: &Wire, asked: &Asked) -> String {
+    let id = &asked.id;
+    if wire.dialect.envelope == Envelope::Abp {
+        let named = &asked.params[wire.cancel_member()];
+        return format!(
+            r#"{{"type":"capabilities/cancel-result","id":{id},"timestamp":0,"payload":{{"callId":{named},"cancelled":true}}}}"#
+        );
+    }
+    error(wire, id, -32001)
+}
+
+fn call_result(id: &str, members: &str) -> String {
+    format!(
+        r#"{{"type":"capabilities/call-result","id":{id},"timestamp":0,"payload":{{"callId":{id},{members}}}}}"#
+    )
+}
+
+/// A request of ours.
+pub(super) fn request(id: &str, method: &str, params: &Value) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#, json!(method))
+}

@@ -1,0 +1,206 @@
+//! Runs checks on a client, each on a fresh one, and says what held.
+
+use std::time::{Duration, Instant};
+
+use protocol_core::Dialect;
+use serde_json::Value;
+
+use super::check::{ClientCheck, ClientNeed};
+use super::checks::CLIENT_CHECKS;
+use super::facts::ClientFacts;
+use super::judge::judge;
+use super::play::Play;
+use crate::check::Level;
+use crate::family::Request;
+use crate::known::Known;
+use crate::play::Stop;
+use crate::report::{Outcome, Report, Transcript, Verdict};
+use crate::suite::{AGAIN, Unreached, hash, in_order};
+use crate::target::Target;
+
+/// What a run on a client is told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientOptions {
+    /// The protocol that the client speaks.
+    pub dialect: Dialect,
+    /// The method of the request that is held; the first that no opening needs, if there is none.
+    pub hold: Option<String>,
+    /// The results of requests by their methods, where those that are made up don't do.
+    pub answers: Vec<(String, Value)>,
+    /// A notification of ours that makes the client cancel what is held; by itself, if there is none.
+    pub trigger: Option<Request>,
+    /// A request of ours that takes the client its time.
+    pub ask: Option<Request>,
+    /// Chooses the ids of our requests.
+    pub seed: u64,
+    /// How long is waited for what has to come.
+    pub patience: Duration,
+    /// How long that request of ours is asked to take, in milliseconds.
+    pub ask_ms: u64,
+    /// How many checks run at the same time.
+    pub jobs: usize,
+    /// The checks to run, by their ids or the parts before the slash; all if there are none.
+    pub only: Vec<String>,
+    /// What is known to fail.
+    pub known: Known,
+}
+
+impl ClientOptions {
+    /// The defaults for a dialect.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            hold: None,
+            answers: Vec::new(),
+            trigger: None,
+            ask: None,
+            seed: 1,
+            patience: Duration::from_secs(20),
+            ask_ms: 1000,
+            jobs: 4,
+            only: Vec::new(),
+            known: Known::default(),
+        }
+    }
+
+    fn runs(&self, check: &ClientCheck) -> bool {
+        let group = check.id.split('/').next().unwrap_or_default();
+        self.only.is_empty() || self.only.iter().any(|only| only == check.id || only == group)
+    }
+}
+
+/// Runs the checks on a client, and hands each outcome to `seen` in the order of the table.
+///
+/// # Errors
+///
+/// There is no client to test, or it makes no request.
+pub fn run_client(
+    target: &dyn Target,
+    options: &ClientOptions,
+    seen: impl FnMut(&Outcome),
+) -> Result<Report, Unreached> {
+    let begun = Instant::now();
+    let facts = ClientFacts::find(target, options)?;
+    let checks: Vec<_> = CLIENT_CHECKS.iter().filter(|check| options.runs(check)).collect();
+    let case = |check: &&'static ClientCheck| Case { target, options, facts: &facts, check }.run();
+    let outcomes = in_order(&checks, options.jobs, case, seen);
+    let stale = options.known.stale(&outcomes);
+    Ok(Report {
+        facts: facts.describe(),
+        seed: options.seed,
+        took: begun.elapsed(),
+        outcomes,
+        stale,
+    })
+}
+
+/// One check on one client.
+struct Case<'a> {
+    target: &'a dyn Target,
+    options: &'a ClientOptions,
+    facts: &'a ClientFacts,
+    check: &'static ClientCheck,
+}
+
+/// What came of one run.
+struct Once {
+    verdict: Verdict,
+    transcript: Transcript,
+    stderr: String,
+}
+
+impl Case<'_> {
+    fn run(&self) -> Outcome {
+        let begun = Instant::now();
+        let clause = self.check.clause(self.facts.family());
+        let mut once = match (clause, self.lacks()) {
+            (None, _) => Once::without(Verdict::NotApplicable),
+            (_, Some(why)) => Once::without(Verdict::NotExercised { why: why.into() }),
+            _ => self.once(self.options.ask_ms),
+        };
+        let mut runs = vec![once.verdict.clone()];
+        // Two of three say what the verdict is.
+        for _ in 0..2 {
+            let is_failure = |verdict: &Verdict| matches!(verdict, Verdict::Fail { .. });
+            let failures = runs.iter().filter(|verdict| is_failure(verdict)).count();
+            if !is_failure(&runs[0]) || failures == 2 {
+                break;
+            }
+            let again = self.once(self.options.ask_ms * AGAIN);
+            runs.push(again.verdict.clone());
+            if runs.len() == 3 || is_failure(&again.verdict) {
+                once = again;
+            }
+        }
+        Outcome {
+            id: self.check.id,
+            title: self.check.title,
+            level: clause.map_or(Level::Information, |clause| clause.level),
+            clause: clause.map_or("", |clause| clause.text),
+            source: clause.map_or("", |clause| clause.source),
+            known: self.options.known.of(self.check.id),
+            verdict: once.verdict,
+            runs,
+            took: begun.elapsed(),
+            transcript: once.transcript,
+            stderr: once.stderr,
+        }
+    }
+
+    /// What the check needs and this client does not have.
+    fn lacks(&self) -> Option<&'static str> {
+        let facts = self.facts;
+        let no_ask = "no request of ours is known that takes the client its time (--ask)";
+        self.check.needs.iter().find_map(|need| match need {
+            ClientNeed::Cancels if facts.cancels.is_none() => {
+                Some("the client cancels nothing by itself (--trigger)")
+            }
+            ClientNeed::Answers if !facts.answers => {
+                Some("the client answers no request of ours while it waits")
+            }
+            ClientNeed::Ask if !facts.ask_is_slow => Some(no_ask),
+            ClientNeed::AskIfSilent if !facts.ask_is_slow && facts.is_silent() => Some(no_ask),
+            ClientNeed::Declared if !facts.declares => {
+                Some("the client does not declare that its work can be cancelled")
+            }
+            ClientNeed::Process if !facts.is_process => Some("the client is no process of its own"),
+            _ => None,
+        })
+    }
+
+    /// Plays the check once with a fresh client.
+    fn once(&self, ask_ms: u64) -> Once {
+        let session = match self.facts.start(self.target, self.options) {
+            Ok(session) => session,
+            // Others have started: nothing is seen of what the check is about.
+            Err(unreached) => {
+                return Once::without(Verdict::NotExercised { why: unreached.to_string() });
+            }
+        };
+        let seed = self.options.seed ^ hash(self.check.id);
+        let mut play = Play::new(session, self.facts, self.options, seed, ask_ms);
+        let stopped = play.perform(self.check.steps).err();
+        let broken = judge(&play, self.check.rules);
+        let verdict = match (stopped, broken) {
+            (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
+            (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => {
+                Verdict::Fail { why }
+            }
+            // Nothing wrong was seen of what was not done: that is no pass.
+            (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
+            (None, Some(why)) => Verdict::Fail { why },
+            (None, None) => Verdict::Pass,
+        };
+        let session = &play.session;
+        let transcript = Transcript::of(&session.record);
+        Once { verdict, stderr: session.stderr(), transcript }
+    }
+}
+
+impl Once {
+    fn without(verdict: Verdict) -> Self {
+        Self { verdict, transcript: Transcript::default(), stderr: String::new() }
+    }
+}

@@ -1,0 +1,212 @@
+//! Clients that are wrong on purpose, one fault each: the checks find that, and only what follows from it.
+//!
+//! The clients are this program, started again. The right ones are tested by every check, the others by those that
+//! find their fault, and of these a sample. With `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, all of them by every check.
+
+#[path = "planted_client/client.rs"]
+mod client;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use protocol_core::Dialect;
+use rescind_conform::{
+    CLIENT_CHECKS, ClientOptions, ClientProgram, Outcome, Report, Request, SERVER, Verdict, Whole,
+    bridge, run_client,
+};
+use serde_json::json;
+
+use client::Fault::{self, *};
+
+/// Each fault, the dialect in which it shows, and the checks that find it. The first one is what it is
+/// planted for; the others follow.
+fn planted() -> Vec<(Fault, &'static str, Vec<&'static str>)> {
+    vec![
+        (None, "acp", vec![]),
+        (None, "acp-v2", vec![]),
+        (None, "acp-draft", vec![]),
+        (None, "lsp", vec![]),
+        (None, "mcp", vec![]),
+        (None, "mcp-2025-06-18", vec![]),
+        (None, "jsonrpc", vec![]),
+        (CancelsTwice, "acp", vec!["client-cancel/once"]),
+        (CancelsBeforeItsRequest, "acp", vec!["client-cancel/names-request"]),
+        (CancelsUnknown, "acp", vec!["client-cancel/names-request"]),
+        (CancelsUnknown, "mcp", vec!["client-cancel/names-request"]),
+        (CancelsAsText, "acp", vec!["client-cancel/as-written"]),
+        (CancelsAfterTheAnswer, "acp", vec!["client-cancel/after-answer", "client-cancel/once"]),
+        (CancelsInitialize, "mcp", vec!["client-cancel/opening"]),
+        (CancelsUndeclared, "acp-draft", vec!["client-cancel/undeclared"]),
+        (WedgesOfCancelled, "acp", vec!["client-answer/cancelled"]),
+        (DiesOfResults, "acp", vec!["client-answer/result"]),
+        (DiesOfLateAnswers, "mcp", vec!["client-answer/late"]),
+        (DiesOfSecondAnswers, "acp", vec!["client-answer/twice"]),
+        (DiesOfUnknownAnswers, "acp", vec!["client-answer/unknown", "client-answer/other-type"]),
+        (TakesTextForNumber, "acp", vec!["client-answer/other-type"]),
+        (DiesOfUnaskedCancelled, "acp", vec!["client-answer/unasked-cancelled"]),
+        (DiesOfContentModified, "lsp", vec!["client-answer/content-modified"]),
+        (IgnoresUnknownRequests, "acp", vec!["client-asked/unknown-method"]),
+        (AnswersNotifications, "acp", vec!["client-asked/notification"]),
+        (EchoesZeroAsNull, "acp", vec!["client-asked/id-zero"]),
+        (EchoesTextAsNumber, "acp", vec!["client-asked/id-text"]),
+        (EchoesEmptyAsNull, "acp", vec!["client-asked/id-empty"]),
+        (RoundsIds, "acp", vec!["client-asked/id-large"]),
+        (MixesDirections, "acp", vec!["client-asked/both-directions"]),
+        (
+            NeverAnswersCancelled,
+            "acp",
+            vec!["client-asked/cancel-one-read", "client-asked/cancel-running"],
+        ),
+        (
+            AnswersCancelled,
+            "mcp",
+            vec!["client-asked/cancel-one-read", "client-asked/cancel-running"],
+        ),
+        (LosesImmediateCancels, "mcp", vec!["client-asked/cancel-one-read"]),
+        (IgnoresLaterCancels, "mcp", vec!["client-asked/cancel-running"]),
+        (AnswersLateCancels, "acp", vec!["client-asked/cancel-late", "client-load/burst"]),
+        (AnswersUnknownCancels, "acp", vec!["client-asked/cancel-unknown"]),
+        (DiesOfMalformedCancels, "acp", vec!["client-asked/cancel-malformed"]),
+        (AnswersMalformedCancels, "acp", vec!["client-asked/cancel-malformed"]),
+        (CancelsItsOwn, "acp", vec!["client-asked/cancel-theirs"]),
+        (DiesOfManyCancels, "acp", vec!["client-load/burst"]),
+        (DropsWhatDoesNotFit, "acp", vec!["client-load/output-full"]),
+        (PrintsBanner, "acp", vec!["client-output/clean"]),
+        (AnswersNobody, "acp", vec!["client-output/clean"]),
+        (ReusesIds, "mcp", vec!["client-output/ids"]),
+        (StaysAfterTheEnd, "acp", vec!["client-end/pending", "client-end/orphan"]),
+        (LeavesAnOrphan, "acp", vec!["client-end/orphan"]),
+    ]
+}
+
+fn tests_all() -> bool {
+    env::var_os("RESCIND_EVERY_CHECK").is_some()
+}
+
+fn test(fault: Fault, dialect: &str, expected: &[&str]) -> Report {
+    let own = env::current_exe().expect("this is a program");
+    let words = ["client", &format!("{fault:?}"), dialect].map(Into::into);
+    let command = [vec![own.into()], words.to_vec()].concat();
+    let mut options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
+    options.ask = Some(Request::new("sleep", json!({ "ms": "$MS" })));
+    options.ask_ms = 1000;
+    options.trigger = Some(Request::new("stop", json!({})));
+    options.jobs = 8;
+    // Longer than the grace of what a client leaves behind.
+    options.patience = Duration::from_secs(12);
+    if !tests_all() {
+        // None of them means all: those of a right client.
+        options.only = expected.iter().map(|id| (*id).into()).collect();
+    }
+    let target = ClientProgram::new(command, vec![]);
+    run_client(&target, &options, |_| {}).expect("it makes a request")
+}
+
+fn told(outcomes: impl Iterator<Item = Outcome>) -> String {
+    let lines = outcomes.map(|outcome| {
+        let said: Vec<&str> =
+            outcome.transcript.lines.iter().map(|line| line.text.as_str()).collect();
+        format!("{}: {:?}\n  {}\n", outcome.id, outcome.verdict, said.join("\n  "))
+    });
+    lines.collect()
+}
+
+fn finds(fault: Fault, dialect: &'static str, expected: &[&str]) -> Result<(), Failed> {
+    let report = test(fault, dialect, expected);
+    let has_failed = |outcome: &&Outcome| matches!(outcome.verdict, Verdict::Fail { .. });
+    let found: BTreeSet<&str> =
+        report.outcomes.iter().filter(has_failed).map(|outcome| outcome.id).collect();
+    let expected: BTreeSet<&str> = expected.iter().copied().collect();
+    if found != expected {
+        let differs =
+            |outcome: &Outcome| found.contains(outcome.id) != expected.contains(outcome.id);
+        let why = told(report.outcomes.clone().into_iter().filter(differs));
+        return Err(format!("expected {expected:?}\nfound {found:?}\n{why}").into());
+    }
+    // Of a right client everything is seen that applies: none of its passes is for want of a chance to fail.
+    if fault == None && (report.whole() != Whole::Pass || report.count("not exercised") > 0) {
+        let is_open = |outcome: &Outcome| matches!(outcome.verdict, Verdict::NotExercised { .. });
+        return Err(told(report.outcomes.into_iter().filter(is_open)).into());
+    }
+    Ok(())
+}
+
+/// Each check is the reason for a planted fault.
+fn every_check_has_a_fault() -> Result<(), Failed> {
+    let planted = planted();
+    let without: Vec<&str> = (CLIENT_CHECKS.iter().map(|check| check.id))
+        .filter(|id| !planted.iter().any(|(_, _, finds)| finds.first() == Some(id)))
+        .collect();
+    match without[..] {
+        [] => Ok(()),
+        _ => Err(format!("no fault is planted for {without:?}").into()),
+    }
+}
+
+/// A client that starts its server gets one that is the tester, and what it prints is none of its messages.
+fn a_client_that_starts_its_server() -> Result<(), Failed> {
+    let own = env::current_exe()?;
+    let bridged = vec![own.clone().into(), "bridge".into()];
+    let starts = ["starts", "None", "acp", SERVER].map(Into::into);
+    let target = ClientProgram::new([vec![own.into()], starts.to_vec()].concat(), bridged);
+    let mut options = ClientOptions::new(Dialect::ACP_V1);
+    options.trigger = Some(Request::new("stop", json!({})));
+    options.only = vec!["client-cancel".into(), "client-output".into(), "client-end".into()];
+    let report = run_client(&target, &options, |_| {})?;
+    match report.whole() {
+        Whole::Pass => Ok(()),
+        _ => Err(told(report.outcomes.into_iter()).into()),
+    }
+}
+
+/// Starts a server, and joins it with the planted client, as a client does that starts its server.
+fn start_server(fault: &str, dialect: &str, server: &[String]) {
+    use std::process::{Command, Stdio};
+    println!("this is what a program says that is a client, not what a client says");
+    let own = env::current_exe().expect("this is a program");
+    let mut server = Command::new(&server[0])
+        .args(&server[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the server can be started");
+    let status = Command::new(own)
+        .args(["client", fault, dialect])
+        .stdin(server.stdout.take().expect("it is piped"))
+        .stdout(server.stdin.take().expect("it is piped"))
+        .status()
+        .expect("it is this program");
+    // It has lost its client, and ends.
+    let _ = server.wait();
+    std::process::exit(status.code().unwrap_or(1));
+}
+
+fn main() {
+    let arguments: Vec<String> = env::args().collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [_, "client", fault, dialect] => {
+            let mut faults = planted().into_iter().map(|(fault, ..)| fault);
+            let fault = faults.find(|it| format!("{it:?}") == fault);
+            return client::run(fault.expect("it is planted"), dialect);
+        }
+        [_, "starts", fault, dialect, ..] => return start_server(fault, dialect, &arguments[4..]),
+        [_, "bridge", address] => return bridge(address).expect("the tester listens"),
+        _ => {}
+    }
+    // Each starts some processes, and with every check some hundred: by itself it tries a sample.
+    let step = if tests_all() { 1 } else { 6 };
+    let mut trials: Vec<Trial> = planted()
+        .into_iter()
+        .step_by(step)
+        .map(|(fault, dialect, expected)| {
+            Trial::test(format!("{fault:?} in {dialect}"), move || finds(fault, dialect, &expected))
+        })
+        .collect();
+    trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
+    trials.push(Trial::test("a_client_that_starts_its_server", a_client_that_starts_its_server));
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(Some(4));
+    libtest_mimic::run(&arguments, trials).exit();
+}
