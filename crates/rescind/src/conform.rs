@@ -9,16 +9,22 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Subcommand};
+use protocol_core::Framing;
 use rescind_conform::{
-    CHECKS, Expected, Known, Opening, Options, Outcome, Program, Report, Request, Verdict, Way,
-    Whole, matrix,
+    CHECKS, Expected, Known, Opening, Options, Outcome, Program, Report, Request, Target, Verdict,
+    Way, Whole, matrix,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::address::Address;
 use crate::dialect::DialectArgs;
 use crate::terminal::{VALUE, harmless, spin, stop_spinning};
 use crate::{duration, exit, failure, output_error, usage_error};
+
+mod socket;
+
+use socket::Socket;
 
 /// Test how a server cancels requests
 #[derive(Debug, Args)]
@@ -115,8 +121,22 @@ struct ServerArgs {
     #[arg(long, value_name = "FILE")]
     badge: Option<PathBuf>,
 
+    /// Test the server that runs at this WebSocket already, such as `ws://127.0.0.1:8080`, `wss://example.com`
+    /// or `unix:FILE`; each check opens a connection of its own
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    connect: Option<Address>,
+
+    /// Show the secret in this file, one line, as a bearer token
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    token_file: Option<PathBuf>,
+
+    /// Of a `wss://` server, take only a certificate that is signed by one in this file, of PEM [default:
+    /// those that this machine trusts]
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    ca: Option<PathBuf>,
+
     /// The server to test, and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "list")]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["list", "connect"])]
     command: Vec<OsString>,
 }
 
@@ -124,6 +144,7 @@ const EXAMPLES: &str = "\
 Examples:
   rescind conform server --dialect mcp -- node server.js
   rescind conform server --dialect lsp -- clangd
+  rescind conform server --dialect abp --connect ws://127.0.0.1:8080
   rescind conform server --slow sleep '{\"ms\":\"$MS\"}' --reverse nested '{\"ms\":\"$MS\"}' -- rescind serve
   rescind conform server --dialect mcp --only cancel/one-read --seed 7 --json evidence.json -- node server.js";
 
@@ -138,10 +159,10 @@ pub fn main(args: &ConformArgs) -> ExitCode {
         Ok(options) => options,
         Err(error) => return usage_error(error),
     };
-    let target = Program::new(args.command.clone());
+    let target = args.target();
     let mut written = Ok(());
     spin("finding out what takes the server its time");
-    let ran = rescind_conform::run(&target, &options, |outcome| {
+    let ran = rescind_conform::run(&*target, &options, |outcome| {
         spin(format_args!("after {}", outcome.id));
         written = written.as_ref().map_err(clone).and_then(|()| print(outcome, args));
     });
@@ -168,6 +189,29 @@ fn clone(error: &io::Error) -> io::Error {
 }
 
 impl ServerArgs {
+    fn target(&self) -> Box<dyn Target> {
+        match &self.connect {
+            Some(address) => Box::new(Socket {
+                address: address.clone(),
+                token_file: self.token_file.clone(),
+                ca: self.ca.clone(),
+            }),
+            None => Box::new(Program::new(self.command.clone())),
+        }
+    }
+
+    /// What the reports call the server.
+    fn name(&self) -> String {
+        match &self.connect {
+            Some(address) => address.to_string(),
+            None => self
+                .command
+                .first()
+                .map(|program| program.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+        }
+    }
+
     fn options(&self) -> Result<Options, String> {
         let read = |path: &Option<PathBuf>| match path {
             Some(path) => {
@@ -176,6 +220,10 @@ impl ServerArgs {
             None => Ok(String::new()),
         };
         let mut options = Options::new(self.dialect.spoken().dialect.clone());
+        if self.connect.is_some() {
+            // Messages are whole there, and lines on the way to it.
+            options.dialect.framing = Framing::Newline;
+        }
         options.slow = request("--slow", self.slow.as_deref())?;
         options.reverse = request("--reverse", self.reverse.as_deref())?;
         options.open =
@@ -198,8 +246,7 @@ impl ServerArgs {
     }
 
     fn write_reports(&self, report: &Report) -> Result<(), String> {
-        let name =
-            self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+        let name = self.name();
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, String>| match path {
             Some(path) => {
                 fs::write(path, text()?).map_err(|error| format!("{}: {error}", path.display()))
@@ -239,13 +286,17 @@ impl ServerArgs {
         if self.slow_time != Duration::from_millis(defaults.slow_ms) {
             words.extend(["--slow-time".into(), format!("{}ms", self.slow_time.as_millis())]);
         }
-        words.extend([
-            "--only".into(),
-            id.into(),
-            "--seed".into(),
-            self.seed.to_string(),
-            "--".into(),
-        ]);
+        words.extend(["--only".into(), id.into(), "--seed".into(), self.seed.to_string()]);
+        if let Some(address) = &self.connect {
+            words.extend(["--connect".into(), address.to_string()]);
+            for (option, file) in [("--token-file", &self.token_file), ("--ca", &self.ca)] {
+                words.extend(
+                    file.iter().flat_map(|file| [option.into(), file.display().to_string()]),
+                );
+            }
+            return words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        }
+        words.push("--".into());
         words.extend(self.command.iter().map(|word| word.to_string_lossy().into_owned()));
         words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
