@@ -171,7 +171,9 @@ impl Session {
             let before = (self.busy(), self.bytes);
             let waited = self.wait_for(self.patience, &mut until);
             let talks = before.1 != self.bytes;
-            let works = talks || before.0 != self.busy();
+            // On a busy machine what works at a low priority may not get any time for long.
+            let works =
+                talks || before.0 != self.busy() || self.child().is_some_and(Child::is_runnable);
             match (waited, round >= LONGER) {
                 (Waited::TimedOut, false) if works => {}
                 (Waited::TimedOut, true) if talks => return Waited::Talking,

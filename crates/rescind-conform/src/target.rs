@@ -208,6 +208,11 @@ impl Child {
         stopped::busy(self.process.id())
     }
 
+    /// Whether it waits for a processor, where that is known.
+    pub(crate) fn is_runnable(&self) -> bool {
+        stopped::is_runnable(self.process.id())
+    }
+
     pub(crate) fn stderr(&self) -> String {
         self.process.stderr_tail()
     }

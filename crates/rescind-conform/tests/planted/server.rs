@@ -153,7 +153,10 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
 fn write(lines: &Receiver<String>, protocol: Protocol) {
     let mut out = io::stdout().lock();
     for line in lines {
-        let line = if protocol == Protocol::Dap { dap::framed(&line) } else { line + "\n" };
+        let line: String = match protocol {
+            Protocol::Dap => line.lines().map(dap::framed).collect(),
+            _ => line + "\n",
+        };
         if write!(out, "{line}").and_then(|()| out.flush()).is_err() {
             exit(0);
         }
@@ -165,7 +168,12 @@ impl Server {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, line: String) {
+    fn say(&self, mut line: String) {
+        let says_cancelled = line.contains("-32800") || line.contains("\"cancelled\"");
+        if self.fault == Fault::AnswersTwice && says_cancelled {
+            // In one write, so that no other answer comes between them.
+            line = format!("{line}\n{line}");
+        }
         if self.fault == Fault::DropsWhatDoesNotFit {
             // Lost, on purpose.
             let _ = self.out.try_send(line);
@@ -330,12 +338,7 @@ impl Server {
                 self.answer(id, &json!({ "result": {} }));
             }
             (true, _) if self.fault == Fault::AnswersAnotherError => self.error(id, -32000),
-            (true, _) => {
-                self.error(id, -32800);
-                if self.fault == Fault::AnswersTwice {
-                    self.error(id, -32800);
-                }
-            }
+            (true, _) => self.error(id, -32800),
         }
     }
 

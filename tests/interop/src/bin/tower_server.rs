@@ -1,14 +1,13 @@
 //! A language server on `tower-lsp-server`, with what its users write.
 
-use tower_lsp_server::Server;
 use tower_lsp_server::jsonrpc::Result;
 use tower_lsp_server::ls_types::{
-    DocumentSymbol, DocumentSymbolParams, DocumentSymbolResponse, InitializeParams,
-    InitializeResult, OneOf, ServerCapabilities, ServerInfo,
+    DocumentSymbol, DocumentSymbolParams, DocumentSymbolResponse, ExecuteCommandParams,
+    InitializeParams, InitializeResult, LSPAny, OneOf, ServerCapabilities, ServerInfo,
 };
-use tower_lsp_server::{LanguageServer, LspService};
+use tower_lsp_server::{Client, LanguageServer, LspService, Server};
 
-struct Backend;
+struct Backend(Client);
 
 impl LanguageServer for Backend {
     async fn initialize(&self, _: InitializeParams) -> Result<InitializeResult> {
@@ -17,7 +16,11 @@ impl LanguageServer for Backend {
             ..ServerCapabilities::default()
         };
         let info = ServerInfo { name: "tower-lsp-server demo".into(), version: None };
-        Ok(InitializeResult { capabilities, server_info: Some(info), ..InitializeResult::default() })
+        Ok(InitializeResult {
+            capabilities,
+            server_info: Some(info),
+            ..InitializeResult::default()
+        })
     }
 
     async fn shutdown(&self) -> Result<()> {
@@ -32,10 +35,16 @@ impl LanguageServer for Backend {
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         Ok(Some(DocumentSymbolResponse::Nested(Vec::<DocumentSymbol>::new())))
     }
+
+    /// Asks its client for the folders that it works on, whatever the command.
+    async fn execute_command(&self, _: ExecuteCommandParams) -> Result<Option<LSPAny>> {
+        self.0.workspace_folders().await?;
+        Ok(None)
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let (service, socket) = LspService::new(|_| Backend);
+    let (service, socket) = LspService::new(Backend);
     Server::new(tokio::io::stdin(), tokio::io::stdout(), socket).serve(service).await;
 }
