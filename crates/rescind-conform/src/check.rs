@@ -89,7 +89,7 @@ pub enum Need {
     ReadsOn,
     /// A request that makes the server ask something of us.
     Reverse,
-    /// A process, which can end and leave others behind.
+    /// A process, which can end and leave others behind; to what is none the check does not apply.
     Process,
 }
 
@@ -129,6 +129,8 @@ pub enum Step {
     HoldReverse,
     /// Waits until the server asks something of us.
     Asked,
+    /// Waits until a cancelled request is answered, or the server cancels something of its own.
+    CancelRead(Name),
     /// Cancels under the id of the server's own request, where we have none.
     CancelTheirId,
     /// The server's input ends; waits until its output does.
@@ -190,6 +192,13 @@ pub enum Rule {
         /// The one that was asked first, and takes half as long or as long.
         before: Name,
     },
+    /// If it is answered with a result, then with as much of it as another was.
+    Whole {
+        /// The cancelled one.
+        cancelled: Name,
+        /// One like it that was not cancelled.
+        like: Name,
+    },
     /// No request was answered twice, and every one at least once where the protocol wants that.
     AllEnded,
     /// Those that were not cancelled were answered once, and not as cancelled.
@@ -209,6 +218,8 @@ pub enum Rule {
     Clean,
     /// A request was refused as an unknown method.
     UnknownMethod(Name),
+    /// The server is seen to have read a cancel: it answered the request, or cancelled what it had asked of us.
+    CancelRead(Name),
     /// The server cancelled what it had asked of us.
     TheirsCancelled,
     /// The server did not take our cancel for one of its own request: it asked on, and said nothing.

@@ -1,5 +1,9 @@
 //! A generated document that takes a language server some time.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{env, fs, io, process};
+
 use serde_json::{Value, json};
 
 /// Functions in it, unless a server takes too long for them.
@@ -69,6 +73,39 @@ pub(crate) struct Document {
     uri: String,
     functions: usize,
     method: &'static str,
+    /// Some servers work in it, and don't end if it is not there.
+    _folder: Option<Arc<Folder>>,
+}
+
+/// A folder of our own, for as long as somebody needs it.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> io::Result<Self> {
+        let within = env::temp_dir();
+        for number in 0..u16::MAX {
+            let path = within.join(format!("rescind-conform-{}-{number}", process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What a server has left there may be somebody else's to remove.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn uri(path: &Path) -> String {
+    let path = path.to_string_lossy().replace('\\', "/").replace(' ', "%20");
+    format!("file:///{}", path.trim_start_matches('/'))
 }
 
 impl Document {
@@ -86,8 +123,11 @@ impl Document {
         };
         // A server without a name: Python's and TypeScript's often have none.
         let language = LANGUAGES.iter().find(fits).or(LANGUAGES.last())?;
-        let uri = format!("file:///tmp/rescind-conform/generated.{}", language.extension);
-        Some(Self { language, uri, functions: FUNCTIONS, method })
+        // Where none can be made it is as if the document had not been saved yet.
+        let folder = Folder::new().ok().map(Arc::new);
+        let within = folder.as_ref().map_or(Path::new("/nowhere"), |folder| &folder.0);
+        let uri = uri(&within.join(format!("generated.{}", language.extension)));
+        Some(Self { language, uri, functions: FUNCTIONS, method, _folder: folder })
     }
 
     /// One that takes a server so many hundredths of the time.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use protocol_core::Dialect;
+use protocol_core::{CancelRule, Dialect};
 use serde_json::{Value, json};
 
 use crate::document::Document;
@@ -58,6 +58,8 @@ impl Slow {
 
 /// How long a server may take to say that it does not know the newest opening.
 const FALLBACK: Duration = Duration::from_secs(10);
+/// How much of a server's name is told.
+const NAME: usize = 80;
 /// How many tools are tried.
 const TOOLS: usize = 6;
 
@@ -152,11 +154,16 @@ impl Facts {
         if let (true, Some(settled)) = (family.is_mcp(), revision) {
             facts.dialect = settled;
         }
+        if family == Family::Dap && first["supportsCancelRequest"] != true {
+            facts.dialect.cancel = CancelRule::Local;
+        }
         let said = ["serverInfo", "agentInfo", "app"].iter().find_map(|member| first.get(member));
         let said = said.or_else(|| first["_meta"].get("io.modelcontextprotocol/serverInfo"));
         if let Some(said) = said {
             let part = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
             facts.name = format!("{} {}", part("name"), part("version")).trim().to_owned();
+            // Some put all of how they were built there.
+            facts.name = facts.name.chars().take(NAME).collect();
         }
         if family == Family::Lsp && options.open.is_none() {
             facts.document = Document::for_server(&first, options.language.as_deref());
@@ -198,7 +205,7 @@ impl Facts {
                 session.send(&[message], false);
                 continue;
             }
-            let id = format!("\"open-{}\"", number + 1);
+            let id = session.id(&format!("open-{}", number + 1));
             let message = session.wire.request(&id, method, params, "");
             session.send(&[message], false);
             let waited = session.wait(|session| session.is_answered(&id));
@@ -209,7 +216,7 @@ impl Facts {
                 let how = match waited {
                     Waited::Done => "refused",
                     Waited::Ended => "not answered: the server ended",
-                    Waited::TimedOut => "not answered",
+                    Waited::TimedOut | Waited::Talking => "not answered",
                 };
                 return Err(Unreached::Opening {
                     why: format!("{method} is {how}"),
@@ -228,7 +235,7 @@ impl Facts {
     fn find_quick(&self, session: &mut Session, options: &Options) -> Result<Request, Unreached> {
         let own = self.document.as_ref().map(Document::quick);
         for (number, request) in self.family().quick().into_iter().chain(own).enumerate() {
-            let id = format!("\"quick-{number}\"");
+            let id = session.id(&format!("quick-{number}"));
             let message = session.wire.request(&id, &request.method, &request.params, "");
             session.send(&[message], false);
             if session.wait(|session| session.is_answered(&id)) == Waited::Done {
@@ -274,7 +281,8 @@ impl Facts {
         round: u64,
     ) -> Option<Slow> {
         let ms = options.slow_ms;
-        let (slow, quick) = (format!("\"slow-{round}\""), format!("\"meanwhile-{round}\""));
+        let slow = session.id(&format!("slow-{round}"));
+        let quick = session.id(&format!("meanwhile-{round}"));
         let progress = format!("progress-{round}");
         let mut messages = Vec::new();
         messages.extend(self.change(session, 1 + round));

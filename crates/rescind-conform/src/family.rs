@@ -1,6 +1,6 @@
 //! The protocols that checks are written for: which clauses hold, and how a session is opened.
 
-use protocol_core::Dialect;
+use protocol_core::{CancelRule, Dialect};
 use serde_json::{Value, json};
 
 /// A protocol, as far as its clauses on cancelling differ from others'.
@@ -23,13 +23,17 @@ pub enum Family {
     Mcp2026,
     /// App-Browser Protocol.
     Abp,
+    /// Debug Adapter Protocol, of an adapter that declares `supportsCancelRequest`.
+    Dap,
+    /// The same of one that does not: nothing may be cancelled there.
+    DapPlain,
     /// The operations of erlmcp.
     Erlmcp,
 }
 
 impl Family {
     /// Every one, in the order of the columns in docs/conformance.md.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::JsonRpc,
         Self::Acp,
         Self::AcpV2,
@@ -38,6 +42,8 @@ impl Family {
         Self::McpUntil2025,
         Self::Mcp2026,
         Self::Abp,
+        Self::Dap,
+        Self::DapPlain,
         Self::Erlmcp,
     ];
 
@@ -53,6 +59,8 @@ impl Family {
             "mcp" if name == "mcp" || name.contains(NEWEST_MCP) => Self::Mcp2026,
             "mcp" => Self::McpUntil2025,
             "abp" => Self::Abp,
+            "dap" if dialect.cancel == CancelRule::Local => Self::DapPlain,
+            "dap" => Self::Dap,
             "erlmcp" => Self::Erlmcp,
             _ => Self::JsonRpc,
         }
@@ -70,6 +78,8 @@ impl Family {
             Self::McpUntil2025 => "mcp until 2025-11-25",
             Self::Mcp2026 => "mcp-2026-07-28",
             Self::Abp => "abp",
+            Self::Dap => "dap",
+            Self::DapPlain => "dap without cancel",
             Self::Erlmcp => "erlmcp",
         }
     }
@@ -123,6 +133,10 @@ impl Family {
                 Opening::notification("notifications/initialized", json!({})),
             ],
             Self::Abp => vec![Opening::request("initialize", json!({ "agent": client }))],
+            Self::Dap | Self::DapPlain => vec![Opening::request(
+                "initialize",
+                json!({ "adapterID": "rescind", "clientID": "rescind", "clientName": client["name"] }),
+            )],
         }
     }
 
@@ -136,6 +150,8 @@ impl Family {
             }
             Self::Mcp2026 => vec![Request::new("tools/list", json!({})), unknown],
             Self::Erlmcp => vec![Request::new("tools/list", json!({})), unknown],
+            // Some adapters end when they are told a command that they don't know.
+            Self::Dap | Self::DapPlain => vec![Request::new("threads", json!({})), unknown],
             _ => vec![unknown],
         }
     }

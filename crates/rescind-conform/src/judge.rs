@@ -1,10 +1,10 @@
 //! Judges the record of a check by its rules.
 
-use protocol_core::code;
+use protocol_core::{Envelope, code};
 
 use crate::check::{Name, Rule};
 use crate::family::Family;
-use crate::play::{Made, Play};
+use crate::play::{Made, Play, is_cancel_read};
 use crate::session::What;
 use crate::wire::{Heard, Outcome};
 
@@ -23,6 +23,7 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
         Rule::Undisturbed(name) => undisturbed(play, made(play, name)?),
         Rule::AnsweredOnce(name) => once(play, made(play, name)?),
         Rule::Honoured { cancelled, before } => honoured(play, cancelled, before),
+        Rule::Whole { cancelled, like } => whole(play, made(play, cancelled)?, made(play, like)?),
         Rule::AllEnded => all_ended(play),
         Rule::OthersUndisturbed => (play.crowd.iter())
             .filter(|made| made.cancelled_at.is_none())
@@ -34,6 +35,13 @@ fn breaks(play: &Play<'_>, rule: Rule) -> Result<(), String> {
         Rule::NoProgressAfter(name) => no_progress_after(play, made(play, name)?),
         Rule::Clean => clean(play).and_then(|()| stray(play, |_| true)),
         Rule::UnknownMethod(name) => unknown_method(play, made(play, name)?),
+        Rule::CancelRead(name) => {
+            let id = &made(play, name)?.id;
+            match is_cancel_read(&play.session, id) {
+                true => Ok(()),
+                false => Err(format!("nothing says that the cancel of request {id} was read")),
+            }
+        }
         Rule::TheirsCancelled => theirs_cancelled(play),
         Rule::TheirsUndisturbed => match theirs_cancelled(play) {
             Err(_) => Ok(()),
@@ -109,7 +117,7 @@ fn under_another_id(play: &Play<'_>, made: &Made) -> String {
 
 /// Whether a request had this id, as the token that was written.
 fn is_ours(play: &Play<'_>, id: &str) -> bool {
-    play.ids.contains(id) || id.starts_with("\"open-")
+    play.ids.contains(id) || play.session.named.contains(id)
 }
 
 fn nothing_under(play: &Play<'_>, id: &str) -> Result<(), String> {
@@ -191,6 +199,21 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), String
             before.id
         )),
         (None, _) => Err(format!("request {} is never answered", cancelled.id)),
+    }
+}
+
+/// A result is no part of what there is without a cancel.
+fn whole(play: &Play<'_>, cancelled: &Made, like: &Made) -> Result<(), String> {
+    let length = |made| match answers(play, made)[..] {
+        [Outcome::Result(result), ..] => Some(result.to_string().len()),
+        _ => None,
+    };
+    match (length(cancelled), length(like)) {
+        (Some(part), Some(all)) if part < all / 2 => Err(format!(
+            "request {} is answered with a result of {part} bytes; without a cancel there are {all}",
+            cancelled.id
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -284,6 +307,15 @@ fn theirs_cancelled(play: &Play<'_>) -> Result<(), String> {
 }
 
 fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), String> {
+    if play.session.wire.dialect.envelope == Envelope::Dap {
+        // It does not say whether it has found something.
+        let id = made.cancel_id.as_deref().ok_or("nothing was cancelled")?;
+        return match play.session.answers_to(id).count() {
+            1 => Ok(()),
+            0 => Err(format!("the cancel of {} is not answered", made.id)),
+            count => Err(format!("the cancel of {} is answered {count} times", made.id)),
+        };
+    }
     let all: Vec<bool> = (play.session.heard())
         .filter_map(|(_, heard)| match heard {
             Heard::Acknowledged { id, cancelled } if *id == made.id => Some(*cancelled),

@@ -46,7 +46,8 @@ pub(crate) fn message(wire: &Wire, params: Option<&str>, own: &str) -> String {
         Some(params) => wire.cancel_with(params, own),
         None => {
             let whole = wire.cancel_with("{}", own);
-            whole.replace(r#","params":{}"#, "").replace(r#","payload":{}"#, "")
+            let members = [r#","params":{}"#, r#","payload":{}"#, r#","arguments":{}"#];
+            members.iter().fold(whole, |whole, member| whole.replace(member, ""))
         }
     }
 }

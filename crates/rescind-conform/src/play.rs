@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -13,6 +13,8 @@ use crate::malformed;
 use crate::session::{Session, Waited};
 use crate::wire::Heard;
 
+mod crowd;
+
 /// A request that a check has made.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
@@ -21,8 +23,8 @@ pub(crate) struct Made {
     pub(crate) token: String,
     /// Where its cancel stands in the record.
     pub(crate) cancelled_at: Option<usize>,
-    /// The id that the cancel has where it is a request.
-    pub(crate) cancel_id: String,
+    /// The id that its first cancel has where that is a request.
+    pub(crate) cancel_id: Option<String>,
 }
 
 /// A next request, with where it stands in the record.
@@ -69,16 +71,8 @@ pub(crate) struct Play<'a> {
     patience: Duration,
 }
 
-/// The parts of its time after which [`Step::AnyMoment`] cancels a request, in hundredths.
-const MOMENTS: [u32; 5] = [0, 25, 50, 75, 110];
-/// Requests for each of them.
-const EACH_MOMENT: usize = 4;
-/// Requests that [`Step::OutputFull`] makes: their answers fill any pipe.
-const FILLING: usize = 5000;
 /// How much later than all that was waited for an answer may come.
 const LATE: Duration = Duration::from_secs(2);
-/// Pairs that [`Step::Compare`] times.
-const PAIRS: usize = 5;
 
 impl<'a> Play<'a> {
     pub(crate) fn new(
@@ -132,6 +126,7 @@ impl<'a> Play<'a> {
             Step::AnyMoment => return self.any_moment(),
             Step::OutputFull(items) => return self.output_full(items),
             Step::HoldReverse => self.session.answers = false,
+            Step::CancelRead(name) => return self.wait_until_cancel_read(name),
             Step::Asked => return self.wait_until_asked(),
             Step::CancelTheirId => {
                 let cancel =
@@ -150,7 +145,10 @@ impl<'a> Play<'a> {
 
     fn fresh(&mut self) -> String {
         self.next_id += 1;
-        let id = self.token(&self.next_id.to_string());
+        let id = match self.session.next_number() {
+            Some(number) => number,
+            None => self.token(&self.next_id.to_string()),
+        };
         self.ids.insert(id.clone());
         id
     }
@@ -164,14 +162,14 @@ impl<'a> Play<'a> {
     }
 
     fn make(&mut self, id: Id) -> Made {
-        let (own, cancel_id) = (self.fresh(), self.fresh());
+        let own = self.fresh();
         let id = match id {
             Id::Fresh => own.clone(),
             Id::Token(token) => self.token(token),
         };
         let token = format!("progress-{}", own.trim_matches('"'));
         self.ids.insert(id.clone());
-        Made { id, token, cancelled_at: None, cancel_id }
+        Made { id, token, cancelled_at: None, cancel_id: None }
     }
 
     /// The messages of a slow request, or of one that is done at once if none is known.
@@ -191,8 +189,12 @@ impl<'a> Play<'a> {
         self.session.wire.request(&made.id, &quick.method, &quick.params, "")
     }
 
-    fn cancel(&self, made: &Made) -> String {
-        self.session.wire.cancel(&made.id, &made.cancel_id)
+    /// The cancel of a request, which it notes as its own if it is the first.
+    fn cancel(&mut self, made: &mut Made) -> String {
+        let own = self.fresh();
+        let message = self.session.wire.cancel(&made.id, &own);
+        made.cancel_id.get_or_insert(own);
+        message
     }
 
     /// Writes some messages at once.
@@ -249,10 +251,14 @@ impl<'a> Play<'a> {
             }
             Item::Request(name, method) => self.named_request(name, method, &json!({})),
             Item::Cancel(name) => {
-                self.named.get(&name).map(|made| self.cancel(made)).into_iter().collect()
+                let Some(mut made) = self.named.get(&name).cloned() else { return vec![] };
+                let message = self.cancel(&mut made);
+                self.named.insert(name, made);
+                vec![message]
             }
             Item::CancelWithMore(name) => {
-                let cancel = |made: &Made| wire.cancel_with_more(&made.id, &made.cancel_id);
+                let own = self.fresh();
+                let cancel = |made: &Made| wire.cancel_with_more(&made.id, &own);
                 self.named.get(&name).map(cancel).into_iter().collect()
             }
             Item::CancelId(token) => {
@@ -280,6 +286,10 @@ impl<'a> Play<'a> {
             Waited::TimedOut => {
                 Err(Stop::Stuck(format!("{} s passed without {what}", self.patience.as_secs())))
             }
+            // It is slow, or the machine is: that is no evidence of anything.
+            Waited::Talking => Err(Stop::NotExercised(format!(
+                "the server was still answering what was asked before {what}"
+            ))),
         }
     }
 
@@ -390,132 +400,10 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    fn crowd_ids(&self) -> Vec<String> {
-        self.crowd.iter().map(|made| made.id.clone()).collect()
-    }
-
-    fn burst(&mut self, count: usize) -> Result<(), Stop> {
-        let mut messages = Vec::new();
-        for _ in 0..count {
-            let mut made = self.make(Id::Fresh);
-            messages.push(self.quick(&made));
-            made.cancelled_at = Some(self.session.record.len() + messages.len());
-            messages.push(self.cancel(&made));
-            self.crowd.push(made);
-        }
-        self.session.send(&messages, false);
-        self.wait_for_crowd()
-    }
-
-    fn half_cancelled(&mut self, count: usize) -> Result<(), Stop> {
-        let mut messages = Vec::new();
-        for _ in 0..count {
-            let made = self.make(Id::Fresh);
-            messages.push(self.quick(&made));
-            self.crowd.push(made);
-        }
-        let mut order: Vec<usize> = (0..count).collect();
-        self.rng.shuffle(&mut order);
-        for &chosen in &order[..count / 2] {
-            let cancel = self.cancel(&self.crowd[chosen]);
-            self.crowd[chosen].cancelled_at = Some(self.session.record.len() + messages.len());
-            messages.push(cancel);
-        }
-        self.session.send(&messages, true);
-        self.wait_for_crowd()
-    }
-
-    /// Waits until everything is answered, or, where some need not be, the next request is.
-    fn wait_for_crowd(&mut self) -> Result<(), Stop> {
-        let wants_all = self.wants_answers();
-        let owed: Vec<String> = (self.crowd.iter())
-            .filter(|made| wants_all || made.cancelled_at.is_none())
-            .map(|made| made.id.clone())
-            .collect();
-        self.next()?;
-        let mut left = owed;
-        let mut looked = 0;
-        let waited = self.session.wait(|session| {
-            for (_, heard) in session.heard().filter(|(at, _)| *at >= looked) {
-                if let Heard::Answer { id, .. } = heard {
-                    left.retain(|owed| owed != id);
-                }
-            }
-            looked = session.record.len();
-            left.is_empty()
-        });
-        self.waited(waited, "an answer to all of them")?;
-        self.next().map(drop)
-    }
-
-    fn any_moment(&mut self) -> Result<(), Stop> {
-        let ms = self.slow_ms / 2;
-        let slow = self.facts.slow.as_ref();
-        let natural = slow.map_or(Duration::from_millis(5), |slow| slow.lasts(ms));
-        for _ in 0..EACH_MOMENT * MOMENTS.len() {
-            let made = self.make(Id::Fresh);
-            let messages = self.slow(&made, ms);
-            self.session.send(&messages, false);
-            self.crowd.push(made);
-        }
-        let begun = Instant::now();
-        let mut order: Vec<usize> = (0..self.crowd.len()).collect();
-        self.rng.shuffle(&mut order);
-        for (moment, chosen) in MOMENTS.iter().zip(order.chunks(EACH_MOMENT)) {
-            let until = (begun + natural * *moment / 100).saturating_duration_since(Instant::now());
-            self.session.wait_for(until, &mut |_| false);
-            for &chosen in chosen {
-                let cancel = self.cancel(&self.crowd[chosen]);
-                self.crowd[chosen].cancelled_at = Some(self.session.record.len());
-                self.session.send(&[cancel], false);
-            }
-        }
-        if self.facts.slow.as_ref().is_some_and(|slow| !slow.reads_on) {
-            // It may do one after the other, and answers the next request when it has done all.
-            let each = natural.max(Duration::from_secs(ms.div_ceil(1000)));
-            let all = each.saturating_mul(u32::try_from(self.crowd.len()).unwrap_or(u32::MAX));
-            let made = self.make(Id::Fresh);
-            let message = self.quick(&made);
-            self.session.send(&[message], false);
-            self.session.wait_for(all, &mut |session| session.is_answered(&made.id));
-        }
-        let ids = self.crowd_ids();
-        if self.wants_answers() {
-            let waited = self.session.wait(|session| ids.iter().all(|id| session.is_answered(id)));
-            self.waited(waited, "an answer to all of them")?;
-        }
-        self.settle_all(&ids)
-    }
-
-    fn output_full(&mut self, items: &[Item]) -> Result<(), Stop> {
-        self.session.hold_output(true);
-        for chunk in 0..FILLING / 100 {
-            let mut messages = Vec::new();
-            for _ in 0..100 {
-                let made = self.make(Id::Fresh);
-                messages.push(self.quick(&made));
-                self.crowd.push(made);
-            }
-            if chunk + 1 == FILLING / 100 {
-                for item in items {
-                    let more = self.messages(*item);
-                    messages.extend(more);
-                }
-            }
-            self.session.send(&messages, false);
-        }
-        let at = self.session.record.len();
-        self.named.values_mut().for_each(|made| made.cancelled_at = Some(at));
-        // Until the server does nothing any more: it waits for whoever reads, or has done all.
-        for _ in 0..50 {
-            let before = self.session.busy();
-            self.session.wait_for(Duration::from_millis(200), &mut |_| false);
-            if before == self.session.busy() {
-                break;
-            }
-        }
-        self.session.hold_output(false);
-        self.wait_for_crowd()
+    fn wait_until_cancel_read(&mut self, name: Name) -> Result<(), Stop> {
+        let id = self.made(name)?.id.clone();
+        let waited = self.session.wait(|session| is_cancel_read(session, &id));
+        self.waited(waited, &format!("a sign that the cancel of request {id} was read"))
     }
 
     fn wait_until_asked(&mut self) -> Result<(), Stop> {
@@ -541,7 +429,7 @@ impl<'a> Play<'a> {
     fn end(&mut self) -> Result<(), Stop> {
         self.session.end_input();
         let waited = self.session.wait(|_| false);
-        if waited == Waited::TimedOut {
+        if waited != Waited::Ended {
             return Err(Stop::Stuck(format!(
                 "its output has not ended {} s after its input",
                 self.patience.as_secs()
@@ -553,45 +441,10 @@ impl<'a> Play<'a> {
         };
         Ok(())
     }
+}
 
-    fn compare(&mut self) -> Result<(), Stop> {
-        if self.facts.slow.as_ref().is_some_and(|slow| slow.reads_on) {
-            return Err(Stop::NotExercised(
-                "the server works on several requests at the same time".into(),
-            ));
-        }
-        let (mut with, mut without) = (Vec::new(), Vec::new());
-        for _ in 0..PAIRS {
-            with.push(self.time_until_free(true)?);
-            without.push(self.time_until_free(false)?);
-        }
-        with.sort();
-        without.sort();
-        let ratio = with[PAIRS / 2].as_secs_f64() / without[PAIRS / 2].as_secs_f64().max(1e-6);
-        self.session.note(format!(
-            "median {:.1} ms with a cancel, {:.1} ms without: {ratio:.2}",
-            with[PAIRS / 2].as_secs_f64() * 1e3,
-            without[PAIRS / 2].as_secs_f64() * 1e3,
-        ));
-        self.ratio = Some(ratio);
-        Ok(())
-    }
-
-    /// How long until the server has answered a request like one that it was asked before.
-    fn time_until_free(&mut self, cancelled: bool) -> Result<Duration, Stop> {
-        let (first, second) = (self.make(Id::Fresh), self.make(Id::Fresh));
-        let ms = self.slow_ms / 5;
-        let mut messages = self.slow(&first, ms);
-        if cancelled {
-            messages.push(self.cancel(&first));
-        }
-        messages.extend(self.slow(&second, ms));
-        let begun = Instant::now();
-        self.session.send(&messages, false);
-        let waited = self.session.wait(|session| session.is_answered(&second.id));
-        self.waited(waited, &format!("an answer to request {}", second.id))?;
-        let took = begun.elapsed();
-        self.next()?;
-        Ok(took)
-    }
+/// Whether the server is seen to have read the cancel of a request.
+pub(crate) fn is_cancel_read(session: &Session, id: &str) -> bool {
+    session.is_answered(id)
+        || session.heard().any(|(_, heard)| matches!(heard, Heard::Cancel { .. }))
 }

@@ -1,9 +1,10 @@
 //! A connection to one server, or to one client, and the record of what both sides said.
 
+use std::collections::HashSet;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use protocol_core::{Config, Event, InputBuffer, StreamConnection, Timestamp, Violation};
+use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Timestamp, Violation};
 
 use crate::target::{Child, Link, Told};
 use crate::wire::{Heard, Wire};
@@ -47,6 +48,8 @@ pub(crate) enum Waited {
     Ended,
     /// It did not come for as long as we are patient.
     TimedOut,
+    /// Neither did it, but the server was saying other things all the time.
+    Talking,
 }
 
 /// A connection to one server.
@@ -61,6 +64,10 @@ pub(crate) struct Session {
     begun: Instant,
     patience: Duration,
     bytes: usize,
+    /// The ids that the runner has given to requests of its own.
+    pub(crate) named: HashSet<String>,
+    /// The number of our last message, where messages have numbers.
+    number: u64,
     /// Whether the server's own requests are answered.
     pub(crate) answers: bool,
     has_ended: bool,
@@ -92,6 +99,8 @@ impl Session {
             begun: Instant::now(),
             patience,
             bytes: 0,
+            named: HashSet::new(),
+            number: 0,
             answers: false,
             has_ended: false,
         }
@@ -105,6 +114,21 @@ impl Session {
     fn push(&mut self, what: What) {
         let at = self.begun.elapsed();
         self.record.push(Entry { at, what });
+    }
+
+    /// An id for a request that is no check's, by what it is for.
+    pub(crate) fn id(&mut self, name: &str) -> String {
+        let id = self.next_number().unwrap_or_else(|| format!("\"{name}\""));
+        self.named.insert(id.clone());
+        id
+    }
+
+    /// The number of our next message, where messages have numbers.
+    pub(crate) fn next_number(&mut self) -> Option<String> {
+        (self.wire.dialect.envelope == Envelope::Dap).then(|| {
+            self.number += 1;
+            self.number.to_string()
+        })
     }
 
     /// Writes these messages at once. In one read of the server's, if its process can be stopped meanwhile.
@@ -154,14 +178,20 @@ impl Session {
     ///
     /// A server that is busy, or says something, is waited for a few times longer: the machine may be slow.
     pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
-        for _ in 1..LONGER {
+        for round in 1.. {
             let before = (self.busy(), self.bytes);
             let waited = self.wait_for(self.patience, &mut until);
-            if waited != Waited::TimedOut || before == (self.busy(), self.bytes) {
-                return waited;
+            let talks = before.1 != self.bytes;
+            // On a busy machine what works at a low priority may not get any time for long.
+            let works =
+                talks || before.0 != self.busy() || self.child().is_some_and(Child::is_runnable);
+            match (waited, round >= LONGER) {
+                (Waited::TimedOut, false) if works => {}
+                (Waited::TimedOut, true) if talks => return Waited::Talking,
+                (waited, _) => return waited,
             }
         }
-        self.wait_for(self.patience, &mut until)
+        Waited::TimedOut
     }
 
     /// How much time its processes have used so far, where that is known.
@@ -240,7 +270,10 @@ impl Session {
     fn got(&mut self, message: Vec<u8>) {
         let heard = self.wire.read(&message);
         let asked = match &heard {
-            Heard::Request { id, method } if self.answers => Some(self.wire.answer(id, method)),
+            Heard::Request { id, method } if self.answers => {
+                let own = self.next_number().unwrap_or_default();
+                Some(self.wire.answer(id, method, &own))
+            }
             _ => None,
         };
         self.push(What::Got { message, heard });

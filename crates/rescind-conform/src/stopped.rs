@@ -74,22 +74,49 @@ pub(crate) fn busy(process: u32) -> Option<u64> {
     Some(times.sum())
 }
 
+/// Whether a thread in the group of a process runs, or would if it were given a processor.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_runnable(process: u32) -> bool {
+    let Some(group) = group_of(process) else { return false };
+    group_processes(group.as_raw_pid()).any(|(path, _)| {
+        let mut threads = std::fs::read_dir(path.join("task")).into_iter().flatten().flatten();
+        threads.any(|thread| stat(&thread.path()).is_some_and(|fields| fields[0] == "R"))
+    })
+}
+
 /// The fields of `/proc/*/stat` from the state on, for the processes in a group.
 #[cfg(target_os = "linux")]
 fn group_stats(group: i32) -> impl Iterator<Item = Vec<String>> {
+    group_processes(group).map(|(_, fields)| fields)
+}
+
+/// The same, with where each is.
+#[cfg(target_os = "linux")]
+fn group_processes(group: i32) -> impl Iterator<Item = (std::path::PathBuf, Vec<String>)> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(move |process| {
-        let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
-        // The name is in parentheses, and may hold some itself.
-        let (_, rest) = stat.rsplit_once(") ")?;
-        let fields: Vec<String> = rest.split(' ').map(String::from).collect();
-        (fields.get(2)?.parse() == Ok(group)).then_some(fields)
+        let fields = stat(&process.path())?;
+        (fields.get(2)?.parse() == Ok(group)).then(|| (process.path(), fields))
     })
+}
+
+/// The fields from the state on, of a process or a thread.
+#[cfg(target_os = "linux")]
+fn stat(path: &std::path::Path) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(path.join("stat")).ok()?;
+    // The name is in parentheses, and may hold some itself.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    Some(rest.split(' ').map(String::from).collect())
 }
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn busy(_: u32) -> Option<u64> {
     None
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_runnable(_: u32) -> bool {
+    false
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]

@@ -200,6 +200,9 @@ impl Case<'_> {
         let mut runs = Vec::new();
         let first = match (clause, self.lacks()) {
             (None, _) => Once::without(Verdict::NotApplicable),
+            _ if self.check.needs.contains(&Need::Process) && !self.facts.is_process => {
+                Once::without(Verdict::NotApplicable)
+            }
             (_, Some(why)) => Once::without(Verdict::NotExercised { why: why.into() }),
             _ => self.once(self.options.slow_ms),
         };
@@ -252,7 +255,6 @@ impl Case<'_> {
             Need::Reverse if self.facts.reverse.is_none() => {
                 Some("no request is known that makes the server ask something (--reverse)")
             }
-            Need::Process if !self.facts.is_process => Some("the server is no process of its own"),
             _ => None,
         })
     }

@@ -67,14 +67,10 @@ where
     F: Fn(TcpStream) + Clone + Send + Sync + 'static,
 {
     fn start(&self) -> io::Result<Link> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let near = TcpStream::connect(listener.local_addr()?)?;
-        let (far, _) = listener.accept()?;
-        near.set_nodelay(true)?;
-        far.set_nodelay(true)?;
+        let (theirs, link) = Link::pair()?;
         let serve = self.0.clone();
-        thread::Builder::new().name("server".into()).spawn(move || serve(far))?;
-        Ok(Link::new(near.try_clone()?, HalfClosed(near), None))
+        thread::Builder::new().name("server".into()).spawn(move || serve(theirs))?;
+        Ok(link)
     }
 }
 
@@ -124,6 +120,20 @@ impl Link {
         thread::spawn(move || read(output, &said, &at_gate));
         thread::spawn(move || write(input, &told));
         Self { output: heard, input: Some(tell), gate, child }
+    }
+
+    /// A connection to a server that is no process of its own, and the server's end of it.
+    ///
+    /// # Errors
+    ///
+    /// This machine has no more sockets.
+    pub fn pair() -> io::Result<(TcpStream, Self)> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let near = TcpStream::connect(listener.local_addr()?)?;
+        let (far, _) = listener.accept()?;
+        near.set_nodelay(true)?;
+        far.set_nodelay(true)?;
+        Ok((far, Self::new(near.try_clone()?, HalfClosed(near), None)))
     }
 }
 
@@ -201,6 +211,11 @@ impl Child {
     /// How much processor time its group has used, where that is known.
     pub(crate) fn busy(&self) -> Option<u64> {
         stopped::busy(self.process.id())
+    }
+
+    /// Whether it waits for a processor, where that is known.
+    pub(crate) fn is_runnable(&self) -> bool {
+        stopped::is_runnable(self.process.id())
     }
 
     pub(crate) fn stderr(&self) -> String {

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use crate::family::Family;
 
+mod dap;
+
 /// What a server has said, as far as checks ask.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Heard {
@@ -31,7 +33,7 @@ pub(crate) enum Outcome {
     Error {
         code: i64,
     },
-    /// ABP, where it has no code.
+    /// ABP and DAP, where it has no code.
     Cancelled,
 }
 
@@ -109,6 +111,9 @@ impl Wire {
                 ),
             };
         }
+        if self.dialect.envelope == Envelope::Dap {
+            return dap::request(id, method, &params.to_string());
+        }
         if let (true, Some(members)) = (self.family.is_mcp(), params.as_object_mut()) {
             let meta = members.entry("_meta").or_insert_with(|| json!({}));
             if let Some(meta) = meta.as_object_mut() {
@@ -142,6 +147,9 @@ impl Wire {
     /// A cancel with these params; `own` is its own id where cancels are requests.
     pub(crate) fn cancel_with(&self, params: &str, own: &str) -> String {
         match &self.dialect.cancel {
+            CancelRule::Request { method, .. } if self.dialect.envelope == Envelope::Dap => {
+                dap::request(own, method, params)
+            }
             CancelRule::Request { method, .. } => {
                 format!(
                     r#"{{"type":{},"id":{own},"timestamp":0,"payload":{params}}}"#,
@@ -189,8 +197,11 @@ impl Wire {
         self.cancel_with(&params, own)
     }
 
-    /// What we answer a request of the server's.
-    pub(crate) fn answer(&self, id: &str, method: &str) -> String {
+    /// What we answer a request of the server's; `own` is the number of the answer, where it has one.
+    pub(crate) fn answer(&self, id: &str, method: &str, own: &str) -> String {
+        if self.dialect.envelope == Envelope::Dap {
+            return dap::refusal(id, method, own);
+        }
         let result = match method {
             "workspace/configuration" => "[null]",
             "client/registerCapability"
@@ -210,6 +221,9 @@ impl Wire {
 
     /// What a message says.
     pub(crate) fn read(&self, message: &[u8]) -> Heard {
+        if self.dialect.envelope == Envelope::Dap {
+            return dap::read(message);
+        }
         let Ok(envelope) = serde_json::from_slice::<Envelopes<'_>>(message) else {
             return Heard::Other;
         };

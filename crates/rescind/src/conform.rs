@@ -2,6 +2,7 @@
 
 mod client;
 mod relay;
+mod socket;
 mod suite;
 
 use std::ffi::OsString;
@@ -10,13 +11,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use rescind_conform::{CHECKS, Opening, Options, Program, Request};
+use protocol_core::Framing;
+use rescind_conform::{CHECKS, Opening, Options, Program, Request, Target};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::address::Address;
 use crate::dialect::DialectArgs;
 use crate::terminal::spin;
 use crate::{duration, usage_error};
+use socket::Socket;
 use suite::SuiteArgs;
 
 /// Test how a server, a client or a relay cancels requests
@@ -87,8 +91,22 @@ struct ServerArgs {
     #[command(flatten)]
     suite: SuiteArgs,
 
+    /// Test the server that runs at this WebSocket already, such as `ws://127.0.0.1:8080`, `wss://example.com`
+    /// or `unix:FILE`; each check opens a connection of its own
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    connect: Option<Address>,
+
+    /// Show the secret in this file, one line, as a bearer token
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    token_file: Option<PathBuf>,
+
+    /// Of a `wss://` server, take only a certificate that is signed by one in this file, of PEM [default:
+    /// those that this machine trusts]
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    ca: Option<PathBuf>,
+
     /// The server to test, and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "list")]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["list", "connect"])]
     command: Vec<OsString>,
 }
 
@@ -96,6 +114,7 @@ const EXAMPLES: &str = "\
 Examples:
   rescind conform server --dialect mcp -- node server.js
   rescind conform server --dialect lsp -- clangd
+  rescind conform server --dialect abp --connect ws://127.0.0.1:8080
   rescind conform server --slow sleep '{\"ms\":\"$MS\"}' --reverse nested '{\"ms\":\"$MS\"}' -- rescind serve
   rescind conform server --dialect mcp --only cancel/one-read --seed 7 --json evidence.json -- node server.js";
 
@@ -120,19 +139,37 @@ impl ServerArgs {
             Ok(options) => options,
             Err(error) => return usage_error(error),
         };
-        let target = Program::new(self.command.clone());
+        let target = self.target();
         spin("finding out what takes the server its time");
-        let name = suite::name(&self.command);
+        let name = match &self.connect {
+            Some(address) => address.to_string(),
+            None => suite::name(&self.command),
+        };
         self.suite.run(
             &name,
             |id| self.replay(id),
-            |seen| rescind_conform::run(&target, &options, seen),
+            |seen| rescind_conform::run(&*target, &options, seen),
         )
+    }
+
+    fn target(&self) -> Box<dyn Target> {
+        match &self.connect {
+            Some(address) => Box::new(Socket {
+                address: address.clone(),
+                token_file: self.token_file.clone(),
+                ca: self.ca.clone(),
+            }),
+            None => Box::new(Program::new(self.command.clone())),
+        }
     }
 
     fn options(&self) -> Result<Options, String> {
         let all: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
         let mut options = Options::new(self.dialect.spoken().dialect.clone());
+        if self.connect.is_some() {
+            // Messages are whole there, and lines on the way to it.
+            options.dialect.framing = Framing::Newline;
+        }
         options.slow = request("--slow", self.slow.as_deref())?;
         options.reverse = request("--reverse", self.reverse.as_deref())?;
         options.open =
@@ -171,6 +208,14 @@ impl ServerArgs {
         let defaults = Options::new(self.dialect.spoken().dialect.clone());
         if self.slow_time != Duration::from_millis(defaults.slow_ms) {
             words.extend(["--slow-time".into(), format!("{}ms", self.slow_time.as_millis())]);
+        }
+        if let Some(address) = &self.connect {
+            words.extend(["--connect".into(), address.to_string()]);
+            for (option, file) in [("--token-file", &self.token_file), ("--ca", &self.ca)] {
+                words.extend(
+                    file.iter().flat_map(|file| [option.into(), file.display().to_string()]),
+                );
+            }
         }
         self.suite.again(words, id, &self.command)
     }

@@ -12,6 +12,9 @@ use support::listening::{HOUR, LOCAL, Listening, UPGRADE, receive, send};
 use support::{Running, rescind};
 use tungstenite::Message;
 
+/// As long as is asked for.
+const MS: &str = r#"{"ms":"$MS"}"#;
+
 #[test]
 fn calls_are_answered_and_cancelled_in_every_dialect() {
     for dialect in ["jsonrpc", "acp", "acp-v2", "acp-draft", "lsp", "mcp", "mcp-2025-11-25", "abp"]
@@ -25,6 +28,25 @@ fn calls_are_answered_and_cancelled_in_every_dialect() {
         assert!(said.stderr.contains("cancelled sleep after "), "{dialect}: {said:?}");
         assert!(said.took < Duration::from_secs(10), "{dialect}: {said:?}");
     }
+}
+
+#[test]
+fn a_server_that_listens_passes_every_check_but_those_of_processes() {
+    for (dialect, method) in [("acp", "nested"), ("lsp", "nested"), ("abp", "sleep")] {
+        let server = Listening::start(&[LOCAL, "--dialect", dialect]);
+        let (slow, reverse) = (["--slow", "sleep", MS], ["--reverse", method, MS]);
+        let connect = ["--dialect", dialect, "--slow-time", "500ms", "--connect", &server.url];
+        let said = rescind(&[&["conform", "server"][..], &slow, &reverse, &connect].concat());
+        assert_eq!(said.code, Some(0), "{dialect}: {said:?}");
+        assert!(said.stdout.contains("end/pending") && !said.stdout.contains("end/orphan"));
+    }
+}
+
+#[test]
+fn a_server_that_does_not_listen_is_told_in_one_line() {
+    let said = rescind(&["conform", "server", "--connect", "ws://127.0.0.1:1"]);
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(6), 1), "{said:?}");
+    assert!(said.stderr.contains("can't be started: ws://127.0.0.1:1: "), "{said:?}");
 }
 
 #[test]

@@ -72,12 +72,22 @@ pub fn node(script: &str) -> Option<CommandLine> {
 /// One of the scripts in `python/`.
 #[must_use]
 pub fn python(script: &str) -> Option<CommandLine> {
-    let interpreter = Path::new(HERE).join("target/python/bin/python");
-    if !interpreter.is_file() {
-        return missing("the Python packages (run tests/interop/install)");
-    }
     let script = Path::new(HERE).join("python").join(script);
-    Some(line(&[&interpreter.to_string_lossy(), &script.to_string_lossy()]))
+    Some([interpreter()?, line(&[&script.to_string_lossy()])].concat())
+}
+
+/// A module of the Python packages.
+#[must_use]
+pub fn python_module(name: &str) -> Option<CommandLine> {
+    Some([interpreter()?, line(&["-m", name])].concat())
+}
+
+fn interpreter() -> Option<CommandLine> {
+    let interpreter = Path::new(HERE).join("target/python/bin/python");
+    match interpreter.is_file() {
+        true => Some(line(&[&interpreter.to_string_lossy()])),
+        false => missing("the Python packages (run tests/interop/install)"),
+    }
 }
 
 /// clangd.
@@ -112,7 +122,9 @@ fn missing(peer: &str) -> Option<CommandLine> {
     None
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
+/// Where the system has a program.
+#[must_use]
+pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }

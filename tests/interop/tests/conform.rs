@@ -24,6 +24,8 @@ struct Peer {
 fn installed() -> Vec<Peer> {
     let everything = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
     let everything = peers::node(everything).map(|line| [line, vec!["stdio".into()]].concat());
+    let pyright = peers::node("node_modules/pyright/langserver.index.js");
+    let pyright = pyright.map(|line| [line, vec!["--stdio".into()]].concat());
     let peer = |name, dialect, command, arguments| Peer { name, dialect, command, arguments };
     vec![
         peer("clangd 19", Dialect::LSP_3_17, peers::clangd(), ""),
@@ -42,39 +44,51 @@ fn installed() -> Vec<Peer> {
             SLEEP,
         ),
         peer("MCP Python SDK 2.3.0", Dialect::MCP, peers::python("mcp_server.py"), "--allow-tools"),
+        peer("pyright 1.1.414", Dialect::LSP_3_17, pyright, "--language python"),
+        peer(
+            "tower-lsp-server 0.23.0",
+            Dialect::LSP_3_17,
+            own(env!("CARGO_BIN_EXE_tower_server")),
+            ASK,
+        ),
+        peer("debugpy 1.8.22", Dialect::DAP, peers::python_module("debugpy.adapter"), ""),
     ]
 }
 
 /// Servers in the folder of `RESCIND_MORE_PEERS`.
 fn more() -> Vec<Peer> {
     let Some(folder) = env::var_os("RESCIND_MORE_PEERS").map(PathBuf::from) else { return vec![] };
-    let lsp = |name, program: &str, arguments: &[&str], options| {
-        let program = folder.join(program);
+    let peer = |name, dialect, program: &str, arguments: &[&str], options| {
+        // Those without a folder are the system's.
+        let own = folder.join(program);
+        let program =
+            if program.contains('/') { own } else { peers::on_path(program).unwrap_or(own) };
         let words = [program.to_string_lossy().into_owned()].into_iter();
         let words = words.chain(arguments.iter().map(|word| (*word).into())).collect();
-        Peer {
-            name,
-            dialect: Dialect::LSP_3_17,
-            command: program.is_file().then_some(words),
-            arguments: options,
-        }
+        Peer { name, dialect, command: program.is_file().then_some(words), arguments: options }
     };
+    let lsp = |name, program, arguments, options| {
+        peer(name, Dialect::LSP_3_17, program, arguments, options)
+    };
+    let fastmcp = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/fastmcp_server.py");
+    let fastmcp = fastmcp.to_string_lossy();
     vec![
-        lsp(
-            "pyright 1.1.414",
-            "node_modules/.bin/pyright-langserver",
-            &["--stdio"],
-            "--language python",
-        ),
         lsp(
             "typescript-language-server 6.0.2",
             "node_modules/.bin/typescript-language-server",
             &["--stdio"],
             "--language typescript",
         ),
-        lsp("pylsp", "py/bin/pylsp", &[], "--language python"),
+        lsp("pylsp 1.15.0", "py/bin/pylsp", &[], "--language python"),
+        lsp("ty 0.0.105", "py/bin/ty", &["server"], "--language python"),
+        lsp("gopls 0.5.0", "gopls", &["serve"], ""),
+        peer("fastmcp 4.1.2", Dialect::MCP, "py/bin/python", &[&fastmcp], "--allow-tools"),
+        peer("lldb-dap 19", Dialect::DAP, "lldb-dap-19", &[], ""),
     ]
 }
+
+/// What the demo of tower-lsp-server has.
+const ASK: &str = r#"--reverse workspace/executeCommand '{"command":"ask","arguments":[]}'"#;
 
 /// Agents made for our tests, which have no more than these methods.
 const SLEEP: &str =
@@ -93,6 +107,10 @@ impl Peer {
             options.open = Some(vec![]);
             options.slow = Some(Request::new("sleep", json!({ "ms": "$MS" })));
             options.reverse = Some(Request::new("nested", json!({ "ms": "$MS" })));
+        }
+        if self.arguments == ASK {
+            let params = json!({ "command": "ask", "arguments": [] });
+            options.reverse = Some(Request::new("workspace/executeCommand", params));
         }
         options.patience = Duration::from_secs(10);
         options
@@ -133,8 +151,18 @@ fn known_truths(name: &str, report: &Report) {
         assert_eq!(failed(report).len(), 0, "{name}");
         assert!(holds("cancel/one-read"), "no request can be cancelled in {name}");
     }
-    if name == "pylsp" {
+    if name.starts_with("pylsp") {
         assert!(fails("honour/one-read"), "{name} honours a cancel");
+    }
+    if name.starts_with("typescript-language-server") {
+        assert!(fails("honour/whole"), "{name} answers a cancel with all of its result");
+    }
+    if name.starts_with("tower-lsp") {
+        assert!(fails("load/asking"), "{name} reads on while it waits for its client");
+    }
+    if name.starts_with("debugpy") || name.starts_with("lldb-dap") {
+        assert_eq!(report.count("not applicable"), report.outcomes.len() - 3, "{name}");
+        assert!(holds("output/clean"), "{name}");
     }
 }
 
@@ -157,7 +185,7 @@ fn what_is_known_of_real_servers_comes_out() {
 
 fn page_of(tested: &[(&Peer, Report)]) -> String {
     let mut page = String::from(HEAD);
-    for protocol in ["lsp", "mcp", "acp"] {
+    for protocol in ["lsp", "mcp", "acp", "dap"] {
         let columns: Vec<(&str, &Report)> = tested
             .iter()
             .filter(|(peer, _)| peer.dialect.name.starts_with(protocol))
@@ -219,8 +247,9 @@ This page is generated. The peers come from `tests/interop/install`, and more of
 
 ```sh
 mkdir more && cd more
-npm install pyright@1.1.414 typescript-language-server@6.0.2 typescript@5
-python3 -m venv py && py/bin/pip install python-lsp-server
+npm install typescript-language-server@6.0.2 typescript@5.9.3
+python3 -m venv py && py/bin/pip install python-lsp-server==1.15.0 ty==0.0.105 fastmcp==4.1.2
+apt-get install gopls lldb-19
 RESCIND_MORE_PEERS=$PWD BLESS=1 cargo test --manifest-path ../tests/interop/Cargo.toml --test conform
 ```
 

@@ -1,7 +1,8 @@
 //! What costs a peer of a relay next to nothing, and is not passed on to whoever else could count it: it is
 //! paid for here.
 
-use protocol_core::{CancelRule, Relay, RelayEvent, Side, Timestamp};
+use protocol_core::{CancelRule, Timestamp};
+use protocol_relay::{Relay, RelayEvent, Side};
 
 use crate::budget::{Buckets, Budgets, Cheap, OverBudget, is_counted};
 

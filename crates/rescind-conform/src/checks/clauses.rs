@@ -2,7 +2,7 @@
 
 use crate::check::{Clause, Level};
 use crate::family::Family::{
-    self, Abp, Acp, AcpDraft, AcpV2, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
+    self, Abp, Acp, AcpDraft, AcpV2, Dap, DapPlain, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
 };
 
 pub(crate) const JSON_RPC: &str = "https://www.jsonrpc.org/specification";
@@ -21,12 +21,16 @@ pub(crate) const MCP_STDIO: &str =
 pub(crate) const MCP_STOP: &str =
     "https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#stdio";
 pub(crate) const ABP: &str = "docs/dialects.md, abp";
+pub(crate) const DAP: &str =
+    "https://microsoft.github.io/debug-adapter-protocol/specification#Requests_Cancel";
+pub(crate) const DAP_BASE: &str =
+    "https://microsoft.github.io/debug-adapter-protocol/specification#Base_Protocol";
 pub(crate) const OURS: &str = "docs/conformance.md, what users need";
 
 pub(crate) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];
 pub(crate) const WITH_ACP: &[Family] = &[Acp, AcpV2, AcpDraft];
 pub(crate) const ALL: &[Family] =
-    &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Erlmcp];
+    &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp, Dap, DapPlain, Erlmcp];
 pub(crate) const TYPED: &[Family] =
     &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Erlmcp];
 pub(crate) const LARGE: &[Family] = &[JsonRpc, Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026, Erlmcp];
@@ -72,7 +76,16 @@ pub(crate) const ENDED: &[Clause] = &[
         "A cancelled call is answered, and its cancel is acknowledged.",
         ABP,
     ),
+    clause(
+        &[Dap],
+        Level::Must,
+        "The request that got cancelled still needs to send a response back: a normal result, or success false with the message cancelled.",
+        DAP,
+    ),
 ];
+
+/// The same for the protocols whose clients choose their ids: all but the last.
+pub(crate) const ENDED_BY_ID: &[Clause] = ENDED.split_at(ENDED.len() - 1).0;
 
 pub(crate) const IGNORED: &[Clause] = &[
     clause(WITH_ACP, Level::Must, "A cancel of an unknown or finished request is ignored.", ACP),
@@ -100,6 +113,12 @@ pub(crate) const IGNORED: &[Clause] = &[
         "A cancel that finds nothing is acknowledged as such, and changes nothing.",
         ABP,
     ),
+    clause(
+        &[Dap],
+        Level::Must,
+        "A cancel that could not cancel anything may return an error; a finished request is not answered again.",
+        DAP,
+    ),
 ];
 
 pub(crate) const MALFORMED: &[Clause] = &[
@@ -110,14 +129,18 @@ pub(crate) const MALFORMED: &[Clause] = &[
         JSON_RPC,
     ),
     clause(&[McpUntil2025, Mcp2026], Level::Should, "A malformed cancel is ignored.", MCP),
+    clause(&[Dap], Level::Should, "A bad request is refused, and ends no connection.", OURS),
 ];
 
-pub(crate) const NOT_NAMED: &[Clause] = &[clause(
-    CANCELLING,
-    Level::Must,
-    "A cancel names one request; others go on, those with an id that only looks alike included.",
-    JSON_RPC,
-)];
+pub(crate) const NOT_NAMED: &[Clause] = &[
+    clause(
+        CANCELLING,
+        Level::Must,
+        "A cancel names one request; others go on, those with an id that only looks alike included.",
+        JSON_RPC,
+    ),
+    clause(&[Dap], Level::Must, "A cancel concerns one specific request.", DAP),
+];
 
 /// The same for the protocols whose ids are numbers or texts.
 pub(crate) const NOT_NAMED_BY_TYPE: &[Clause] = &[clause(
@@ -148,14 +171,28 @@ pub(crate) const HONOUR: &[Clause] = &[
         LSP,
     ),
     clause(&[Abp], Level::Should, "A cancelled operation is stopped.", ABP),
+    clause(
+        &[Dap],
+        Level::Information,
+        "An adapter makes a best effort; there are no guarantees.",
+        DAP,
+    ),
 ];
 
-pub(crate) const LIVES_ON: &[Clause] = &[clause(
-    CANCELLING,
-    Level::Must,
-    "The connection serves on after a cancel: later requests are answered.",
-    JSON_RPC,
-)];
+pub(crate) const LIVES_ON: &[Clause] = &[
+    clause(
+        CANCELLING,
+        Level::Must,
+        "The connection serves on after a cancel: later requests are answered.",
+        JSON_RPC,
+    ),
+    clause(
+        &[Dap],
+        Level::Must,
+        "The connection serves on after a cancel: later requests are answered.",
+        DAP_BASE,
+    ),
+];
 
 /// [`ENDED`] for the protocols whose ids may be greater than 32 bits.
 pub(crate) const ENDED_LARGE: &[Clause] = &[clause(

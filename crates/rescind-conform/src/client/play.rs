@@ -274,7 +274,7 @@ impl<'a> Play<'a> {
                 "the client ended before {what}{}",
                 self.status().map_or_else(String::new, |status| format!(" ({status})"))
             ))),
-            Waited::TimedOut => Err(Stop::Stuck(format!(
+            Waited::TimedOut | Waited::Talking => Err(Stop::Stuck(format!(
                 "{} s passed without {what}",
                 self.options.patience.as_secs()
             ))),
@@ -308,9 +308,8 @@ impl<'a> Play<'a> {
     }
 
     fn make(&mut self, id: &str) -> Made {
-        let cancel_id = self.fresh();
         self.ids.insert(id.into());
-        Made { id: id.into(), token: String::new(), cancelled_at: None, cancel_id }
+        Made { id: id.into(), token: String::new(), cancelled_at: None, cancel_id: None }
     }
 
     fn quick(&self, id: &str) -> String {
@@ -368,9 +367,10 @@ impl<'a> Play<'a> {
                 reply::request(&id, method, &serde_json::json!({}))
             }
             ClientItem::Cancel(name) => {
+                let own = self.fresh();
                 let Some(made) = self.named.get_mut(&name) else { return Ok(None) };
                 made.cancelled_at.get_or_insert(at);
-                wire.cancel(&made.id, &made.cancel_id)
+                wire.cancel(&made.id, made.cancel_id.get_or_insert(own))
             }
             ClientItem::CancelId(token) => wire.cancel(token, "\"c\""),
             ClientItem::CancelTheirs => wire.cancel(&self.held_id(), "\"c\""),
@@ -492,7 +492,8 @@ impl<'a> Play<'a> {
             let id = self.fresh();
             let mut made = self.make(&id);
             messages.push(self.quick(&id));
-            messages.push(self.session.wire.cancel(&made.id, &made.cancel_id));
+            let own = self.fresh();
+            messages.push(self.session.wire.cancel(&made.id, &own));
             made.cancelled_at = Some(self.session.record.len() + messages.len());
             self.crowd.push(made);
         }

@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+#[path = "dap.rs"]
+mod dap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -56,6 +59,9 @@ pub(crate) enum Fault {
     WedgesAfterFour,
     StaysAfterTheEnd,
     LeavesAnOrphan,
+    AnswersAPart,
+    ReadsNoMoreWhileItAsks,
+    NeverAcknowledges,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +77,7 @@ enum Protocol {
     Acp,
     Draft,
     Mcp,
+    Dap,
 }
 
 struct Server {
@@ -97,6 +104,8 @@ struct Table {
     registered: usize,
     /// How many had come when each began.
     began: HashMap<String, usize>,
+    /// DAP: the commands of the requests.
+    commands: HashMap<String, String>,
 }
 
 /// Serves standard input and output.
@@ -104,6 +113,7 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     let protocol = match dialect {
         "acp-draft" => Protocol::Draft,
         "acp" => Protocol::Acp,
+        "dap" => Protocol::Dap,
         _ => Protocol::Mcp,
     };
     if fault == Fault::LeavesAnOrphan {
@@ -112,7 +122,7 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     }
     let room = if fault == Fault::DropsWhatDoesNotFit { 1500 } else { 1 << 20 };
     let (out, lines) = sync_channel(room);
-    let writer = thread::spawn(move || write(&lines));
+    let writer = thread::spawn(move || write(&lines, protocol));
     if fault == Fault::PrintsBanner {
         out.send("Starting server…".into()).expect("it is written");
     }
@@ -121,9 +131,15 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
         out.send(answer.into()).expect("it is written");
     }
     let server = Arc::new(Server { fault, protocol, out, table: Mutex::default() });
-    for line in io::stdin().lock().lines() {
-        let Ok(line) = line else { break };
-        server.take(&line);
+    if protocol == Protocol::Dap {
+        while let Some(message) = dap::frame(&mut io::stdin().lock()) {
+            server.take_dap(&message);
+        }
+    } else {
+        for line in io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            server.take(&line);
+        }
     }
     if fault == Fault::StaysAfterTheEnd {
         thread::sleep(Duration::from_secs(1000));
@@ -134,10 +150,14 @@ pub(crate) fn serve(fault: Fault, dialect: &str) {
     let _ = writer.join();
 }
 
-fn write(lines: &Receiver<String>) {
+fn write(lines: &Receiver<String>, protocol: Protocol) {
     let mut out = io::stdout().lock();
     for line in lines {
-        if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+        let line: String = match protocol {
+            Protocol::Dap => line.lines().map(dap::framed).collect(),
+            _ => line + "\n",
+        };
+        if write!(out, "{line}").and_then(|()| out.flush()).is_err() {
             exit(0);
         }
     }
@@ -148,7 +168,12 @@ impl Server {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, line: String) {
+    fn say(&self, mut line: String) {
+        let says_cancelled = line.contains("-32800") || line.contains("\"cancelled\"");
+        if self.fault == Fault::AnswersTwice && says_cancelled {
+            // In one write, so that no other answer comes between them.
+            line = format!("{line}\n{line}");
+        }
         if self.fault == Fault::DropsWhatDoesNotFit {
             // Lost, on purpose.
             let _ = self.out.try_send(line);
@@ -177,6 +202,7 @@ impl Server {
     fn cancel_method(&self) -> &'static str {
         match self.protocol {
             Protocol::Acp => "$/cancel_request",
+            Protocol::Dap => "cancel",
             Protocol::Draft => "$/cancelRequest",
             Protocol::Mcp => "notifications/cancelled",
         }
@@ -189,6 +215,9 @@ impl Server {
             (Fault::RoundsIds, id) => rounded(id),
             (_, id) => id.into(),
         };
+        if self.protocol == Protocol::Dap {
+            return self.answer_dap(&id, result);
+        }
         self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},{}"#, &result.to_string()[1..]));
     }
 
@@ -245,6 +274,7 @@ impl Server {
             Protocol::Mcp => {
                 json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": { "name": "planted", "version": "1" } })
             }
+            Protocol::Dap => json!({ "supportsCancelRequest": true }),
             _ => {
                 json!({ "protocolVersion": 1, "agentCapabilities": { "cancellation": { "request": true } } })
             }
@@ -295,7 +325,7 @@ impl Server {
             {
                 self.answer(id, &json!({ "result": self.initialized() }));
             }
-            (false, _) => self.answer(id, &json!({ "result": { "content": [] } })),
+            (false, _) => self.answer(id, &json!({ "result": { "content": ["done", "done"] } })),
             (true, Protocol::Mcp) if self.fault == Fault::ProgressGoesOn => {
                 for more in 0..20 {
                     thread::sleep(Duration::from_millis(20));
@@ -304,13 +334,11 @@ impl Server {
             }
             (true, Protocol::Mcp) => {}
             (true, _) if self.fault == Fault::NeverAnswersCancelled => {}
-            (true, _) if self.fault == Fault::AnswersAnotherError => self.error(id, -32000),
-            (true, _) => {
-                self.error(id, -32800);
-                if self.fault == Fault::AnswersTwice {
-                    self.error(id, -32800);
-                }
+            (true, _) if self.fault == Fault::AnswersAPart => {
+                self.answer(id, &json!({ "result": {} }));
             }
+            (true, _) if self.fault == Fault::AnswersAnotherError => self.error(id, -32000),
+            (true, _) => self.error(id, -32800),
         }
     }
 
@@ -331,7 +359,13 @@ impl Server {
         let own = (700 + table.own.len()).to_string();
         table.own.insert(own.clone(), id.into());
         table.at_work.insert(id.into(), stop);
+        let asks = table.own.len();
         drop(table);
+        if self.fault == Fault::ReadsNoMoreWhileItAsks && asks > 4 {
+            loop {
+                thread::park();
+            }
+        }
         self.say(format!(
             r#"{{"jsonrpc":"2.0","id":{own},"method":"conformance/ask","params":{{}}}}"#
         ));

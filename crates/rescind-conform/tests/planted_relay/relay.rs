@@ -7,7 +7,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_core::{Config, Dialect, Framing, InputBuffer, Relay, Side, Timestamp};
+use protocol_core::{Config, Dialect, Framing, InputBuffer, Timestamp};
+use protocol_relay::{Relay, Side};
 
 use crate::tamper::{Fault, Route, Tamper};
 

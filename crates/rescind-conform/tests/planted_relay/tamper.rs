@@ -1,6 +1,6 @@
 //! Who tampers with what goes into a relay and comes out of it, with one fault each.
 
-use protocol_core::Side;
+use protocol_relay::Side;
 use serde_json::{Value, json};
 
 /// What is wrong.

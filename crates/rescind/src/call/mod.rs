@@ -38,6 +38,7 @@ use report::Report;
 use runtime::Runtime;
 use server::Server;
 use trigger::TriggerArgs;
+pub(crate) use websocket::handshake;
 
 /// Call a method of a server, and cancel it
 ///

@@ -79,7 +79,8 @@ impl Socket {
     }
 }
 
-async fn handshake(
+/// Opens a WebSocket there, on the runtime that this is called on.
+pub(crate) async fn handshake(
     address: &Address,
     trust: &Trust,
     secret: Option<String>,

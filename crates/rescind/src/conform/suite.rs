@@ -137,7 +137,10 @@ impl SuiteArgs {
             words.extend(["--patience".into(), format!("{}ms", self.patience.as_millis())]);
         }
         let seed = self.seed.to_string();
-        words.extend(["--only", id, "--seed", &seed, "--"].map(String::from));
+        words.extend(["--only", id, "--seed", &seed].map(String::from));
+        if !command.is_empty() {
+            words.push("--".into());
+        }
         words.extend(command.iter().map(|word| word.to_string_lossy().into_owned()));
         words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }

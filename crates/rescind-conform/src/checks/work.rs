@@ -1,0 +1,143 @@
+//! Whether work that was cancelled ends, and what many cancels do.
+
+use super::clauses::*;
+use super::{BASE, SLOW_A};
+use crate::check::{Check, Item, Level, Need, Rule, Step};
+use crate::family::Family::{Abp, Acp, AcpDraft, AcpV2, Dap, Lsp, Mcp2026, McpUntil2025};
+
+/// In their order.
+pub(super) const WORK: &[Check] = &[
+    Check {
+        id: "progress/after-cancel",
+        title: "no progress of a request once its cancel was read",
+        clauses: &[
+            clause(
+                &[McpUntil2025],
+                Level::Should,
+                "Processing stops, and with it progress.",
+                MCP_PROGRESS,
+            ),
+            clause(
+                &[Mcp2026],
+                Level::Must,
+                "On stdio nothing further is sent for a cancelled request.",
+                MCP_NEW,
+            ),
+        ],
+        needs: &[Need::Slow, Need::Progress, Need::ReadsOn],
+        steps: &[
+            Step::Send(&[SLOW_A]),
+            Step::Started('a'),
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Next,
+            Step::Natural('t'),
+            Step::Next,
+        ],
+        rules: &[Rule::NoProgressAfter('a')],
+        witness: "A request that was sent after the cancel is answered, so the cancel was read; then the same work is done anew, with its progress.",
+    },
+    Check {
+        id: "honour/one-read",
+        title: "a request that is cancelled before its turn is not worked on to its end",
+        clauses: HONOUR,
+        needs: &[Need::Slow],
+        steps: &[
+            Step::OneRead(&[Item::SlowForHalf('b'), SLOW_A, Item::Cancel('a')]),
+            Step::Answered('b'),
+            Step::Settled('a'),
+        ],
+        rules: &[Rule::Honoured { cancelled: 'a', before: 'b' }],
+        witness: "The answer says cancelled, or comes before that to a request that was asked first and is done in half the time.",
+    },
+    Check {
+        id: "honour/running",
+        title: "a request that is cancelled at work is not worked on to its end",
+        clauses: HONOUR,
+        needs: &[Need::Slow, Need::ReadsOn],
+        steps: &[
+            Step::Send(&[Item::SlowForHalf('b'), SLOW_A]),
+            Step::Started('a'),
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Answered('b'),
+            Step::Settled('a'),
+        ],
+        rules: &[Rule::Honoured { cancelled: 'a', before: 'b' }],
+        witness: "The answer says cancelled, or comes before that to a request that was asked first and is done in half the time.",
+    },
+    Check {
+        id: "honour/whole",
+        title: "a cancelled request that is answered with a result is answered with all of it",
+        clauses: &[
+            clause(
+                WITH_ACP,
+                Level::Information,
+                "A cancelled request may be answered with a part of its result.",
+                ACP,
+            ),
+            clause(
+                &[Lsp],
+                Level::Information,
+                "A partial result is allowed; nothing tells a client that it is one.",
+                LSP,
+            ),
+            clause(
+                &[Dap],
+                Level::Information,
+                "Partial results are possible; a client has no generic way to detect them.",
+                DAP,
+            ),
+        ],
+        needs: &[Need::Slow, Need::ReadsOn],
+        steps: &[
+            Step::Natural('t'),
+            Step::Send(&[SLOW_A]),
+            Step::Started('a'),
+            Step::Send(&[Item::Cancel('a')]),
+            Step::Settled('a'),
+        ],
+        rules: &[Rule::Whole { cancelled: 'a', like: 't' }],
+        witness: "The result of the same request without a cancel, which is more than twice as long if this one is a part.",
+    },
+    Check {
+        id: "honour/freed",
+        title: "cancelled requests free the server sooner than others do",
+        clauses: &[
+            clause(CANCELLING, Level::Information, "Work that nobody waits for is not done.", OURS),
+            clause(&[Dap], Level::Information, "Work that nobody waits for is not done.", OURS),
+        ],
+        needs: &[Need::Slow],
+        steps: &[Step::Compare],
+        rules: &[Rule::FreedSooner],
+        witness: "How long it takes until the server has done the next request like it, five times with a cancel and five times without, in turn: told as a ratio, never a MUST.",
+    },
+    Check {
+        id: "load/burst",
+        title: "a thousand requests and their cancels in one write: each ends once",
+        clauses: &[
+            clause(
+                &[Acp, AcpV2, AcpDraft, Lsp, Abp],
+                Level::Must,
+                "Every request is answered once.",
+                JSON_RPC,
+            ),
+            clause(
+                &[McpUntil2025, Mcp2026],
+                Level::Must,
+                "Every request is answered at most once.",
+                JSON_RPC,
+            ),
+            clause(&[Dap], Level::Must, "Every request is answered once.", DAP_BASE),
+        ],
+        steps: &[Step::Burst(1000), Step::Next],
+        rules: &[Rule::AllEnded, Rule::NextAnswered],
+        ..BASE
+    },
+    Check {
+        id: "load/half-cancelled",
+        title: "sixty-four requests in one write, half of them cancelled: the others are answered",
+        clauses: NOT_NAMED,
+        steps: &[Step::HalfCancelled(64), Step::Next],
+        rules: &[Rule::AllEnded, Rule::OthersUndisturbed, Rule::NextAnswered],
+        ..BASE
+    },
+];

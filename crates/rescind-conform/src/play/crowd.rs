@@ -1,0 +1,196 @@
+//! Steps of many requests.
+
+use std::time::{Duration, Instant};
+
+use super::{Play, Stop};
+use crate::check::{Id, Item};
+use crate::wire::Heard;
+
+/// The parts of its time after which `Step::AnyMoment` cancels a request, in hundredths.
+const MOMENTS: [u32; 5] = [0, 25, 50, 75, 110];
+/// Requests for each of them.
+const EACH_MOMENT: usize = 4;
+/// Requests that `Step::OutputFull` makes: their answers fill any pipe.
+const FILLING: usize = 5000;
+/// Pairs that `Step::Compare` times.
+const PAIRS: usize = 5;
+
+impl Play<'_> {
+    fn crowd_ids(&self) -> Vec<String> {
+        self.crowd.iter().map(|made| made.id.clone()).collect()
+    }
+
+    /// The same for one of those without a name.
+    fn cancel_of_crowd(&mut self, at: usize) -> String {
+        let mut made = self.crowd[at].clone();
+        let message = self.cancel(&mut made);
+        self.crowd[at] = made;
+        message
+    }
+
+    pub(super) fn burst(&mut self, count: usize) -> Result<(), Stop> {
+        let mut messages = Vec::new();
+        for _ in 0..count {
+            let mut made = self.make(Id::Fresh);
+            messages.push(self.quick(&made));
+            made.cancelled_at = Some(self.session.record.len() + messages.len());
+            messages.push(self.cancel(&mut made));
+            self.crowd.push(made);
+        }
+        self.session.send(&messages, false);
+        self.wait_for_crowd()
+    }
+
+    pub(super) fn half_cancelled(&mut self, count: usize) -> Result<(), Stop> {
+        let mut messages = Vec::new();
+        for _ in 0..count {
+            let made = self.make(Id::Fresh);
+            messages.push(self.quick(&made));
+            self.crowd.push(made);
+        }
+        let mut order: Vec<usize> = (0..count).collect();
+        self.rng.shuffle(&mut order);
+        for &chosen in &order[..count / 2] {
+            let cancel = self.cancel_of_crowd(chosen);
+            self.crowd[chosen].cancelled_at = Some(self.session.record.len() + messages.len());
+            messages.push(cancel);
+        }
+        self.session.send(&messages, true);
+        self.wait_for_crowd()
+    }
+
+    /// Waits until everything is answered, or, where some need not be, the next request is.
+    fn wait_for_crowd(&mut self) -> Result<(), Stop> {
+        let wants_all = self.wants_answers();
+        let owed: Vec<String> = (self.crowd.iter())
+            .filter(|made| wants_all || made.cancelled_at.is_none())
+            .map(|made| made.id.clone())
+            .collect();
+        self.next()?;
+        let mut left = owed;
+        let mut looked = 0;
+        let waited = self.session.wait(|session| {
+            for (_, heard) in session.heard().filter(|(at, _)| *at >= looked) {
+                if let Heard::Answer { id, .. } = heard {
+                    left.retain(|owed| owed != id);
+                }
+            }
+            looked = session.record.len();
+            left.is_empty()
+        });
+        self.waited(waited, "an answer to all of them")?;
+        self.next().map(drop)
+    }
+
+    pub(super) fn any_moment(&mut self) -> Result<(), Stop> {
+        let ms = self.slow_ms / 2;
+        let slow = self.facts.slow.as_ref();
+        let natural = slow.map_or(Duration::from_millis(5), |slow| slow.lasts(ms));
+        for _ in 0..EACH_MOMENT * MOMENTS.len() {
+            let made = self.make(Id::Fresh);
+            let messages = self.slow(&made, ms);
+            self.session.send(&messages, false);
+            self.crowd.push(made);
+        }
+        let begun = Instant::now();
+        let mut order: Vec<usize> = (0..self.crowd.len()).collect();
+        self.rng.shuffle(&mut order);
+        for (moment, chosen) in MOMENTS.iter().zip(order.chunks(EACH_MOMENT)) {
+            let until = (begun + natural * *moment / 100).saturating_duration_since(Instant::now());
+            self.session.wait_for(until, &mut |_| false);
+            for &chosen in chosen {
+                let cancel = self.cancel_of_crowd(chosen);
+                self.crowd[chosen].cancelled_at = Some(self.session.record.len());
+                self.session.send(&[cancel], false);
+            }
+        }
+        if self.facts.slow.as_ref().is_some_and(|slow| !slow.reads_on) {
+            // It may do one after the other, and answers the next request when it has done all.
+            let each = natural.max(Duration::from_secs(ms.div_ceil(1000)));
+            let all = each.saturating_mul(u32::try_from(self.crowd.len()).unwrap_or(u32::MAX));
+            let made = self.make(Id::Fresh);
+            let message = self.quick(&made);
+            self.session.send(&[message], false);
+            self.session.wait_for(all, &mut |session| session.is_answered(&made.id));
+        }
+        let ids = self.crowd_ids();
+        if self.wants_answers() {
+            let waited = self.session.wait(|session| ids.iter().all(|id| session.is_answered(id)));
+            self.waited(waited, "an answer to all of them")?;
+        }
+        self.settle_all(&ids)
+    }
+
+    pub(super) fn output_full(&mut self, items: &[Item]) -> Result<(), Stop> {
+        self.session.hold_output(true);
+        for chunk in 0..FILLING / 100 {
+            let mut messages = Vec::new();
+            for _ in 0..100 {
+                let made = self.make(Id::Fresh);
+                messages.push(self.quick(&made));
+                self.crowd.push(made);
+            }
+            if chunk + 1 == FILLING / 100 {
+                for item in items {
+                    let more = self.messages(*item);
+                    messages.extend(more);
+                }
+            }
+            self.session.send(&messages, false);
+        }
+        let at = self.session.record.len();
+        self.named.values_mut().for_each(|made| made.cancelled_at = Some(at));
+        // Until the server does nothing any more: it waits for whoever reads, or has done all.
+        for _ in 0..50 {
+            let before = self.session.busy();
+            self.session.wait_for(Duration::from_millis(200), &mut |_| false);
+            if before == self.session.busy() {
+                break;
+            }
+        }
+        self.session.hold_output(false);
+        self.wait_for_crowd()
+    }
+
+    pub(super) fn compare(&mut self) -> Result<(), Stop> {
+        if self.facts.slow.as_ref().is_some_and(|slow| slow.reads_on) {
+            return Err(Stop::NotExercised(
+                "the server works on several requests at the same time".into(),
+            ));
+        }
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            with.push(self.time_until_free(true)?);
+            without.push(self.time_until_free(false)?);
+        }
+        with.sort();
+        without.sort();
+        let ratio = with[PAIRS / 2].as_secs_f64() / without[PAIRS / 2].as_secs_f64().max(1e-6);
+        self.session.note(format!(
+            "median {:.1} ms with a cancel, {:.1} ms without: {ratio:.2}",
+            with[PAIRS / 2].as_secs_f64() * 1e3,
+            without[PAIRS / 2].as_secs_f64() * 1e3,
+        ));
+        self.ratio = Some(ratio);
+        Ok(())
+    }
+
+    /// How long until the server has answered a request like one that it was asked before.
+    fn time_until_free(&mut self, cancelled: bool) -> Result<Duration, Stop> {
+        let mut first = self.make(Id::Fresh);
+        let ms = self.slow_ms / 5;
+        let mut messages = self.slow(&first, ms);
+        if cancelled {
+            messages.push(self.cancel(&mut first));
+        }
+        let second = self.make(Id::Fresh);
+        messages.extend(self.slow(&second, ms));
+        let begun = Instant::now();
+        self.session.send(&messages, false);
+        let waited = self.session.wait(|session| session.is_answered(&second.id));
+        self.waited(waited, &format!("an answer to request {}", second.id))?;
+        let took = begun.elapsed();
+        self.next()?;
+        Ok(took)
+    }
+}

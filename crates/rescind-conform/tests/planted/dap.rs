@@ -1,0 +1,66 @@
+//! The same server in the envelope of the Debug Adapter Protocol.
+
+use std::io::{BufRead, Read};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Fault, Server};
+
+/// The next message; `None` at the end.
+pub(super) fn frame(input: &mut (impl BufRead + Read)) -> Option<String> {
+    let mut length = None;
+    loop {
+        let mut line = String::new();
+        if input.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end() {
+            "" => break,
+            header => {
+                let value = header.strip_prefix("Content-Length: ");
+                length = length.or(value.and_then(|value| value.parse().ok()));
+            }
+        }
+    }
+    let mut message = vec![0; length?];
+    input.read_exact(&mut message).ok()?;
+    String::from_utf8(message).ok()
+}
+
+pub(super) fn framed(message: &str) -> String {
+    format!("Content-Length: {}\r\n\r\n{message}", message.len())
+}
+
+impl Server {
+    pub(super) fn take_dap(self: &Arc<Self>, message: &str) {
+        let Ok(message) = serde_json::from_str::<Value>(message) else { return };
+        let (seq, command) = (message["seq"].to_string(), message["command"].as_str());
+        let command = command.unwrap_or_default().to_owned();
+        self.lock().commands.insert(seq.clone(), command.clone());
+        if command != self.cancel_method() {
+            return self.request(&seq, &command, &message["arguments"]);
+        }
+        if self.fault != Fault::NeverAcknowledges {
+            self.answer(&seq, &json!({ "result": null }));
+        }
+        self.cancel(message.get("arguments").cloned());
+    }
+
+    pub(super) fn answer_dap(&self, id: &str, result: &Value) {
+        let command = self.lock().commands.get(id).cloned().unwrap_or_default();
+        let mut answer = json!({
+            "seq": 0,
+            "type": "response",
+            "request_seq": id.parse::<u64>().unwrap_or(0),
+            "command": command,
+            "success": result.get("error").is_none(),
+        });
+        match &result["error"]["code"] {
+            Value::Null => answer["body"] = result["result"].clone(),
+            code if *code == -32800 => answer["message"] = json!("cancelled"),
+            _ => answer["message"] = json!("no"),
+        }
+        self.say(answer.to_string());
+    }
+}
