@@ -136,6 +136,7 @@ impl Pairing {
     }
 
     /// Those that are remembered.
+    #[cfg(feature = "live")]
     pub(crate) const fn rows(&self) -> &BTreeMap<u64, Row> {
         &self.rows
     }

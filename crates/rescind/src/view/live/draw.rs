@@ -69,7 +69,7 @@ fn head(live: &Live) -> Line<'static> {
         ("paused", live.is_paused),
         ("following", live.is_following && !live.is_paused),
     ];
-    let states = states.into_iter().filter_map(|(name, is)| is.then(|| Span::from(name)));
+    let states = states.into_iter().filter(|(_, holds)| *holds).map(|(name, _)| Span::from(name));
     let mut line = Line::from(Span::styled(cut(&live.program), bold()));
     line.push_span(format!("  {}  ", milliseconds(live.now)));
     line.spans.extend(states.flat_map(|state| [state, "  ".into()]));

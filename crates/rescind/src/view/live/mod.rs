@@ -42,11 +42,7 @@ pub(super) fn show(path: &Path, most: usize, filter: Option<Filter>, text: Strin
     }
     let mut live = Live::new(most, filter, text);
     let shown = signals::catch().and_then(|signals| {
-        // It restores the terminal when something panics, too.
-        let mut terminal = ratatui::try_init()?;
-        let ended = run(&mut terminal, &mut live, &mut follower, &signals);
-        drop(terminal);
-        ratatui::try_restore()?;
+        let ended = on_terminal(|terminal| run(terminal, &mut live, &mut follower, &signals))?;
         signals.obey();
         Ok(ended)
     });
@@ -55,6 +51,16 @@ pub(super) fn show(path: &Path, most: usize, filter: Option<Filter>, text: Strin
         Ok(Err(problem)) => usage_error(problem),
         Err(error) => failure(exit::OUTPUT, format_args!("the terminal: {error}")),
     }
+}
+
+/// Does it on a screen of its own; afterwards the terminal is as it was, even if it panics.
+fn on_terminal<T>(run: impl FnOnce(&mut DefaultTerminal) -> T) -> io::Result<T> {
+    let mut terminal = ratatui::try_init()?;
+    let done = run(&mut terminal);
+    // It shows the cursor again.
+    drop(terminal);
+    ratatui::try_restore()?;
+    Ok(done)
 }
 
 fn run(

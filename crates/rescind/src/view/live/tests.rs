@@ -329,3 +329,55 @@ fn a_screen_of_any_size_is_drawn() {
         }
     }
 }
+
+/// Panics on a terminal; the test below starts it there.
+#[cfg(target_os = "linux")]
+#[test]
+fn panics_on_a_terminal() {
+    if std::env::var_os("PANICS_ON_A_TERMINAL").is_none() {
+        return;
+    }
+    let _ = super::on_terminal(|_| panic!("on purpose"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_panic_restores_the_terminal_and_is_seen() {
+    use std::io::Read;
+    use std::process::Command;
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+    let theirs = std::fs::File::options().read(true).write(true).open(name).unwrap();
+    let mut command = Command::new("setsid");
+    command.arg("--ctty").arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "view::live::tests::panics_on_a_terminal", "--nocapture"]);
+    command.env("PANICS_ON_A_TERMINAL", "1");
+    command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap());
+    command.stderr(theirs.try_clone().unwrap());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let reader = std::thread::spawn({
+        let mut ours = std::fs::File::from(ours);
+        move || {
+            let mut seen = Vec::new();
+            // A terminal that everybody has left ends with an error.
+            let _ = ours.read_to_end(&mut seen);
+            String::from_utf8_lossy(&seen).into_owned()
+        }
+    });
+    assert!(!child.wait().unwrap().success());
+    let modes = tcgetattr(&theirs).unwrap().local_modes;
+    assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "lines are read again");
+    drop(theirs);
+    let seen = reader.join().unwrap();
+    let entered = seen.find("\u{1b}[?1049h").unwrap();
+    let left = seen.find("\u{1b}[?1049l").unwrap();
+    let said = seen.find("on purpose").unwrap();
+    assert!(entered < left && left < said, "{seen:?}");
+}
