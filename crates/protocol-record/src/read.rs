@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, BufRead};
+use std::mem;
 
 use crate::line::{Line, VERSION};
 
@@ -9,7 +10,9 @@ use crate::line::{Line, VERSION};
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
+    /// A line, or as much of one as there was.
     bytes: Vec<u8>,
+    is_given: bool,
     number: u64,
 }
 
@@ -58,7 +61,7 @@ impl std::error::Error for Unread {}
 impl<R: BufRead> Reader<R> {
     /// Reads from there.
     pub const fn new(input: R) -> Self {
-        Self { input, bytes: Vec::new(), number: 0 }
+        Self { input, bytes: Vec::new(), is_given: true, number: 0 }
     }
 
     /// The next line; `None` at the end.
@@ -67,10 +70,35 @@ impl<R: BufRead> Reader<R> {
     ///
     /// What stands in its place. After [`Unread::Line`] reading can go on.
     pub fn line(&mut self) -> Result<Option<Line<'_>>, Unread> {
-        self.bytes.clear();
-        if self.input.read_until(b'\n', &mut self.bytes).map_err(Unread::Io)? == 0 {
+        self.fill()?;
+        if self.bytes.is_empty() {
             return if self.number == 0 { Err(Unread::NoRecording) } else { Ok(None) };
         }
+        self.give()
+    }
+
+    /// The next line, of a file that is still being written; `None` if it is not there yet, or not whole. Once
+    /// more of it was written, another call gives it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`line`](Self::line), but nothing is [cut](Unread::Cut).
+    pub fn written_line(&mut self) -> Result<Option<Line<'_>>, Unread> {
+        self.fill()?;
+        if self.bytes.ends_with(b"\n") { self.give() } else { Ok(None) }
+    }
+
+    /// Reads to the end of the line, or of the file.
+    fn fill(&mut self) -> Result<(), Unread> {
+        if mem::take(&mut self.is_given) {
+            self.bytes.clear();
+        }
+        self.input.read_until(b'\n', &mut self.bytes).map_err(Unread::Io)?;
+        Ok(())
+    }
+
+    fn give(&mut self) -> Result<Option<Line<'_>>, Unread> {
+        self.is_given = true;
         self.number += 1;
         let number = self.number;
         let is_whole = self.bytes.ends_with(b"\n");

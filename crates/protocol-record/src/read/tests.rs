@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use super::*;
 
 const HEADER: &str = r#"{"recording":{"version":1,"by":"x","start":"s","part":1,"payloads":"redacted","hops":[]}}
@@ -62,4 +64,38 @@ fn an_id_that_is_null_is_told_from_none() {
     let Ok(Some(Line::Message(message))) = reader.line() else { panic!("a message") };
     assert_eq!(message.parts[0].id.as_ref().map(crate::line::Id::token), Some("null"));
     assert_eq!(message.parts[0].cancels, None);
+}
+
+/// A file that somebody writes to, so many bytes at a time.
+struct Growing<'a>(&'a Cell<&'a [u8]>);
+
+impl io::Read for Growing<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut left = self.0.get();
+        let read = left.read(buffer)?;
+        self.0.set(left);
+        Ok(read)
+    }
+}
+
+#[test]
+fn a_file_that_is_being_written_gives_each_line_once_it_is_whole() {
+    let whole = [HEADER, MESSAGE, "{\"what\":1}\n", MESSAGE].concat();
+    for step in [1, 7, HEADER.len(), whole.len()] {
+        let written = Cell::new(&b""[..]);
+        let mut reader = Reader::new(io::BufReader::new(Growing(&written)));
+        let (mut lines, mut problems) = (0, 0);
+        for piece in whole.as_bytes().chunks(step) {
+            written.set(piece);
+            loop {
+                match reader.written_line() {
+                    Ok(None) => break,
+                    Ok(Some(_)) => lines += 1,
+                    Err(Unread::Line { line: 3, .. }) => problems += 1,
+                    Err(error) => panic!("{step}: {error}"),
+                }
+            }
+        }
+        assert_eq!((lines, problems), (3, 1), "{step}");
+    }
 }

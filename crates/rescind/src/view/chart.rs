@@ -128,13 +128,19 @@ impl Lanes {
         message: &Message<'_>,
         is_wanted: impl Fn(usize) -> bool,
     ) -> String {
-        let (here, peer) = (self.here(), self.lane(&message.hop));
-        let (from, to) = match message.dir {
+        let place = (message.t, &*message.hop, message.dir);
+        let parts = message.parts.iter().enumerate().filter(|(number, _)| is_wanted(*number));
+        parts.map(|(_, part)| self.arrow(place, label(part))).collect()
+    }
+
+    /// What went over a connection then, and which way.
+    pub(crate) fn arrow(&self, (t, hop, dir): (u64, &str, Direction), label: String) -> String {
+        let (here, peer) = (self.here(), self.lane(hop));
+        let (from, to) = match dir {
             Direction::Sent => (here, peer),
             Direction::Received => (peer, here),
         };
-        let parts = message.parts.iter().enumerate().filter(|(number, _)| is_wanted(*number));
-        parts.map(|(_, part)| self.line(message.t, Mark::arrow(from, to, label(part)))).collect()
+        self.line(t, Mark::arrow(from, to, label))
     }
 
     /// What was decided, where a message does not say it already.
@@ -168,7 +174,7 @@ fn peer(hop: &str) -> &str {
 }
 
 /// A part in few words: `request 1 work`, `error 1 -32800`.
-fn label(part: &Part<'_>) -> String {
+pub(crate) fn label(part: &Part<'_>) -> String {
     let id = part.cancels.as_ref().or(part.id.as_ref()).map(|id| harmless(id.token()));
     let code = part.code.map(|code| code.to_string());
     let method = part.method.as_deref().filter(|_| part.kind != Kind::Cancel).map(harmless);

@@ -90,7 +90,7 @@ pub(crate) fn read_shown(
 }
 
 /// The first line of a file, which says what it is.
-fn first_line(path: &Path) -> Result<Header<'static>, String> {
+pub(crate) fn first_line(path: &Path) -> Result<Header<'static>, String> {
     let mut reader = reader(path, false)?;
     match reader.line() {
         Ok(Some(Line::Recording(header))) => Ok(Header {

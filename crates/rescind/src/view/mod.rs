@@ -3,6 +3,8 @@
 mod chart;
 pub(crate) mod files;
 mod filter;
+#[cfg(feature = "live")]
+mod live;
 mod page;
 pub(crate) mod pairing;
 pub(crate) mod row;
@@ -53,6 +55,16 @@ pub struct ViewArgs {
     /// Make a page of them, to be opened in a browser: one file that asks for nothing else; `-` is standard output
     #[arg(long, value_name = "OUT", conflicts_with_all = ["json", "chart"])]
     html: Option<PathBuf>,
+
+    /// Show it on the terminal while it is being written, with those in flight; `?` there lists the keys
+    #[cfg(feature = "live")]
+    #[arg(long, conflicts_with_all = ["json", "chart", "html"])]
+    live: bool,
+
+    /// So many requests that are done stay in the table of --live, and about a quarter more
+    #[cfg(feature = "live")]
+    #[arg(long, value_name = "N", default_value = "10000", requires = "live", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rows: u32,
 }
 
 const FILTERS: &str = "\
@@ -94,6 +106,10 @@ pub fn main(args: &ViewArgs) -> ExitCode {
             return code;
         }
     };
+    #[cfg(feature = "live")]
+    if args.live {
+        return live::show(&args.file, args.rows as usize, filter, text);
+    }
     if let Some(out) = &args.html {
         return html(args, filter, out);
     }

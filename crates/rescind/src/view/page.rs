@@ -35,9 +35,9 @@ const SCRIPT: &str = concat!(
 /// So many requests are put into a page: a browser holds them all.
 const REQUESTS: u64 = 200_000;
 /// So many characters of each message are kept.
-const TEXT: usize = 2_000;
+pub(super) const TEXT: usize = 2_000;
 /// So many messages of each request are kept.
-const MESSAGES: usize = 8;
+pub(super) const MESSAGES: usize = 8;
 /// So many bytes of all messages are kept.
 const TEXTS: usize = 64 << 20;
 

@@ -15,6 +15,9 @@ use super::tree::Tree;
 /// the request that it answers.
 pub(crate) const REMEMBERED: usize = 100_000;
 
+/// So many characters of a method are kept.
+const METHOD: usize = 1_000;
+
 /// Pairs the lines of one recording.
 #[derive(Debug)]
 pub(crate) struct Pairing {
@@ -123,9 +126,8 @@ impl Pairing {
     }
 
     fn remove(&mut self, number: u64) -> Option<(u64, Row)> {
-        let mut row = self.rows.remove(&number)?;
+        let row = self.rows.remove(&number)?;
         self.tree.end(&row);
-        self.close(&mut row);
         let name = Name { hop: row.hop.clone(), dir: row.dir, id: row.id.clone() };
         if self.named.get(&name) == Some(&number) {
             self.named.remove(&name);
@@ -133,20 +135,16 @@ impl Pairing {
         Some((number, row))
     }
 
+    /// Those that are remembered.
+    #[cfg(feature = "live")]
+    pub(crate) const fn rows(&self) -> &BTreeMap<u64, Row> {
+        &self.rows
+    }
+
     /// Whatever is left, at the end.
     pub(crate) fn rest(&mut self) -> BTreeMap<u64, Row> {
         self.named.clear();
-        let mut rows = mem::take(&mut self.rows);
-        rows.values_mut().for_each(|row| self.close(row));
-        rows
-    }
-
-    /// Nothing more comes of a request. Silence is the answer that some dialects give to a cancel.
-    fn close(&self, row: &mut Row) {
-        let is_cancelled = row.outcome == Outcome::Unanswered && row.cancelled.is_some();
-        if is_cancelled && self.silent.contains(&row.hop) {
-            row.outcome = Outcome::Cancelled;
-        }
+        mem::take(&mut self.rows)
     }
 
     fn hop(&mut self, name: &str) -> Rc<str> {
@@ -223,7 +221,7 @@ impl Pairing {
             hop: hop.clone(),
             dir,
             id: name.id.clone(),
-            method: part.method.as_deref().unwrap_or_default().into(),
+            method: part.method.as_deref().unwrap_or_default().chars().take(METHOD).collect(),
             outcome: Outcome::Unanswered,
             end: None,
             code: None,
@@ -260,12 +258,18 @@ impl Pairing {
             self.counts.stray_cancels += 1;
             return self.find(hop, dir, &id);
         };
-        let row = self.rows.get_mut(&number)?;
+        self.cancelled(t, number);
+        Some(number)
+    }
+
+    /// A request was cancelled. Silence is the answer that some dialects give to that.
+    fn cancelled(&mut self, t: u64, number: u64) {
+        let Some(row) = self.rows.get_mut(&number) else { return };
         row.cancelled.get_or_insert(t);
-        if self.silent.contains(hop) {
+        if self.silent.contains(&row.hop) && row.outcome == Outcome::Unanswered {
+            row.outcome = Outcome::Cancelled;
             self.tree.end(row);
         }
-        Some(number)
     }
 
     fn is_ended_by_server(&self, row: &Row) -> bool {
@@ -320,8 +324,9 @@ impl Pairing {
             // The relay answers it now, with an error.
             "guard" => row.refused = cause().map(|cause: String| format!("guard: {cause}")),
             "cancelled" => {
-                row.cancelled.get_or_insert(verdict.t);
                 row.cause = cause();
+                let number = row.number;
+                self.cancelled(verdict.t, number);
             }
             other => {
                 let why = verdict.why.as_deref().map(|why| format!("{other}: {why}"));
