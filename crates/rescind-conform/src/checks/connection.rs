@@ -124,7 +124,6 @@ pub(super) const CONNECTION: &[Check] = &[
         ],
         rules: &[Rule::CancelRead('a')],
         witness: "The answer to the cancelled request, or a cancel of what the server had asked for it, before we have answered anything.",
-        ..BASE
     },
     Check {
         id: "unknown/notification",
