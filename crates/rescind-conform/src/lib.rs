@@ -1,6 +1,6 @@
 //! A test suite for cancellation over JSON-RPC.
 //!
-//! It drives a server that it does not know, makes the same checks on a fresh one each, and says what holds,
+//! It drives a server or a relay that it does not know, makes the same checks on a fresh one each, and says what holds,
 //! with what both sides said as evidence. `rescind conform` is the program; here is what it is made of, so
 //! that the tests of an SDK can run it on a server in their own process:
 //!
@@ -23,6 +23,7 @@
 //! - [`CHECKS`] is the table of checks: what each sends, what has to come, who asks for it, how it is seen.
 //! - [`run`] finds out what the server speaks and what takes it time, then plays every [`Check`].
 //! - [`run_client`] plays each [`ClientCheck`] of [`CLIENT_CHECKS`] with a client, and is its server.
+//! - [`run_relay`] does that with a relay between the two sides of the test, and [`RELAY_CHECKS`].
 //! - [`Report`] is what came of it: for people, as JSON, as `JUnit` XML, as a table, as a badge.
 //!
 //! A check for another protocol is another [`Clause`] of the checks that hold there too, and rows of its own.
