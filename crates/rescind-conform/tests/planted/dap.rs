@@ -1,6 +1,6 @@
 //! The same server in the envelope of the Debug Adapter Protocol.
 
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
