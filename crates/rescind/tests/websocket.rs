@@ -36,7 +36,7 @@ fn a_server_that_listens_passes_every_check_but_those_of_processes() {
         let server = Listening::start(&[LOCAL, "--dialect", dialect]);
         let (slow, reverse) = (["--slow", "sleep", MS], ["--reverse", method, MS]);
         let connect = ["--dialect", dialect, "--slow-time", "500ms", "--connect", &server.url];
-        let said = rescind(&[&["conform", "server"][..], &slow, &reverse, &connect].concat());
+        let said = rescind([&["conform", "server"][..], &slow, &reverse, &connect].concat());
         assert_eq!(said.code, Some(0), "{dialect}: {said:?}");
         assert!(said.stdout.contains("end/pending") && !said.stdout.contains("end/orphan"));
     }
@@ -44,7 +44,7 @@ fn a_server_that_listens_passes_every_check_but_those_of_processes() {
 
 #[test]
 fn a_server_that_does_not_listen_is_told_in_one_line() {
-    let said = rescind(&["conform", "server", "--connect", "ws://127.0.0.1:1"]);
+    let said = rescind(["conform", "server", "--connect", "ws://127.0.0.1:1"]);
     assert_eq!((said.code, said.stderr.lines().count()), (Some(6), 1), "{said:?}");
     assert!(said.stderr.contains("can't be started: ws://127.0.0.1:1: "), "{said:?}");
 }
