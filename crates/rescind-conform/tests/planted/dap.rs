@@ -1,6 +1,6 @@
 //! The same server in the envelope of the Debug Adapter Protocol.
 
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Fault, Server};
 
 /// The next message; `None` at the end.
-pub(super) fn frame(input: &mut (impl BufRead + Read)) -> Option<String> {
+pub(super) fn frame(input: &mut impl BufRead) -> Option<String> {
     let mut length = None;
     loop {
         let mut line = String::new();
