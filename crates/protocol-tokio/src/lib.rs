@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod child;
+mod stdio;
 mod token;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -44,6 +45,7 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt, TokioAsyncWriteCompatE
 
 pub use child::child;
 pub use protocol_child::{ChildCommand, ChildConnection, Process, Pushed, Stderr};
+pub use stdio::{Stdin, Stdout, stdin, stdout};
 pub use token::{marker_of, token_of};
 
 /// tokio's clock; it stands still where tokio's does.
@@ -157,9 +159,13 @@ pub fn unix(stream: tokio::net::UnixStream, options: impl Into<Options>) -> Conn
 /// Whoever started this process is mostly the client, and this the server:
 /// [`Config::server`](protocol_core::Config::server).
 ///
-/// tokio reads standard input on a thread that nothing can interrupt: end the process with
-/// [`std::process::exit`], or drop the runtime with
+/// Where the input is neither a pipe nor a socket, tokio reads it on a thread that nothing can interrupt: end the
+/// process with [`std::process::exit`], or drop the runtime with
 /// [`shutdown_background`](tokio::runtime::Runtime::shutdown_background), while the input is open.
+///
+/// # Panics
+///
+/// Outside a tokio runtime that does I/O.
 pub fn stdio(options: impl Into<Options>) -> Connection {
-    spawn(tokio::io::stdin(), tokio::io::stdout(), options)
+    spawn(stdin(), stdout(), options)
 }

@@ -8,10 +8,12 @@
 //!   silent about what it was told to cancel.
 //! - [`browser`] is a page in Chromium.
 //! - [`servers`] are small servers, with this library and with others, side by side.
+//! - [`orphans`] kills programs, and looks at what they leave behind.
 
 pub mod browser;
 pub mod lifecycle;
 pub mod mcp;
+pub mod orphans;
 pub mod own;
 pub mod peers;
 pub mod probe;

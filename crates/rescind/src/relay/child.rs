@@ -41,7 +41,7 @@ pub(super) fn on_tokio(command: Command, options: (Options, Extras)) -> io::Resu
         let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
         let stdout = tokio::process::ChildStdout::from_std(stdout)?.compat();
         let stdin = tokio::process::ChildStdin::from_std(stdin)?.compat_write();
-        let up = (tokio::io::stdin().compat(), tokio::io::stdout().compat_write());
+        let up = (protocol_tokio::stdin().compat(), protocol_tokio::stdout().compat_write());
         let timer = TokioTimer::start();
         Ok(relay(up, (owner, stdout, stdin), timer, options).await)
     });

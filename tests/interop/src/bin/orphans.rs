@@ -1,0 +1,46 @@
+//! Kills programs at random moments and prints what they leave behind: `orphans [--rounds N] [--seed N]
+//! [--published FOLDER]`. Each of `rescind relay` and `call`, or of the published relays in FOLDER, is killed N times by
+//! each signal with each of four servers behind each of three wrappers. Exits 1 if anything was left.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use rescind_interop::orphans::{Case, WRAPPERS, ours, published, servers, torture};
+
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let (mut rounds, mut seed, mut programs) = (9, fastrand::u64(..), ours());
+    for option in arguments.chunks(2) {
+        let is_read = match option {
+            [name, value] if name == "--rounds" => value.parse().map(|read| rounds = read).is_ok(),
+            [name, value] if name == "--seed" => value.parse().map(|read| seed = read).is_ok(),
+            [name, value] if name == "--published" => {
+                programs = published(&PathBuf::from(value));
+                !programs.is_empty()
+            }
+            _ => false,
+        };
+        if !is_read {
+            eprintln!("usage: orphans [--rounds N] [--seed N] [--published FOLDER]");
+            return ExitCode::from(USAGE);
+        }
+    }
+    eprintln!("--seed {seed}");
+    let mut cases = Vec::new();
+    for program in &programs {
+        for server in servers().into_iter().filter(|server| program.takes(server)) {
+            let case = |wrapper| Case { program: program.clone(), server: server.clone(), wrapper };
+            cases.extend(WRAPPERS.map(case));
+        }
+    }
+    let table = torture(&cases, rounds, seed);
+    print!("{table}");
+    if table.0.iter().all(|(.., tally)| tally.left == 0) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
