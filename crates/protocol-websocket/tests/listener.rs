@@ -448,12 +448,8 @@ fn f45_a_client_that_sends_nothing_but_pings_goes() {
         let mut raw = server.open();
         (0..10).for_each(|_| raw.send(Message::Ping("".into())).unwrap());
         is_answered(&mut raw);
-        // So many in one second, however slow the machine.
-        let ping = [0x89, 0x80, 0, 0, 0, 0].repeat(100);
-        let begun = Instant::now();
-        while raw.get_mut().write_all(&ping).is_ok() {
-            assert!(begun.elapsed() < PATIENCE, "they are all taken");
-        }
+        // So many that some second has more than ten, however slow the machine.
+        raw.get_mut().write_all(&[0x89, 0x80, 0, 0, 0, 0].repeat(1_000)).unwrap();
         evicted(server.next_end(), Eviction::ControlFrames);
     });
 }

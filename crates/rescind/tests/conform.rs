@@ -244,7 +244,7 @@ fn a_failure_of_a_relay_has_its_evidence() {
 
 #[test]
 fn what_is_no_relay_is_told_in_one_line() {
-    let output = conform_relay(&[], &["false"]);
+    let output = conform_relay(&["--patience", "1s"], &["false"]);
     assert_eq!(output.status.code(), Some(6));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("no session could be opened"), "{error}");
