@@ -6,8 +6,8 @@ mod support;
 
 use protocol_core::{
     AnswerRule, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cancellers, Cause, Config,
-    Connection, Dialect, Event, Grace, MessageOrder, Refusal, Reply, Role, Shutdown, Timestamp,
-    TransmitKind, Uncancellable, WireId,
+    Connection, Dialect, Event, Grace, Refusal, Reply, Role, Shutdown, Timestamp, TransmitKind,
+    Uncancellable, WireId,
 };
 use support::{Host, error, millis, raw, request, result};
 
@@ -560,53 +560,4 @@ fn end_request_is_the_servers_and_of_the_listed_methods() {
     let mut local = Dialect::MCP;
     local.cancel = CancelRule::Local;
     assert_eq!(end(local, Role::Server, listen), Err(Refusal::NoCancel));
-}
-
-// Presets
-
-#[test]
-fn the_presets_of_a_transport_differ_in_its_fields_only() {
-    for (stdio, http) in [
-        (Dialect::MCP_2024_11_05, Dialect::MCP_2024_11_05_HTTP),
-        (Dialect::MCP_2025_03_26, Dialect::MCP_2025_03_26_HTTP),
-        (Dialect::MCP_2025_06_18, Dialect::MCP_2025_06_18_HTTP),
-        (Dialect::MCP_2025_11_25, Dialect::MCP_2025_11_25_HTTP),
-        (Dialect::MCP_2026_07_28, Dialect::MCP_2026_07_28_HTTP),
-        (Dialect::MCP, Dialect::MCP_HTTP),
-    ] {
-        assert_eq!(http.name, format!("{}-http", stdio.name));
-        assert_eq!(http.order, MessageOrder::MayChange);
-        let mut same = http;
-        same.name = stdio.name.clone();
-        same.framing = stdio.framing;
-        same.order = stdio.order;
-        same.cancel = stdio.cancel.clone();
-        same.closed_stream = stdio.closed_stream;
-        same.revisions = stdio.revisions.clone();
-        assert_eq!(same, stdio);
-    }
-}
-
-#[test]
-fn f72_both_transports_negotiate_the_same_revisions() {
-    let [stdio, http] = [Dialect::MCP, Dialect::MCP_HTTP];
-    assert_eq!(stdio.exchanges, http.exchanges);
-    assert!(!stdio.exchanges.is_empty(), "a family negotiates");
-    assert_eq!(stdio.revisions.len(), http.revisions.len());
-    for ((version, stdio), (same, http)) in stdio.revisions.iter().zip(http.revisions.iter()) {
-        assert_eq!(version, same);
-        assert_eq!(stdio.name, format!("mcp-{version}"));
-        assert_eq!(http.name, format!("mcp-{version}-http"));
-        for revision in [stdio, http] {
-            assert!(revision.exchanges.is_empty() && revision.revisions.is_empty());
-        }
-    }
-}
-
-#[test]
-fn every_preset_has_its_own_name_and_is_found_by_it() {
-    for (at, preset) in Dialect::PRESETS.iter().enumerate() {
-        assert_eq!(Dialect::named(&preset.name), Some(preset.clone()));
-        assert!(!Dialect::PRESETS[..at].iter().any(|other| other.name == preset.name));
-    }
 }

@@ -57,7 +57,7 @@ pub use client::{
 };
 pub use family::{Family, Opening, Request};
 pub use known::{Expected, Known};
-pub use page::page;
+pub use page::{client_page, page, relay_page};
 pub use relay::{
     Ends, InProcessRelay, RELAY_CHECKS, Relay, RelayCheck, RelayOptions, RelayProgram, RelayRule,
     far, run_relay,

@@ -1,4 +1,4 @@
-//! The checks as a page of documentation.
+//! The checks as pages of documentation.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::client::CLIENT_CHECKS;
 use crate::family::Family;
 use crate::relay::{RELAY_CHECKS, RelayCheck};
 
-/// Every check, by group: its id, its level in each protocol, the clauses, what makes sure.
+/// Every check of servers, by group: its id, its level in each protocol, the clauses, what makes sure.
 #[must_use]
 pub fn page() -> String {
     let mut out = String::new();
@@ -17,29 +17,39 @@ pub fn page() -> String {
         heading(&mut out, &mut group, check.id, check.title);
         clauses(&mut out, check.clauses, check.witness);
     }
+    out
+}
+
+/// The same of clients.
+#[must_use]
+pub fn client_page() -> String {
+    let mut out = String::new();
+    let mut group = "";
     for check in CLIENT_CHECKS {
         heading(&mut out, &mut group, check.id, check.title);
-        clauses(&mut out, check.clauses, check.witness);
-    }
-    relays(&mut out);
-    for check in RELAY_CHECKS {
-        heading(&mut out, &mut group, check.id, check.title);
-        for rule in check.rules {
-            // Writing to a string does not fail.
-            let _ = writeln!(out, "Judged: {rule}.\n");
-        }
         clauses(&mut out, check.clauses, check.witness);
     }
     out
 }
 
-/// What is judged of every conversation with a relay.
-fn relays(out: &mut String) {
-    out.push_str("## Checks of relays\n\nJudged in every one of them:\n\n");
+/// The same of relays, below what is judged of every conversation with one.
+#[must_use]
+pub fn relay_page() -> String {
+    let mut out = String::from("## In every check\n\nJudged in every one of them:\n\n");
     for rule in RelayCheck::ALWAYS {
+        // Writing to a string does not fail.
         let _ = writeln!(out, "- {rule}");
     }
     out.push('\n');
+    let mut group = "";
+    for check in RELAY_CHECKS {
+        heading(&mut out, &mut group, check.id, check.title);
+        for rule in check.rules {
+            let _ = writeln!(out, "Judged: {rule}.\n");
+        }
+        clauses(&mut out, check.clauses, check.witness);
+    }
+    out
 }
 
 /// The check's heading, below that of its group where it is the first.

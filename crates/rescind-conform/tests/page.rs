@@ -1,21 +1,28 @@
-//! docs/conformance.md is the table of checks; `BLESS=1` rewrites it. And what holds for the table itself.
+//! docs/conformance.md, -clients.md and -relays.md are the tables of checks; `BLESS=1` rewrites them. And what holds for the table itself.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
-use rescind_conform::{CHECKS, CLIENT_CHECKS, Clause, Family, Known, RELAY_CHECKS, page};
-
-const HEAD: &str = include_str!("page.head.txt");
+use rescind_conform::{
+    CHECKS, CLIENT_CHECKS, Clause, Family, Known, RELAY_CHECKS, client_page, page, relay_page,
+};
 
 #[test]
-fn the_page_is_current() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
-    let page = format!("{HEAD}\n{}\n", page().trim_end());
-    if env::var_os("BLESS").is_some() {
-        fs::write(&path, &page).unwrap();
+fn the_pages_are_current() {
+    let pages = [
+        ("conformance.md", include_str!("page.head.txt"), page()),
+        ("conformance-clients.md", include_str!("page.clients.txt"), client_page()),
+        ("conformance-relays.md", include_str!("page.relays.txt"), relay_page()),
+    ];
+    for (name, head, checks) in pages {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+        let page = format!("{head}\n{}\n", checks.trim_end());
+        if env::var_os("BLESS").is_some() {
+            fs::write(&path, &page).unwrap();
+        }
+        assert!(fs::read_to_string(&path).unwrap() == page, "{name}: BLESS=1 rewrites it");
     }
-    assert_eq!(fs::read_to_string(&path).unwrap(), page, "BLESS=1 rewrites it");
 }
 
 #[test]
