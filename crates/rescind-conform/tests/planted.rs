@@ -1,7 +1,7 @@
 //! Servers that are wrong on purpose, one fault each: the checks find that, and only what follows from it.
 //!
 //! The servers are this program, started again. The right ones are tested by every check, the others by those that
-//! find their fault, and of these a sample. With `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, all of them by every check.
+//! find their fault, and of these a sample. With `RESCIND_EVERY_FAULT=1`, as in `.ci/run`, all of these; with `RESCIND_EVERY_CHECK=1` all by every check.
 
 #[path = "planted/server.rs"]
 mod server;
@@ -199,7 +199,8 @@ fn main() {
         }
     }
     // Each starts some processes, and with every check some hundred: by itself it tries a sample.
-    let step = if env::var_os("RESCIND_EVERY_CHECK").is_some() { 1 } else { 8 };
+    let wants_all = ["RESCIND_EVERY_CHECK", "RESCIND_EVERY_FAULT"];
+    let step = if wants_all.iter().any(|name| env::var_os(name).is_some()) { 1 } else { 8 };
     let mut trials: Vec<Trial> = planted()
         .into_iter()
         .step_by(step)

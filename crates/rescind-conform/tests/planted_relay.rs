@@ -1,7 +1,7 @@
 //! Relays that are wrong on purpose, one fault each: the checks find that, and only what follows from it.
 //!
 //! Those of three dialects that are right are tested by every check but the longest, the others by those that find
-//! their fault. With `RESCIND_EVERY_CHECK=1`, as in `.ci/run`, all of them by every check.
+//! their fault. With `RESCIND_EVERY_CHECK=1` all of them by every check.
 
 #[path = "planted_relay/relay.rs"]
 mod relay;

@@ -73,14 +73,12 @@ fn wrong(fault: &str) -> CommandLine {
 fn relay_that_loses_cancels_is_found() {
     let found: Vec<&str> =
         failures(&judge(["acp"; 2], &wrong("drop cancel"), 10)).iter().map(|it| it.1).collect();
-    let cancels = [
-        "relay-cancel/live",
-        "relay-cancel/one-write",
-        "relay-cancel/twice",
-        "relay-form/spelling",
-    ];
+    let cancels = ["relay-cancel/live", "relay-cancel/twice", "relay-form/spelling"];
     assert!(cancels.iter().all(|id| found.contains(id)), "{found:?}");
-    assert!(found.len() <= cancels.len() + 2, "{found:?}");
+    // In one write, the request may be withdrawn with its cancel, and neither arrives.
+    let others = ["relay-cancel/one-write", "relay-load/many", "relay-end/caller"];
+    let is_expected = |id: &&str| cancels.contains(id) || others.contains(id);
+    assert!(found.iter().all(is_expected), "{found:?}");
 }
 
 #[test]
