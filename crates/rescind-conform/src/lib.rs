@@ -38,6 +38,7 @@ mod family;
 mod judge;
 mod known;
 mod malformed;
+mod once;
 mod page;
 mod play;
 mod relay;

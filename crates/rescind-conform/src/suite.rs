@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use protocol_core::Dialect;
 
-use crate::check::{Check, Level, Need, Rule, Step};
+use crate::check::{Check, Need, Rule, Step};
 use crate::checks::CHECKS;
 use crate::facts::Facts;
 use crate::family::{Opening, Request};
 use crate::judge::judge;
 use crate::known::Known;
+use crate::once::{Once, Told};
 use crate::play::{Play, Stop};
 use crate::report::{Outcome, Report, Transcript, Verdict};
 use crate::session::Session;
@@ -185,54 +186,19 @@ struct Case<'a> {
     check: &'a Check,
 }
 
-/// What came of one run.
-struct Once {
-    verdict: Verdict,
-    transcript: Transcript,
-    stderr: String,
-}
-
 impl Case<'_> {
     fn run(&self) -> Outcome {
-        let begun = Instant::now();
+        let Check { id, title, .. } = *self.check;
         let clause = self.check.clause(self.facts.family());
-        let level = clause.map_or(Level::Information, |clause| clause.level);
-        let mut runs = Vec::new();
-        let first = match (clause, self.lacks()) {
-            (None, _) => Once::without(Verdict::NotApplicable),
+        let slow_ms = self.options.slow_ms;
+        Told { id, title, clause }.outcome(&self.options.known, |is_first| match self.lacks() {
+            _ if clause.is_none() => Once::without(Verdict::NotApplicable),
             _ if self.check.needs.contains(&Need::Process) && !self.facts.is_process => {
                 Once::without(Verdict::NotApplicable)
             }
-            (_, Some(why)) => Once::without(Verdict::NotExercised { why: why.into() }),
-            _ => self.once(self.options.slow_ms),
-        };
-        let mut once = first;
-        runs.push(once.verdict.clone());
-        if matches!(once.verdict, Verdict::Fail { .. }) {
-            // Two of three say what the verdict is.
-            let second = self.once(self.options.slow_ms * AGAIN);
-            runs.push(second.verdict.clone());
-            if !matches!(second.verdict, Verdict::Fail { .. }) {
-                let third = self.once(self.options.slow_ms * AGAIN);
-                runs.push(third.verdict.clone());
-                if !matches!(third.verdict, Verdict::Fail { .. }) {
-                    once = third;
-                }
-            }
-        }
-        Outcome {
-            id: self.check.id,
-            title: self.check.title,
-            level,
-            clause: clause.map_or("", |clause| clause.text),
-            source: clause.map_or("", |clause| clause.source),
-            known: self.options.known.of(self.check.id),
-            verdict: once.verdict,
-            runs,
-            took: begun.elapsed(),
-            transcript: once.transcript,
-            stderr: once.stderr,
-        }
+            Some(why) => Once::without(Verdict::NotExercised { why: why.into() }),
+            None => self.once(if is_first { slow_ms } else { slow_ms * AGAIN }),
+        })
     }
 
     /// What the check needs and this server does not have.
@@ -307,12 +273,6 @@ fn verdict(play: &Play<'_>, rules: &[Rule], stopped: Option<Stop>) -> Verdict {
 
 fn transcript(session: &Session) -> Transcript {
     Transcript::of(&session.record)
-}
-
-impl Once {
-    fn without(verdict: Verdict) -> Self {
-        Self { verdict, transcript: Transcript::default(), stderr: String::new() }
-    }
 }
 
 /// The same for the same text on every machine (FNV-1a).

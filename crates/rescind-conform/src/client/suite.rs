@@ -10,9 +10,9 @@ use super::checks::CLIENT_CHECKS;
 use super::facts::ClientFacts;
 use super::judge::judge;
 use super::play::Play;
-use crate::check::Level;
 use crate::family::Request;
 use crate::known::Known;
+use crate::once::{Once, Told};
 use crate::play::Stop;
 use crate::report::{Outcome, Report, Transcript, Verdict};
 use crate::suite::{AGAIN, Unreached, hash, in_order};
@@ -104,49 +104,16 @@ struct Case<'a> {
     check: &'static ClientCheck,
 }
 
-/// What came of one run.
-struct Once {
-    verdict: Verdict,
-    transcript: Transcript,
-    stderr: String,
-}
-
 impl Case<'_> {
     fn run(&self) -> Outcome {
-        let begun = Instant::now();
+        let ClientCheck { id, title, .. } = *self.check;
         let clause = self.check.clause(self.facts.family());
-        let mut once = match (clause, self.lacks()) {
-            (None, _) => Once::without(Verdict::NotApplicable),
-            (_, Some(why)) => Once::without(Verdict::NotExercised { why: why.into() }),
-            _ => self.once(self.options.ask_ms),
-        };
-        let mut runs = vec![once.verdict.clone()];
-        // Two of three say what the verdict is.
-        for _ in 0..2 {
-            let is_failure = |verdict: &Verdict| matches!(verdict, Verdict::Fail { .. });
-            let failures = runs.iter().filter(|verdict| is_failure(verdict)).count();
-            if !is_failure(&runs[0]) || failures == 2 {
-                break;
-            }
-            let again = self.once(self.options.ask_ms * AGAIN);
-            runs.push(again.verdict.clone());
-            if runs.len() == 3 || is_failure(&again.verdict) {
-                once = again;
-            }
-        }
-        Outcome {
-            id: self.check.id,
-            title: self.check.title,
-            level: clause.map_or(Level::Information, |clause| clause.level),
-            clause: clause.map_or("", |clause| clause.text),
-            source: clause.map_or("", |clause| clause.source),
-            known: self.options.known.of(self.check.id),
-            verdict: once.verdict,
-            runs,
-            took: begun.elapsed(),
-            transcript: once.transcript,
-            stderr: once.stderr,
-        }
+        let ask_ms = self.options.ask_ms;
+        Told { id, title, clause }.outcome(&self.options.known, |is_first| match self.lacks() {
+            _ if clause.is_none() => Once::without(Verdict::NotApplicable),
+            Some(why) => Once::without(Verdict::NotExercised { why: why.into() }),
+            None => self.once(if is_first { ask_ms } else { ask_ms * AGAIN }),
+        })
     }
 
     /// What the check needs and this client does not have.
@@ -196,11 +163,5 @@ impl Case<'_> {
         let session = &play.session;
         let transcript = Transcript::of(&session.record);
         Once { verdict, stderr: session.stderr(), transcript }
-    }
-}
-
-impl Once {
-    fn without(verdict: Verdict) -> Self {
-        Self { verdict, transcript: Transcript::default(), stderr: String::new() }
     }
 }

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use protocol_core::Dialect;
 use serde_json::json;
 
-use crate::check::Level;
 use crate::family::{Family, Opening};
 use crate::known::Known;
-use crate::report::{Outcome, Report, Transcript, Verdict};
+use crate::once::{Once, Told};
+use crate::report::{Outcome, Report, Verdict};
 use crate::suite::{Unreached, in_order};
 
 pub use checks::{RELAY_CHECKS, RelayCheck};
@@ -134,23 +134,6 @@ struct Runner<'a> {
     reaches: [bool; 2],
 }
 
-/// What came of one run.
-struct Once {
-    verdict: Verdict,
-    transcript: Transcript,
-    stderr: String,
-}
-
-impl Once {
-    fn without(verdict: Verdict) -> Self {
-        Self { verdict, transcript: Transcript::default(), stderr: String::new() }
-    }
-
-    fn fails(&self) -> bool {
-        matches!(self.verdict, Verdict::Fail { .. })
-    }
-}
-
 impl Runner<'_> {
     fn bench(&self) -> Result<Bench, Unreached> {
         let start = |why| unreached(format!("the relay can't be started: {why}"), String::new());
@@ -172,41 +155,15 @@ impl Runner<'_> {
     }
 
     fn outcome(&self, check: &RelayCheck) -> Outcome {
-        let begun = Instant::now();
         let callers: Vec<Side> =
             [Side::Near, Side::Far].into_iter().filter(|&side| self.applies(check, side)).collect();
         let clause = check.clause(self.protocols).filter(|_| !callers.is_empty());
-        let once = || match clause {
-            None => Once::without(Verdict::NotApplicable),
-            Some(_) => self.once(check, &callers),
-        };
-        let mut last = once();
-        let mut runs = vec![last.verdict.clone()];
-        if last.fails() {
-            // Two of three say what the verdict is.
-            let second = once();
-            runs.push(second.verdict.clone());
-            if !second.fails() {
-                let third = once();
-                runs.push(third.verdict.clone());
-                if !third.fails() {
-                    last = third;
-                }
+        Told { id: check.id, title: check.title, clause }.outcome(&self.options.known, |_| {
+            match clause {
+                None => Once::without(Verdict::NotApplicable),
+                Some(_) => self.once(check, &callers),
             }
-        }
-        Outcome {
-            id: check.id,
-            title: check.title,
-            level: clause.map_or(Level::Information, |clause| clause.level),
-            clause: clause.map_or("", |clause| clause.text),
-            source: clause.map_or("", |clause| clause.source),
-            known: self.options.known.of(check.id),
-            verdict: last.verdict,
-            runs,
-            took: begun.elapsed(),
-            transcript: last.transcript,
-            stderr: last.stderr,
-        }
+        })
     }
 
     fn applies(&self, check: &RelayCheck, caller: Side) -> bool {

@@ -53,8 +53,7 @@ pub(super) struct RelayArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  rescind conform relay --dialect mcp -- mcp-proxy
-  rescind conform relay --dialect lsp -- rescind relay --dialect lsp --
+  rescind conform relay --dialect mcp -- rescind relay --dialect mcp --
   rescind conform relay --up lsp --down acp -- rescind relay --up lsp --down acp --
   rescind conform relay --dialect lsp -- sh -c 'multiplexer --server {server}'";
 
