@@ -1,14 +1,11 @@
 //! `rescind call` against the built-in peer: outcomes, exit codes, and what it says about cancels.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{RESCIND, Running, STUBBORN, Said, rescind, rescind_with, signal};
+
+use crate::support::{RESCIND, Running, STUBBORN, Said, rescind, rescind_with, signal};
 
 const HOUR: &str = r#"{"ms":3600000}"#;
 

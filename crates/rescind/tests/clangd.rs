@@ -1,8 +1,4 @@
 //! `rescind call` against a real language server.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::env;
 use std::fmt::Write;
@@ -10,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use support::rescind;
+
+use crate::support::rescind;
 
 /// `None` if there is none, and it needn't be: set `RESCIND_REQUIRE_CLANGD=1` where it must.
 fn clangd() -> Option<PathBuf> {

@@ -1,5 +1,4 @@
 //! `rescind conform`: what it says of `rescind serve` and `rescind relay`, and how it says it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -7,7 +6,8 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
+use crate::support::RESCIND;
+
 const SLOW: [&str; 3] = ["--slow", "sleep", r#"{"ms":"$MS"}"#];
 
 fn conform(arguments: &[&str], server: &[&str]) -> Output {

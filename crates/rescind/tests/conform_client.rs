@@ -1,5 +1,4 @@
 //! `rescind conform client`: what it says of `rescind call`, and how it says it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -7,7 +6,8 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
+use crate::support::RESCIND;
+
 const WORK: [&str; 2] = ["sleep", r#"{"ms":1}"#];
 
 /// Tests a client that starts its server itself.

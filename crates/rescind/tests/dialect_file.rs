@@ -1,15 +1,11 @@
 //! `--dialect-file`: dialects that nobody compiled in, in every command that speaks one.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use support::{RESCIND, rescind};
+use crate::support::{RESCIND, rescind};
 
 const HOUR: &str = r#"{"ms":3600000}"#;
 
@@ -22,7 +18,8 @@ struct File(PathBuf);
 
 impl File {
     fn new(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("rescind-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("rescind-dialect-{}-{name}", std::process::id()));
         fs::write(&path, text).unwrap();
         Self(path)
     }
@@ -82,7 +79,7 @@ fn the_example_of_the_documentation_can_be_spoken() {
 fn call_and_its_built_in_peer_speak_it() {
     let file = File::new("call.json", &example());
     let common = ["call", "--trace", "--dialect-file", file.path()];
-    let said = rescind([&common[..], &["--cancel-after", "50ms", "sleep", HOUR]].concat());
+    let said = rescind([&common[..], &["--cancel-after", "500ms", "sleep", HOUR]].concat());
     assert_eq!(said.code, Some(3), "{said:?}");
     assert!(said.stderr.contains(r#""method":"house/stop""#), "{said:?}");
     assert!(said.stderr.contains(r#""message":"Stopped""#), "{said:?}");
@@ -93,7 +90,7 @@ fn call_and_its_built_in_peer_speak_it() {
 #[test]
 fn relay_speaks_it_on_either_side() {
     let file = File::new("relay.json", &example());
-    let call = ["call", "--trace", "--cancel-after", "50ms"];
+    let call = ["call", "--trace", "--cancel-after", "500ms"];
     let ours = ["--dialect-file", file.path()];
     let theirs = ["--dialect", "acp"];
     let sides = [

@@ -1,11 +1,8 @@
 //! `rescind relay --fault`: what goes wrong on purpose, and what a caller has of it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::path::Path;
 
-use support::{RESCIND, Said, rescind};
+use crate::support::{self, RESCIND, Said, rescind};
 
 /// Calls the built-in peer through a relay with these arguments.
 fn call(call: &[&str], relay: &[&str]) -> Said {

@@ -1,7 +1,4 @@
 //! `rescind relay` with a guard: no request takes for ever.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::path::Path;
 #[cfg(unix)]
@@ -11,8 +8,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 #[cfg(unix)]
-use support::PATIENCE;
-use support::{RESCIND, Said, rescind};
+use crate::support::PATIENCE;
+use crate::support::{self, RESCIND, Said, rescind};
 
 /// Calls the built-in peer through a relay with these arguments.
 fn call(call: &[&str], relay: &[&str]) -> Said {

@@ -1,13 +1,10 @@
 //! Ctrl-C cancels the call; a second one gives it up.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::time::Duration;
 
 use rustix::process::Signal;
-use support::{Running, signal};
+
+use crate::support::{Running, signal};
 
 const HOUR: &str = r#"{"ms":3600000}"#;
 

@@ -1,8 +1,4 @@
 //! `rescind serve --listen` on an open network: how it ends, and who may connect (F47, F49).
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,10 +9,11 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use support::listening::{HOUR, LOCAL, Listening, UPGRADE, receive, send};
-use support::{PATIENCE, Running, rescind};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, WebSocket};
+
+use crate::support::listening::{HOUR, LOCAL, Listening, UPGRADE, receive, send};
+use crate::support::{self, PATIENCE, Running, rescind};
 
 const ANYWHERE: &str = "ws://0.0.0.0:0";
 
@@ -89,7 +86,7 @@ fn f47_a_draining_server_takes_nobody_and_a_second_signal_ends_it() {
 
 /// A file with this in it.
 fn file(name: &str, text: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("rescind-{}-{name}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("rescind-listen-{}-{name}", std::process::id()));
     std::fs::write(&path, text).unwrap();
     path
 }

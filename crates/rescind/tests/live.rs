@@ -1,8 +1,4 @@
 //! `rescind view --live`, the program, on a terminal.
-#![cfg(all(target_os = "linux", feature = "live"))]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -15,7 +11,8 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 use rustix::termios::{self, LocalModes, Winsize};
-use support::{PATIENCE, Program, RESCIND, rescind, signal, terminal};
+
+use crate::support::{PATIENCE, Program, RESCIND, rescind, signal, terminal};
 
 const HEADER: &str = r#"{"recording":{"version":1,"by":"x","start":"2026-01-01T00:00:00Z","part":1,"payloads":"redacted","hops":[]}}"#;
 const ENTER: &str = "\u{1b}[?1049h";

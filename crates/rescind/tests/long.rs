@@ -1,8 +1,4 @@
 //! A recording that is longer than the memory that its reader may have, and how far the reading is.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -10,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use support::{RESCIND, terminal};
+use crate::support::{RESCIND, terminal};
 
 /// So many KiB of data a reader may have; the recording is twice as long.
 const MEMORY: usize = 12 << 10;

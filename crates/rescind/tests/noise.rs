@@ -1,10 +1,6 @@
 //! F61: what a server prints beside its messages is shown and counted, and never answered.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
-use support::{Running, rescind};
+use crate::support::{self, Running, rescind};
 
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
 const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];

@@ -1,8 +1,4 @@
 //! What is waited for before a call is bounded and said (F63, F75), and Ctrl-C says what it does (F66).
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -12,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use support::{PATIENCE, Program, RESCIND, Running, rescind, signal, terminal};
+
+use crate::support::{PATIENCE, Program, RESCIND, Running, rescind, signal, terminal};
 
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
 

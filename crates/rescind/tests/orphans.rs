@@ -1,8 +1,4 @@
 //! Whatever ends `rescind call` and `rescind relay` ends what they spawned, and what that spawned.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{PATIENCE, RESCIND, Running};
+
+use crate::support::{PATIENCE, RESCIND, Running};
 
 const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];

@@ -1,11 +1,8 @@
 //! Completions and manual pages know every command and option.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs;
 
-use support::rescind;
+use crate::support::rescind;
 
 /// The commands that `--help` lists.
 fn commands() -> Vec<String> {

@@ -1,14 +1,12 @@
 //! `--record`, and `rescind view` of what it made.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::Value;
-use support::{PATIENCE, RESCIND, Running, Said, rescind};
+
+use crate::support::{self, PATIENCE, RESCIND, Running, Said, rescind};
 
 /// An empty directory of this test's own.
 fn directory(name: &str) -> PathBuf {

@@ -1,13 +1,11 @@
 //! Recordings of real sessions, through everything that takes one. tests/interop/record-sessions makes them.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{Said, rescind};
+
+use crate::support::{self, Said, rescind};
 
 /// Real clients in front of real servers, through `rescind relay --record`; and how many requests, cancelled ones,
 /// and ones below another there are.

@@ -1,14 +1,12 @@
 //! `rescind relay`: what `rescind serve` passes, it passes through any number of hops.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const RESCIND: &str = env!("CARGO_BIN_EXE_rescind");
+use crate::support::{self, RESCIND};
+
 const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];
 const SERVE_RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
 const DEPTHS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];

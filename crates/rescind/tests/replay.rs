@@ -1,12 +1,9 @@
 //! `rescind replay`: what a relay did, it does again.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use support::{RESCIND, Said, rescind};
+use crate::support::{self, RESCIND, Said, rescind};
 
 /// A file of this test's own.
 fn path(name: &str) -> PathBuf {

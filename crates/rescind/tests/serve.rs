@@ -1,10 +1,8 @@
 //! `rescind serve`: the same suite on every runtime and in every dialect, over standard streams.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use serde_json::{Value, json};
-use support::{Dialect, Server, cancelled, notification, request};
+
+use crate::support::{Dialect, Server, cancelled, notification, request};
 
 const RUNTIMES: [&str; 4] = ["blocking", "single", "tokio", "smol"];
 const HOUR: u64 = 3_600_000;

@@ -1,15 +1,12 @@
 //! `rescind serve --runtime single` has one thread, and a cancel reaches it at work all the same.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Dialect, Server, cancelled};
+
+use crate::support::{Dialect, Server, cancelled};
 
 /// The threads that serve: what is reported is written by another, which is named for that.
 fn threads(server: &Server) -> usize {

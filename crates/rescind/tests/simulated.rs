@@ -1,7 +1,4 @@
 //! `rescind view` of what a simulation recorded.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +7,8 @@ use protocol_async::Router;
 use protocol_core::{Config, Dialect};
 use protocol_testkit::simulate::{Bound, Failure, Script, Simulation, try_every_order};
 use serde_json::{Value, json};
-use support::rescind;
+
+use crate::support::rescind;
 
 /// A call of its own is not cancelled with its request.
 fn failure(dialect: Dialect) -> Failure {

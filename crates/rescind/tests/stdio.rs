@@ -1,8 +1,4 @@
 //! Standard input and output, whatever they are, and whoever else has them.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::env::temp_dir;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +11,8 @@ use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, mknodat};
 use rustix::pipe::{PipeFlags, pipe_with};
-use support::{Program, RESCIND};
+
+use crate::support::{Program, RESCIND};
 
 /// What moves the bytes of its standard streams on tokio.
 const PROGRAMS: [&[&str]; 2] =

@@ -1,5 +1,4 @@
 //! The program itself, over pipes: a committed vector, answered line by line.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

@@ -1,15 +1,11 @@
 //! What is printed is text and never stops anything (F67, F68); what can't be printed is said (F69).
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use support::{Program, RESCIND, Running, rescind, terminal};
+use crate::support::{Program, RESCIND, Running, rescind, terminal};
 
 const CALL_RUNTIMES: [&str; 3] = ["blocking", "tokio", "smol"];
 const RELAY_RUNTIMES: [&str; 2] = ["tokio", "smol"];

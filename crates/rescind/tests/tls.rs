@@ -1,16 +1,13 @@
 //! `wss://`: TLS under a WebSocket, by both sides of the program.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
-use support::listening::HOUR;
-use support::{PATIENCE, Running, Said, rescind};
+
+use crate::support::listening::HOUR;
+use crate::support::{self, PATIENCE, Running, Said, rescind};
 
 /// A certificate that signs itself, for these names, and its key, in files.
 struct Identity {
@@ -19,7 +16,8 @@ struct Identity {
 
 impl Identity {
     fn new(name: &str, of: &[&str]) -> Self {
-        let directory = std::env::temp_dir().join(format!("rescind-{}-{name}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("rescind-tls-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let names: Vec<String> = of.iter().map(|name| (*name).to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).unwrap();

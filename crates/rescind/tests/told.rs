@@ -1,8 +1,4 @@
 //! What a call takes from files and standard input, where its server runs, and what `--json` says about it.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{RESCIND, Running, Said, rescind, signal};
+
+use crate::support::{RESCIND, Running, Said, rescind, signal};
 
 const HOUR: &str = r#"{"ms":3600000}"#;
 

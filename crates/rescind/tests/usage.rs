@@ -1,9 +1,6 @@
 //! Wrong usage is one line that names the option or the byte, and exit code 2.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
-use support::rescind;
+use crate::support::rescind;
 
 fn one_line(arguments: &[&str]) -> String {
     let said = rescind(arguments);

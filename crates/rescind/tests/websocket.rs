@@ -1,16 +1,13 @@
 //! `rescind serve --listen` and `rescind call --connect`: the same over a WebSocket.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use support::listening::{HOUR, LOCAL, Listening, UPGRADE, receive, send};
-use support::{Running, rescind};
 use tungstenite::Message;
+
+use crate::support::listening::{HOUR, LOCAL, Listening, UPGRADE, receive, send};
+use crate::support::{Running, rescind};
 
 /// As long as is asked for.
 const MS: &str = r#"{"ms":"$MS"}"#;

@@ -1,6 +1,4 @@
 //! The program under test, run with a deadline, and a peer that speaks to its standard streams.
-// Each test file is a crate of its own and uses some of this.
-#![allow(dead_code)]
 
 #[cfg(unix)]
 pub(crate) mod listening;
