@@ -1,9 +1,7 @@
 //! The program under attack, and what it costs.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,32 +13,9 @@ pub(crate) struct Program {
     pub(crate) child: Child,
 }
 
-/// The binary of the same build, which another package of the workspace makes.
-fn rescind() -> &'static PathBuf {
-    static RESCIND: OnceLock<PathBuf> = OnceLock::new();
-    RESCIND.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--locked", "--quiet", "--package", "rescind"]);
-        // This test's own, on which build scripts of dependencies look: else they and all behind them are built again.
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| {
-                name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
-            }) {
-                build.env_remove(name);
-            }
-        }
-        if !cfg!(debug_assertions) {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success(), "it is not built");
-        let test = std::env::current_exe().unwrap();
-        test.parent().and_then(|deps| deps.parent()).unwrap().join("rescind")
-    })
-}
-
 impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(rescind());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rescind-attacked"));
         command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: command.spawn().unwrap() }

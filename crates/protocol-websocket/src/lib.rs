@@ -79,7 +79,7 @@ use tungstenite::{Error, Message};
 
 pub use eviction::Eviction;
 pub use handshake::HandshakeError;
-pub use limits::{Budget, ListenerLimits};
+pub use limits::ListenerLimits;
 pub use listener::{Listener, Refused};
 pub use origins::Origins;
 pub use seat::{Seat, ServeError};
@@ -88,14 +88,15 @@ pub use socket::Socket;
 pub use token::BearerToken;
 
 /// Moves the messages of one connection: a future for an executor to run.
-pub type Driver<S, T> = MessageDriver<Socket<S>, T>;
+pub type Driver<S, T> = MessageDriver<Socket<S, T>, T>;
 
 /// Makes a connection out of a WebSocket whose handshake is done. Nothing happens until the driver
 /// is polled.
 ///
 /// The driver answers pings and the peer's goodbye, and says goodbye when the connection is over.
 /// The peer's goodbye, or a socket that is gone without one, is the end of input (G7); another
-/// error ends reading and is the driver's output.
+/// error ends reading and is the driver's output, an [`OverBudget`](protocol_async::OverBudget) of its pings and
+/// pongs too ([`Budgets::control_frames`](protocol_async::Budgets::control_frames)).
 pub fn connect<S, T>(
     socket: S,
     timer: T,
@@ -103,9 +104,11 @@ pub fn connect<S, T>(
 ) -> (Peer, Incoming, Driver<S, T>)
 where
     S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
-    T: Timer,
+    T: Timer + Unpin,
 {
-    connect_messages(Socket::new(socket), timer, options)
+    let options = options.into();
+    let socket = Socket::new(socket, timer.clone(), options.budgets);
+    connect_messages(socket, timer, options)
 }
 
 /// The settings of a WebSocket that go with these limits.
