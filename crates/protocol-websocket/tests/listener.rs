@@ -22,11 +22,18 @@ use tungstenite::{Error, Message};
 const SOON: Duration = Duration::from_millis(200);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn everywhere(limits: ListenerLimits, check: impl Fn(Server)) {
-    for runtime in Runtime::ALL {
-        println!("{runtime:?}");
-        check(Server::start(runtime, limits));
-    }
+/// With each runtime, at the same time: most of these tests wait.
+fn everywhere(limits: ListenerLimits, check: impl Fn(Server) + Sync) {
+    std::thread::scope(|scope| {
+        for runtime in Runtime::ALL {
+            let check = &check;
+            let server = move || check(Server::start(runtime, limits));
+            std::thread::Builder::new()
+                .name(format!("{runtime:?}"))
+                .spawn_scoped(scope, server)
+                .unwrap();
+        }
+    });
 }
 
 fn limits(set: impl FnOnce(&mut ListenerLimits)) -> ListenerLimits {
