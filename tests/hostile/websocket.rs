@@ -2,11 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::iter::repeat_n;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use rescind_hostile_suite::attacks::{self, Held, descriptors};
 use rescind_hostile_suite::beside::beside;
+use rescind_hostile_suite::stream::Stream;
 use rescind_hostile_suite::wire::{Target, header};
 use rescind_hostile_suite::{KIB, MIB, mib};
 use serde_json::json;
@@ -28,7 +28,7 @@ pub(crate) struct Server {
 }
 
 /// One client that sends what it likes.
-pub(crate) type Client = WebSocket<TcpStream>;
+pub(crate) type Client = WebSocket<Stream>;
 
 impl Server {
     pub(crate) fn start(more: &[&str]) -> Self {
@@ -160,7 +160,7 @@ fn f47_frames_that_are_announced_take_no_more_than_what_is_charged() {
         assert!(client.read().unwrap().is_close());
     }
     for client in &mut there {
-        client.get_ref().set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        client.get_ref().set_read_timeout(Duration::from_millis(200)).unwrap();
         assert!(!client.read().is_ok_and(|message| message.is_close()), "it stays");
     }
 }
@@ -177,7 +177,7 @@ fn f46_a_message_costs_no_more_behind_answers_that_wait() {
         let notifications = wire.notification().repeat(100);
         repeat_n(&notifications, times(3_000)).for_each(|many| client.send(many).unwrap());
         // The last of it has been read when a cancel is answered, or the client's goodbye is taken.
-        client.stream().shutdown(std::net::Shutdown::Write).unwrap();
+        client.stream().end().unwrap();
         let mut room = vec![0; MIB];
         while client.stream().read(&mut room).is_ok_and(|read| read > 0) {}
         server.program.processor() - before

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::iter::repeat_n;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::MIB;
+use crate::stream::Stream;
 use crate::wire::{Client, Target, Wire, header};
 
 /// Who takes nothing for so long reads no more.
@@ -29,7 +29,7 @@ pub struct Held {
 #[derive(Debug)]
 enum Sockets {
     Clients(Vec<Client>),
-    Streams(Vec<TcpStream>),
+    Streams(Vec<Stream>),
 }
 
 /// Why an attack sent no more.
@@ -150,7 +150,7 @@ pub fn half_open(target: &Target, many: usize) -> io::Result<Held> {
     let begun: &[u8] = match target.wire {
         Wire::WebSocket => b"GET / HTTP/1.1\r\nHost: localhost\r\n",
         Wire::Lsp => b"Content-Length: 12\r\n",
-        Wire::Mcp => b"{",
+        Wire::Mcp | Wire::Lines => b"{",
     };
     let mut streams = Vec::new();
     for _ in 0..many.min(descriptors()) {
@@ -171,7 +171,7 @@ pub fn unfinished(target: &Target, many: usize) -> io::Result<Held> {
     let (mut clients, mut taken) = (Vec::new(), 0);
     for _ in 0..many.min(descriptors()) {
         let Ok(mut client) = target.open() else { continue };
-        client.stream().set_write_timeout(Some(STALLED))?;
+        client.stream().set_write_timeout(STALLED)?;
         taken += usize::from(client.send(&message).is_ok());
         clients.push(client);
     }
@@ -219,7 +219,7 @@ pub fn flood(
     mut client: Client,
     frames: impl IntoIterator<Item = impl AsRef<[u8]>>,
 ) -> io::Result<Held> {
-    client.stream().set_write_timeout(Some(STALLED))?;
+    client.stream().set_write_timeout(STALLED)?;
     let (mut taken, mut end) = (0, End::TookAll);
     for frame in frames {
         match client.send(frame.as_ref()) {
