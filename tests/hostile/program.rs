@@ -15,7 +15,16 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rescind-attacked"));
+        Self::run(env!("CARGO_BIN_EXE_rescind-attacked"), arguments)
+    }
+
+    /// A server of the libraries alone.
+    pub(crate) fn hosted(arguments: &[&str]) -> Self {
+        Self::run(env!("CARGO_BIN_EXE_hosted"), arguments)
+    }
+
+    fn run(program: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
         command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: command.spawn().unwrap() }

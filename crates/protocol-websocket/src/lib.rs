@@ -133,6 +133,33 @@ pub fn settings(limits: &Limits) -> WebSocketConfig {
         .max_write_buffer_size(4 * frame)
 }
 
+/// The most bytes of heap that a WebSocket with these [`settings`] keeps below the messages of a connection, one message
+/// on its way in and one on its way out included: what [`Memory::over`](protocol_async::Memory::over) asks for. Over
+/// TLS there are [`TLS_BYTES`] more.
+///
+/// ```
+/// use protocol_async::Options;
+/// use protocol_core::{Config, Dialect};
+/// use protocol_websocket::{TLS_BYTES, memory};
+///
+/// let options = Options::new(Config::server(Dialect::MCP_2025_11_25));
+/// let secure = options.memory().over(memory(&options.config.limits) + TLS_BYTES);
+/// println!("{secure}");
+/// ```
+#[must_use]
+pub fn memory(limits: &Limits) -> usize {
+    let settings = settings(limits);
+    // A message of at most twice `message_bytes`, held up to three times while its frames are joined.
+    let coming = settings.max_message_size.unwrap_or(usize::MAX).saturating_mul(3);
+    let buffers = settings.read_buffer_size + settings.max_write_buffer_size;
+    coming.saturating_add(buffers)
+}
+
+/// The most bytes of heap that rustls keeps for one connection, if what waits to be sent is bounded by
+/// `set_buffer_limit(Some(16 << 10))`: 16 KiB of that as text and 16 KiB encrypted, 64 KiB for a handshake that is not
+/// whole, and two records of 16 KiB that are decrypted.
+pub const TLS_BYTES: usize = 128 << 10;
+
 /// Bytes of one read, which each connection has room for at all times.
 const READ_BYTES: usize = 16 << 10;
 /// Room for one frame at least, whatever the limits: what is sent above them is no longer.

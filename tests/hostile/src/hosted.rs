@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use futures_util::io::{AsyncRead, AsyncWrite};
-use protocol_async::{LocalRouter, Options, Router, Timer};
+use protocol_async::{LocalRouter, Router, Timer};
 use protocol_blocking::single::{FdTransport, Host};
 use protocol_blocking::{Answer, Request, Responder, threaded};
 use protocol_smol::SmolTimer;
@@ -152,7 +152,7 @@ where
     let gate = Origins::local();
     // Whoever attacks is sent away in the end.
     let _ = seat
-        .serve(stream, &gate, Options::new(options().config), async |_peer, incoming| {
+        .serve(stream, &gate, options(), async |_peer, incoming| {
             router!(Router).serve(&incoming).await;
         })
         .await;

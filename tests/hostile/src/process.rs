@@ -58,7 +58,8 @@ impl Process {
     /// Whether all its threads sleep, or it has ended.
     fn is_asleep(self) -> bool {
         let threads = fs::read_dir(format!("/proc/{}/task", self.0)).into_iter().flatten();
-        let mut stats = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("stat")));
+        let mut stats =
+            threads.flatten().map(|thread| fs::read_to_string(thread.path().join("stat")));
         // Behind the name comes the state.
         stats.all(|stat| {
             let stat = stat.unwrap_or_default();

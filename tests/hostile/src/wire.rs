@@ -13,6 +13,9 @@ use tungstenite::{Message, WebSocket};
 use crate::PATIENCE;
 use crate::stream::Stream;
 
+/// Bytes of the shortest record that rustls sends, with its header.
+const TINIEST: usize = 32;
+
 /// What messages are told apart by on a server's socket, and what is said there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
@@ -149,6 +152,16 @@ impl Target {
     #[must_use]
     pub fn secure(port: &str, trust: Arc<ClientConfig>) -> Self {
         Self::new(Wire::WebSocket, Place::Tls(format!("localhost:{port}"), trust))
+    }
+
+    /// The same, with each record of TLS as short as can be.
+    #[must_use]
+    pub fn in_tiny_records(&self) -> Self {
+        let mut target = self.clone();
+        if let Place::Tls(_, trust) = &mut target.place {
+            Arc::make_mut(trust).max_fragment_size = Some(TINIEST);
+        }
+        target
     }
 
     /// The same for one who reads what it says.
