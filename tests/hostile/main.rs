@@ -11,7 +11,6 @@ mod ends;
 mod formula;
 mod matrix;
 mod program;
-mod stdio;
 mod tls;
 mod websocket;
 

@@ -9,8 +9,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use protocol_async::Options;
+use protocol_core::{Config, Dialect};
 use rescind_hostile_suite::attacks::{self, Held, descriptors};
-use rescind_hostile_suite::hosting::{PART, options};
+use rescind_hostile_suite::hosting::{self, PART};
 use rescind_hostile_suite::wire::Target;
 use rescind_hostile_suite::{KIB, MIB, mib};
 
@@ -55,7 +57,7 @@ const VICTIMS: [Victim; 16] = [
 #[derive(Clone, Copy)]
 enum Cell {
     /// It may take so much memory.
-    Holds(fn(usize) -> usize),
+    Holds(fn(&Options, usize) -> usize),
     /// It is none, and why.
     No(&'static str),
 }
@@ -82,7 +84,7 @@ const PLAIN: Cell =
     No("it comes before TLS is spoken; see F47 of handshakes that are never finished");
 
 #[rustfmt::skip]
-const ATTACKS: [Attack; 11] = [
+const ATTACKS: [Attack; 13] = [
     Attack { fault: "F31", name: "unread echoes of 1 MiB", run: attacks::unread_echoes, many: 400,
         pipes: Holds(answers), sockets: Holds(answers), secure: Holds(answers) },
     Attack { fault: "F31", name: "unread echoes in tiny records", run: attacks::tiny_records, many: 50,
@@ -96,13 +98,17 @@ const ATTACKS: [Attack; 11] = [
     Attack { fault: "F47", name: "half-open sockets", run: attacks::half_open, many: 5_000,
         pipes: ONE_PEER, sockets: Holds(half_open), secure: PLAIN },
     Attack { fault: "F47", name: "handshakes of TLS that never finish", run: attacks::unfinished_handshakes, many: 1_000,
-        pipes: NO_TLS, sockets: NO_TLS, secure: Holds(formula::tls) },
+        pipes: NO_TLS, sockets: NO_TLS, secure: Holds(handshakes) },
     Attack { fault: "F47", name: "unfinished messages of 4 MiB", run: attacks::unfinished, many: 300,
         pipes: No("there is one peer, and F71 is its unfinished message"), sockets: Holds(unfinished), secure: Holds(unfinished) },
+    Attack { fault: "F48", name: "sleeps with ids of 1 KiB", run: attacks::long_ids, many: 65_536,
+        pipes: Holds(rows), sockets: Holds(rows), secure: Holds(rows) },
     Attack { fault: "F48", name: "broken requests with ids of 1 KiB", run: attacks::broken_requests, many: 100_000,
         pipes: Holds(answers), sockets: Holds(answers), secure: Holds(answers) },
     Attack { fault: "F49", name: "handshakes of foreign pages", run: attacks::foreign_pages, many: 2_000,
         pipes: No("pages can't write to pipes"), sockets: Holds(half_open), secure: Holds(half_open_secure) },
+    Attack { fault: "F67", name: "complaints, unread", run: attacks::broken_requests, many: 20_000,
+        pipes: Holds(answers), sockets: Holds(answers), secure: Holds(answers) },
     Attack { fault: "F71", name: "MiB of one message", run: attacks::endless, many: 600,
         pipes: Holds(messages), sockets: Holds(messages), secure: Holds(messages) },
 ];
@@ -110,36 +116,43 @@ const ATTACKS: [Attack; 11] = [
 /// What an allocator keeps of what comes and goes, and what is not counted by the byte.
 const SLACK: usize = 16 * MIB;
 
-fn messages(_: usize) -> usize {
-    3 * options().config.limits.message_bytes + SLACK
+fn messages(options: &Options, _: usize) -> usize {
+    3 * options.config.limits.message_bytes + SLACK
 }
 
 /// What may wait to be taken, and to be sent.
-fn answers(_: usize) -> usize {
-    let options = options();
-    options.inbox_bytes + options.answer_bytes + messages(1)
+fn answers(options: &Options, many: usize) -> usize {
+    options.inbox_bytes + options.answer_bytes + messages(options, many)
 }
 
 /// What may wait to be taken, and be worked at.
-fn work(_: usize) -> usize {
-    let options = options();
-    options.inbox_bytes + options.work_bytes + messages(1)
+fn work(options: &Options, many: usize) -> usize {
+    options.inbox_bytes + options.work_bytes + messages(options, many)
 }
 
-fn one_socket(_: usize) -> usize {
+/// What rows of the core take beside it: each has its id in several indexes.
+fn rows(options: &Options, many: usize) -> usize {
+    work(options, many) + many * 2 * KIB
+}
+
+fn one_socket(_: &Options, _: usize) -> usize {
     formula::websockets(1) + formula::tls(1) + SLACK / 4
 }
 
-fn half_open(many: usize) -> usize {
+fn half_open(_: &Options, many: usize) -> usize {
     formula::half_open(many, 16 * KIB) + SLACK
 }
 
-fn half_open_secure(many: usize) -> usize {
-    half_open(many) + formula::tls(many)
+fn half_open_secure(options: &Options, many: usize) -> usize {
+    half_open(options, many) + formula::tls(many)
+}
+
+fn handshakes(_: &Options, many: usize) -> usize {
+    formula::tls(many)
 }
 
 /// One address has a quarter of 256 MiB.
-fn unfinished(many: usize) -> usize {
+fn unfinished(_: &Options, many: usize) -> usize {
     formula::unfinished(many, 64 * MIB) + formula::tls(many)
 }
 
@@ -161,7 +174,16 @@ impl Victim {
         }
     }
 
-    fn start(self) -> (Program, Target) {
+    /// What one connection may hold there.
+    fn options(self) -> Options {
+        match self {
+            Self::Serve(_) | Self::Listen(_) => Options::new(Config::server(Dialect::ACP_V1)),
+            Self::Library(_) | Self::Listener(_) => hosting::options(),
+        }
+    }
+
+    /// One who reads its log, or not: a full pipe is F67.
+    fn start(self, reads_log: bool) -> (Program, Target) {
         let room = ["--connections", "20000", "--connections-per-address", "20000"];
         let mut program = match self {
             Self::Serve(runtime) => Program::start(&["serve", "--runtime", runtime]),
@@ -179,14 +201,11 @@ impl Victim {
         let target = match self {
             Self::Serve(_) | Self::Library(_) => {
                 let (stdin, stdout) = (program.child.stdin.take(), program.child.stdout.take());
-                drop(thread::spawn({
-                    let mut stderr = program.child.stderr.take().unwrap();
-                    move || io::copy(&mut stderr, &mut io::sink())
-                }));
+                program.log(reads_log);
                 Target::pipes(stdin.unwrap(), stdout.unwrap())
             }
             Self::Listen(_) | Self::Listener(_) => {
-                let line = program.first_line();
+                let line = program.first_line_and_log(reads_log);
                 let address = line.split_whitespace().next_back().unwrap();
                 match address.strip_prefix("wss://") {
                     Some(authority) => {
@@ -217,7 +236,7 @@ impl Attack {
     }
 
     fn cost(&self, victim: Victim, is_read: bool) -> Cost {
-        let (program, target) = victim.start();
+        let (program, target) = victim.start(is_read || self.fault != "F67");
         let target = if is_read { target.read() } else { target };
         let process = program.process();
         process.rest();
@@ -268,7 +287,7 @@ fn withstood(fault: &str) {
     let cells = attacks.flat_map(|attack| VICTIMS.map(|victim| (attack, victim)));
     let cells: Vec<_> = cells
         .filter_map(|(attack, victim)| match victim.cell(attack) {
-            Holds(most) => Some((attack, victim, most(attack.many()))),
+            Holds(most) => Some((attack, victim, most(&victim.options(), attack.many()))),
             No(why) => {
                 println!("{fault} {:<40} {victim:?}: no, {why}", attack.name);
                 None
@@ -326,6 +345,11 @@ fn f48_ids_of_violations() {
 #[test]
 fn f49_handshakes_of_foreign_pages() {
     withstood("F49");
+}
+
+#[test]
+fn f67_complaints_that_nobody_reads() {
+    withstood("F67");
 }
 
 #[test]

@@ -32,11 +32,25 @@ impl Program {
 
     /// Its first line on standard error; what follows is read and forgotten.
     pub(crate) fn first_line(&mut self) -> String {
+        self.first_line_and_log(true)
+    }
+
+    /// The same, and what follows may be left where it is, as long as the program runs.
+    pub(crate) fn first_line_and_log(&mut self, is_read: bool) -> String {
         let mut stderr = BufReader::new(self.child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
-        thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        self.child.stderr = Some(stderr.into_inner());
+        self.log(is_read);
         line
+    }
+
+    /// Reads what it says on standard error, and forgets it; or does not.
+    pub(crate) fn log(&mut self, is_read: bool) {
+        if is_read {
+            let mut stderr = self.child.stderr.take().unwrap();
+            thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        }
     }
 
     /// The memory it has had at most.

@@ -60,12 +60,13 @@ fn withstands(
         let (cost, held) = beside(&server.target, Some(process), &attack).unwrap();
         let (more, p50, p99) = (cost.memory.unwrap(), cost.beside.median(), cost.beside.p99());
         println!(
-            "{name:<34} {:>11} of {:>11}   p50 {:>9.1?} alone, {p50:>9.1?} beside ({:.1} times), p99 {p99:.1?}, {} trips",
+            "{name:<34} {:>11} of {:>11}   p50 {:>9.1?} alone, {p50:>9.1?} beside ({:.1} times), p99 {p99:.1?}, {} trips, {} disturbed",
             mib(more),
             mib(most),
             cost.alone.median(),
             cost.slower(),
             cost.beside.count(),
+            cost.beside.disturbed,
         );
         assert!(cost.beside.failed.is_none(), "{name}: {:?}", cost.beside.failed);
         assert!(held.taken >= at_least, "{name}: {} taken: that is no flood", held.taken);

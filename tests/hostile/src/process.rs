@@ -8,6 +8,12 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::{KIB, PATIENCE};
 
+/// How long a thread, by its name below `/proc`, has waited for a processor while it had work.
+pub(crate) fn kept_waiting(name: &str) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{name}/schedstat")).ok()?;
+    Some(Duration::from_nanos(stat.split_whitespace().nth(1)?.parse().ok()?))
+}
+
 /// A process that runs, by its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Process(pub u32);
@@ -39,6 +45,12 @@ impl Process {
         let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
         Some(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+    }
+
+    /// How long its first thread has waited for a processor while it had work.
+    #[must_use]
+    pub fn kept_waiting(self) -> Option<Duration> {
+        kept_waiting(&self.0.to_string())
     }
 
     /// Waits until it has nothing to do: none of its threads runs or is ready to, which a loaded machine can't make
