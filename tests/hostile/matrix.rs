@@ -232,7 +232,7 @@ struct Cost {
 
 impl Attack {
     fn many(&self) -> usize {
-        (self.many / PART).min(descriptors())
+        (self.many / PART).div_ceil(if PART == 1 { 1 } else { 2 }).min(descriptors())
     }
 
     fn cost(&self, victim: Victim, is_read: bool) -> Cost {

@@ -165,28 +165,3 @@ fn f47_frames_that_are_announced_take_no_more_than_what_is_charged() {
         assert!(!client.read().is_ok_and(|message| message.is_close()), "it stays");
     }
 }
-
-#[test]
-fn f46_a_message_costs_no_more_behind_answers_that_wait() {
-    let _alone = alone();
-    let cost = |echoes: usize| {
-        let server = Server::start(&[]);
-        let (mut client, wire) = (server.target.open().unwrap(), server.target.wire);
-        let echo = wire.call(&json!(1), "echo", &json!(["x".repeat(MIB)]));
-        repeat_n(&echo, echoes).for_each(|echo| client.send(echo).unwrap());
-        let before = server.program.processor();
-        let notifications = wire.notification().repeat(100);
-        repeat_n(&notifications, times(3_000)).for_each(|many| client.send(many).unwrap());
-        // The last of it has been read when a cancel is answered, or the client's goodbye is taken.
-        client.stream().end().unwrap();
-        let mut room = vec![0; MIB];
-        while client.stream().read(&mut room).is_ok_and(|read| read > 0) {}
-        server.program.processor() - before
-    };
-    let (alone, behind) = (cost(0), cost(40));
-    println!(
-        "notifications: {alone:?} of processor time alone, {behind:?} behind 40 answers of 1 MiB"
-    );
-    // Writing the 40 MiB is in it.
-    assert!(behind <= 3 * alone + Duration::from_millis(500), "{alone:?}, then {behind:?}");
-}
