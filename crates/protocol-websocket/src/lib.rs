@@ -133,8 +133,8 @@ pub fn settings(limits: &Limits) -> WebSocketConfig {
         .max_write_buffer_size(4 * frame)
 }
 
-/// The most bytes of heap that a WebSocket with these [`settings`] keeps below the messages of a connection, one message
-/// on its way in and one on its way out included: what [`Memory::over`](protocol_async::Memory::over) asks for. Over
+/// The most bytes of heap that a WebSocket with these [`settings`] keeps below the messages of a connection, one that is on
+/// its way in included: what [`Memory::over`](protocol_async::Memory::over) asks for. Over
 /// TLS there are [`TLS_BYTES`] more.
 ///
 /// ```
@@ -168,6 +168,13 @@ const SMALLEST_FRAME: usize = 4 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn g08_the_sum_is_that_of_docs_memory_md() {
+        let mut limits = Limits::DEFAULT;
+        (limits.message_bytes, limits.unsent_bytes) = (4 << 10, 4 << 10);
+        assert_eq!(memory(&limits), 6 * (4 << 10) + (16 << 10) + 4 * (4 << 10));
+    }
 
     #[test]
     fn g08_one_frame_may_hold_more_than_a_message_may_so_that_it_can_be_refused() {
