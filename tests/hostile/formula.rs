@@ -2,8 +2,13 @@
 
 use protocol_async::Options;
 use protocol_core::{Config, Connection, Dialect};
-use protocol_websocket::settings;
+use protocol_websocket::{TLS_BYTES, settings};
 use rescind_hostile_suite::KIB;
+
+/// What TLS may take of so many connections.
+pub(crate) fn tls(many: usize) -> usize {
+    many * (PLACE + TLS_BYTES)
+}
 
 /// An allowance for the rows of a socket's task, and for what it is served with.
 const PLACE: usize = 24 * KIB;

@@ -9,8 +9,9 @@
 mod churn;
 mod ends;
 mod formula;
+mod matrix;
 mod program;
-mod stdio;
+mod tls;
 mod websocket;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

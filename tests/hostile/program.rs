@@ -1,9 +1,7 @@
 //! The program under attack, and what it costs.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,32 +13,18 @@ pub(crate) struct Program {
     pub(crate) child: Child,
 }
 
-/// The binary of the same build, which another package of the workspace makes.
-fn rescind() -> &'static PathBuf {
-    static RESCIND: OnceLock<PathBuf> = OnceLock::new();
-    RESCIND.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--locked", "--quiet", "--package", "rescind"]);
-        // This test's own, on which build scripts of dependencies look: else they and all behind them are built again.
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| {
-                name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
-            }) {
-                build.env_remove(name);
-            }
-        }
-        if !cfg!(debug_assertions) {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success(), "it is not built");
-        let test = std::env::current_exe().unwrap();
-        test.parent().and_then(|deps| deps.parent()).unwrap().join("rescind")
-    })
-}
-
 impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(rescind());
+        Self::run(env!("CARGO_BIN_EXE_rescind-attacked"), arguments)
+    }
+
+    /// A server of the libraries alone.
+    pub(crate) fn hosted(arguments: &[&str]) -> Self {
+        Self::run(env!("CARGO_BIN_EXE_hosted"), arguments)
+    }
+
+    fn run(program: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
         command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: command.spawn().unwrap() }
@@ -48,11 +32,25 @@ impl Program {
 
     /// Its first line on standard error; what follows is read and forgotten.
     pub(crate) fn first_line(&mut self) -> String {
+        self.first_line_and_log(true)
+    }
+
+    /// The same, and what follows may be left where it is, as long as the program runs.
+    pub(crate) fn first_line_and_log(&mut self, is_read: bool) -> String {
         let mut stderr = BufReader::new(self.child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
-        thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        self.child.stderr = Some(stderr.into_inner());
+        self.log(is_read);
         line
+    }
+
+    /// Reads what it says on standard error, and forgets it; or does not.
+    pub(crate) fn log(&mut self, is_read: bool) {
+        if is_read {
+            let mut stderr = self.child.stderr.take().unwrap();
+            thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        }
     }
 
     /// The memory it has had at most.

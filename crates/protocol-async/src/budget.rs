@@ -23,6 +23,8 @@ pub enum Cheap {
     /// second answer is not counted either: an overtaken one looks the same once its call is forgotten
     /// ([`Limits::abandoned_ids`](protocol_core::Limits::abandoned_ids)).
     Violation,
+    /// A ping or a pong came, over a WebSocket: each costs us an answer, or a look.
+    ControlFrame,
 }
 
 /// How often something may happen: a bucket of tokens, one for each time.
@@ -61,6 +63,8 @@ pub struct Budgets {
     pub vain_cancels: Budget,
     /// For each [`Cheap::Violation`]; 100 a second and 10,000 at once.
     pub violations: Budget,
+    /// For each [`Cheap::ControlFrame`]; 1,000 a second and as many at once. Byte streams have none.
+    pub control_frames: Budget,
 }
 
 /// A budget was overspent: why a connection ended. It is what the [`io::Error`] of
@@ -81,6 +85,7 @@ impl Budgets {
         cancelled_requests: Budget::Unlimited,
         vain_cancels: Budget::Unlimited,
         violations: Budget::Unlimited,
+        control_frames: Budget::Unlimited,
     };
 
     /// That for one thing.
@@ -90,6 +95,7 @@ impl Budgets {
             Cheap::CancelledRequest => self.cancelled_requests,
             Cheap::VainCancel => self.vain_cancels,
             Cheap::Violation => self.violations,
+            Cheap::ControlFrame => self.control_frames,
         }
     }
 }
@@ -101,6 +107,7 @@ impl Default for Budgets {
             cancelled_requests: cancels,
             vain_cancels: cancels,
             violations: Budget::Limited { per_second: 100, burst: 10_000 },
+            control_frames: Budget::Limited { per_second: 1_000, burst: 1_000 },
         }
     }
 }
@@ -153,6 +160,7 @@ pub struct Buckets {
     cancelled_requests: Bucket,
     vain_cancels: Bucket,
     violations: Bucket,
+    control_frames: Bucket,
 }
 
 impl Buckets {
@@ -164,6 +172,7 @@ impl Buckets {
             cancelled_requests: Bucket::new(budgets.cancelled_requests),
             vain_cancels: Bucket::new(budgets.vain_cancels),
             violations: Bucket::new(budgets.violations),
+            control_frames: Bucket::new(budgets.control_frames),
         }
     }
 
@@ -173,6 +182,7 @@ impl Buckets {
             Cheap::CancelledRequest => &mut self.cancelled_requests,
             Cheap::VainCancel => &mut self.vain_cancels,
             Cheap::Violation => &mut self.violations,
+            Cheap::ControlFrame => &mut self.control_frames,
         };
         let is_there = bucket.take(now);
         (!is_there).then(|| OverBudget { what, budget: self.budgets.of(what) })
@@ -203,6 +213,7 @@ impl Cheap {
             Self::CancelledRequest => "cancelled_request",
             Self::VainCancel => "vain_cancel",
             Self::Violation => "violation",
+            Self::ControlFrame => "control_frame",
         }
     }
 }
@@ -226,6 +237,7 @@ impl fmt::Display for OverBudget {
             Cheap::CancelledRequest => "the peer cancels requests too often",
             Cheap::VainCancel => "the peer cancels too often what is no request in flight",
             Cheap::Violation => "the peer breaks rules too often",
+            Cheap::ControlFrame => "the peer sends pings and pongs too often",
         })?;
         match self.budget {
             Budget::Unlimited => Ok(()),

@@ -26,8 +26,6 @@ pub enum Eviction {
     Unanswered,
     /// No message came or went for too long, and nothing was in flight.
     Idle,
-    /// Too many pings and pongs came in a second.
-    ControlFrames,
 }
 
 impl Eviction {
@@ -37,13 +35,15 @@ impl Eviction {
         error.get_ref()?.downcast_ref::<Self>().copied()
     }
 
-    /// What the peer is told. The codes are those of RFC 6455 and its registry.
-    pub(crate) const fn close_code(self) -> CloseCode {
+    /// What the peer is told, if anything: one that does not read is let go at once. The codes are those of RFC 6455
+    /// and its registry.
+    pub(crate) const fn close_code(self) -> Option<CloseCode> {
         match self {
-            Self::UnfinishedMessage | Self::Unread | Self::ControlFrames => CloseCode::Policy,
-            Self::MessageTooLong => CloseCode::Size,
-            Self::UnfinishedBytes => CloseCode::Again,
-            Self::Unanswered | Self::Idle => CloseCode::Away,
+            Self::UnfinishedMessage => Some(CloseCode::Policy),
+            Self::MessageTooLong => Some(CloseCode::Size),
+            Self::UnfinishedBytes => Some(CloseCode::Again),
+            Self::Unanswered | Self::Idle => Some(CloseCode::Away),
+            Self::Unread => None,
         }
     }
 }
@@ -59,7 +59,6 @@ impl fmt::Display for Eviction {
             Self::Unread => "what was sent was not read in time (limits.write_time)",
             Self::Unanswered => "a ping was not answered in time (limits.ping_time)",
             Self::Idle => "no message came or went for too long (limits.idle_time)",
-            Self::ControlFrames => "too many pings came in a second (limits.control_frames)",
         })
     }
 }

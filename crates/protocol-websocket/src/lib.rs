@@ -79,7 +79,7 @@ use tungstenite::{Error, Message};
 
 pub use eviction::Eviction;
 pub use handshake::HandshakeError;
-pub use limits::{Budget, ListenerLimits};
+pub use limits::ListenerLimits;
 pub use listener::{Listener, Refused};
 pub use origins::Origins;
 pub use seat::{Seat, ServeError};
@@ -88,14 +88,15 @@ pub use socket::Socket;
 pub use token::BearerToken;
 
 /// Moves the messages of one connection: a future for an executor to run.
-pub type Driver<S, T> = MessageDriver<Socket<S>, T>;
+pub type Driver<S, T> = MessageDriver<Socket<S, T>, T>;
 
 /// Makes a connection out of a WebSocket whose handshake is done. Nothing happens until the driver
 /// is polled.
 ///
 /// The driver answers pings and the peer's goodbye, and says goodbye when the connection is over.
 /// The peer's goodbye, or a socket that is gone without one, is the end of input (G7); another
-/// error ends reading and is the driver's output.
+/// error ends reading and is the driver's output, an [`OverBudget`](protocol_async::OverBudget) of its pings and
+/// pongs too ([`Budgets::control_frames`](protocol_async::Budgets::control_frames)).
 pub fn connect<S, T>(
     socket: S,
     timer: T,
@@ -103,9 +104,11 @@ pub fn connect<S, T>(
 ) -> (Peer, Incoming, Driver<S, T>)
 where
     S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
-    T: Timer,
+    T: Timer + Unpin,
 {
-    connect_messages(Socket::new(socket), timer, options)
+    let options = options.into();
+    let socket = Socket::new(socket, timer.clone(), options.budgets);
+    connect_messages(socket, timer, options)
 }
 
 /// The settings of a WebSocket that go with these limits.
@@ -130,6 +133,33 @@ pub fn settings(limits: &Limits) -> WebSocketConfig {
         .max_write_buffer_size(4 * frame)
 }
 
+/// The most bytes of heap that a WebSocket with these [`settings`] keeps below the messages of a connection, one that is on
+/// its way in included: what [`Memory::over`](protocol_async::Memory::over) asks for. Over
+/// TLS there are [`TLS_BYTES`] more.
+///
+/// ```
+/// use protocol_async::Options;
+/// use protocol_core::{Config, Dialect};
+/// use protocol_websocket::{TLS_BYTES, memory};
+///
+/// let options = Options::new(Config::server(Dialect::MCP_2025_11_25));
+/// let secure = options.memory().over(memory(&options.config.limits) + TLS_BYTES);
+/// println!("{secure}");
+/// ```
+#[must_use]
+pub fn memory(limits: &Limits) -> usize {
+    let settings = settings(limits);
+    // A message of at most twice `message_bytes`, held up to three times while its frames are joined.
+    let coming = settings.max_message_size.unwrap_or(usize::MAX).saturating_mul(3);
+    let buffers = settings.read_buffer_size + settings.max_write_buffer_size;
+    coming.saturating_add(buffers)
+}
+
+/// The most bytes of heap that rustls keeps for one connection, if what waits to be sent is bounded by
+/// `set_buffer_limit(Some(16 << 10))`: 16 KiB of that as text and 16 KiB encrypted, 64 KiB for a handshake that is not
+/// whole, and two records of 16 KiB that are decrypted.
+pub const TLS_BYTES: usize = 128 << 10;
+
 /// Bytes of one read, which each connection has room for at all times.
 const READ_BYTES: usize = 16 << 10;
 /// Room for one frame at least, whatever the limits: what is sent above them is no longer.
@@ -138,6 +168,13 @@ const SMALLEST_FRAME: usize = 4 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn g08_the_sum_is_that_of_docs_memory_md() {
+        let mut limits = Limits::DEFAULT;
+        (limits.message_bytes, limits.unsent_bytes) = (4 << 10, 4 << 10);
+        assert_eq!(memory(&limits), 6 * (4 << 10) + (16 << 10) + 4 * (4 << 10));
+    }
 
     #[test]
     fn g08_one_frame_may_hold_more_than_a_message_may_so_that_it_can_be_refused() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How many clients a [`Listener`](crate::Listener) has, and how long they may take.
 ///
-/// What one connection may hold is bounded by its own
+/// What one connection may hold, and how often it may do what costs it nothing, is bounded by its own
 /// [`Limits`](protocol_core::Limits) and [`Options`](protocol_async::Options) beside these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -38,18 +38,6 @@ pub struct ListenerLimits {
     /// After so long without a message either way, pings and pongs aside, a connection is ended; 1 hour.
     /// While a request or a call is in flight it is not, for that may take a person's time. `None`: never.
     pub idle_time: Option<Duration>,
-    /// Pings and pongs of one connection; 1,000 in a second. Each costs its sender next to nothing, and us
-    /// an answer. One that sends more is ended.
-    pub control_frames: Budget,
-}
-
-/// How often something may happen that costs its sender next to nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
-    /// So often in a second.
-    PerSecond(u32),
-    /// As often as it likes.
-    Unlimited,
 }
 
 impl ListenerLimits {
@@ -65,7 +53,6 @@ impl ListenerLimits {
         ping_every: Some(Duration::from_secs(30)),
         ping_time: Duration::from_secs(30),
         idle_time: Some(Duration::from_secs(60 * 60)),
-        control_frames: Budget::PerSecond(1_000),
     };
 }
 

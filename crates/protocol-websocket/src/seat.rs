@@ -13,7 +13,7 @@ use async_tungstenite::WebSocketStream;
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::AsyncWriteExt;
 use futures_util::future::{Either, join, select};
-use protocol_async::{Canceller, Incoming, Options, Peer, Timer, connect_messages};
+use protocol_async::{Budgets, Canceller, Incoming, Options, Peer, Timer, connect_messages};
 use protocol_core::{Cause, Shutdown};
 use tungstenite::handshake::server::Callback;
 use tungstenite::http::StatusCode;
@@ -96,9 +96,9 @@ impl<T: Timer + Unpin> Seat<T> {
                 return Err(ServeError::Handshake(error));
             }
         };
-        let (settings, work) = (settings(&options.config.limits), Work::default());
-        let aside = Aside::new();
-        let socket = self.attend(stream, tail, &aside, settings, &work).await;
+        let (settings, budgets) = (settings(&options.config.limits), options.budgets);
+        let (aside, work) = (Aside::new(), Work::default());
+        let socket = self.attend(stream, tail, &aside, settings, budgets, &work).await;
         let (peer, incoming, driver) = connect_messages(socket, self.timer.clone(), options);
         work.of(&peer);
         let conversation = conversation(peer.clone(), incoming);
@@ -185,8 +185,9 @@ impl<T: Timer + Unpin> Seat<T> {
         tail: Vec<u8>,
         aside: &Arc<Aside<S>>,
         settings: WebSocketConfig,
+        budgets: Budgets,
         work: &Work,
-    ) -> Socket<Watched<WebSocketStream<Metered<S>>, T>>
+    ) -> Socket<Watched<WebSocketStream<Metered<S>>, T>, T>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -196,7 +197,8 @@ impl<T: Timer + Unpin> Seat<T> {
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(settings)).await;
         let watch = Watch::new(self.shared.limits, self.timer.now());
         let watched = Watched::new(socket, meter, watch, work.clone(), self.timer.clone());
-        let socket = Socket::new(watched).going_away(self.shared.draining());
+        let socket = Socket::new(watched, self.timer.clone(), budgets);
+        let socket = socket.going_away(self.shared.draining());
         socket.sending_away(aside.sent_away().clone())
     }
 }

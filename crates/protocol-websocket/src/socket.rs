@@ -7,7 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use futures_util::Sink;
-use protocol_async::{Cancellation, Canceller};
+use protocol_async::hub::Buckets;
+use protocol_async::{Budgets, Cancellation, Canceller, Cheap, OverBudget, Timer};
 use protocol_core::Cause;
 use tungstenite::error::ProtocolError;
 use tungstenite::protocol::CloseFrame;
@@ -25,8 +26,9 @@ pub(crate) const FRAME_BYTES: usize = 64 << 10;
 /// A WebSocket that carries one JSON message in each of its own.
 ///
 /// It lets the WebSocket go as soon as nothing can be read any more, for then nothing can be answered
-/// either: a handler that goes on keeps no socket of a peer that is gone (F47).
-pub struct Socket<S> {
+/// either: a handler that goes on keeps no socket of a peer that is gone (F47). A peer that sends more pings and
+/// pongs than [`Budgets::control_frames`] is sent away (F45).
+pub struct Socket<S, T> {
     /// `None` once it is let go.
     inner: Option<S>,
     /// What is left of a message that leaves in several frames.
@@ -36,22 +38,25 @@ pub struct Socket<S> {
     /// Whether pongs may be in the write buffer, beside what we have sent.
     owes_pongs: bool,
     has_said_goodbye: bool,
+    /// What pings and pongs are paid from, and when.
+    buckets: Buckets,
+    timer: T,
     /// Set when we end because the whole server does.
     going_away: Option<Cancellation>,
     /// To be set when the peer was sent away, before the WebSocket is let go.
     sent_away: Option<Canceller>,
 }
 
-impl<S> Socket<S> {
-    pub(crate) const fn new(inner: S) -> Self {
-        let inner = Some(inner);
-        let (owes_pongs, has_said_goodbye) = (false, false);
+impl<S, T> Socket<S, T> {
+    pub(crate) fn new(inner: S, timer: T, budgets: Budgets) -> Self {
         Self {
-            inner,
+            inner: Some(inner),
             rest: Bytes::new(),
             whole: None,
-            owes_pongs,
-            has_said_goodbye,
+            owes_pongs: false,
+            has_said_goodbye: false,
+            buckets: Buckets::new(budgets),
+            timer,
             going_away: None,
             sent_away: None,
         }
@@ -74,7 +79,7 @@ impl<S> Socket<S> {
     }
 }
 
-impl<S> Socket<S>
+impl<S, T> Socket<S, T>
 where
     S: Sink<Message, Error = Error> + Unpin,
 {
@@ -137,15 +142,16 @@ where
 }
 
 /// Without what it holds: messages on their way hold secrets.
-impl<S> fmt::Debug for Socket<S> {
+impl<S, T> fmt::Debug for Socket<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Socket").field("is_open", &self.inner.is_some()).finish_non_exhaustive()
     }
 }
 
-impl<S> Stream for Socket<S>
+impl<S, T> Stream for Socket<S, T>
 where
     S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
+    T: Timer + Unpin,
 {
     type Item = io::Result<Bytes>;
 
@@ -155,7 +161,7 @@ where
         }
         loop {
             let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
-            match ready!(Pin::new(inner).poll_next(cx)) {
+            let error = match ready!(Pin::new(inner).poll_next(cx)) {
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     let message = message.into_data();
                     if message.len() <= TURN {
@@ -166,25 +172,32 @@ where
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                // To read on is what answers a ping.
-                Some(Ok(Message::Ping(_))) => self.owes_pongs = true,
-                Some(Ok(Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(message @ (Message::Ping(_) | Message::Pong(_)))) => {
+                    // To read on is what answers a ping.
+                    self.owes_pongs |= message.is_ping();
+                    let now = self.timer.now();
+                    match self.buckets.pay(Cheap::ControlFrame, now) {
+                        None => continue,
+                        Some(over) => Error::Io(over.into()),
+                    }
+                }
+                Some(Ok(Message::Frame(_))) => continue,
                 Some(Ok(Message::Close(_))) | None => {
                     self.let_go(None, cx);
                     return Poll::Ready(None);
                 }
-                Some(Err(error)) => {
-                    self.let_go(goodbye(&error), cx);
-                    return Poll::Ready(Some(Err(into_io(error))));
-                }
-            }
+                Some(Err(error)) => error,
+            };
+            self.let_go(goodbye(&error), cx);
+            return Poll::Ready(Some(Err(into_io(error))));
         }
     }
 }
 
-impl<S> Sink<Vec<u8>> for Socket<S>
+impl<S, T> Sink<Vec<u8>> for Socket<S, T>
 where
     S: Sink<Message, Error = Error> + Unpin,
+    T: Unpin,
 {
     type Error = io::Error;
 
@@ -231,7 +244,10 @@ fn close(code: CloseCode) -> Message {
 /// What a peer is told that is read no more. One that is gone is told nothing.
 fn goodbye(error: &Error) -> Option<CloseCode> {
     match error {
-        Error::Io(error) => Eviction::of(error).map(Eviction::close_code),
+        Error::Io(error) => match Eviction::of(error) {
+            Some(eviction) => eviction.close_code(),
+            None => error.get_ref()?.is::<OverBudget>().then_some(CloseCode::Policy),
+        },
         Error::ConnectionClosed
         | Error::AlreadyClosed
         | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,

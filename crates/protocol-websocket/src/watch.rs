@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol_core::Timestamp;
 
 use crate::eviction::Eviction;
-use crate::limits::{Budget, ListenerLimits};
+use crate::limits::ListenerLimits;
 
 /// The times of one connection. Each row is due so long after something:
 ///
@@ -24,8 +24,6 @@ pub(crate) struct Watch {
     unfinished: Option<Timestamp>,
     unread: Option<Timestamp>,
     message: Timestamp,
-    /// When the second began in which control frames are counted, and how many there were.
-    control: (Timestamp, u32),
 }
 
 /// What is to be done.
@@ -39,16 +37,7 @@ pub(crate) enum Due {
 
 impl Watch {
     pub(crate) const fn new(limits: ListenerLimits, now: Timestamp) -> Self {
-        let control = (now, 0);
-        Self {
-            limits,
-            heard: now,
-            pinged: None,
-            unfinished: None,
-            unread: None,
-            message: now,
-            control,
-        }
+        Self { limits, heard: now, pinged: None, unfinished: None, unread: None, message: now }
     }
 
     /// Some bytes came.
@@ -60,23 +49,6 @@ impl Watch {
     /// A message came or went whole, or one is still owed.
     pub(crate) fn message(&mut self, now: Timestamp) {
         self.message = now;
-    }
-
-    /// A ping or a pong came.
-    ///
-    /// # Errors
-    ///
-    /// It was one too many.
-    pub(crate) fn control(&mut self, now: Timestamp) -> Result<(), Eviction> {
-        let (begun, count) = &mut self.control;
-        if now.since(*begun) >= Duration::from_secs(1) {
-            (*begun, *count) = (now, 0);
-        }
-        *count = count.saturating_add(1);
-        match self.limits.control_frames {
-            Budget::PerSecond(most) if *count > most => Err(Eviction::ControlFrames),
-            _ => Ok(()),
-        }
     }
 
     /// Whether a message has begun to come that is not finished.
@@ -185,20 +157,6 @@ mod tests {
         watch.message(at(2));
         (3..61).for_each(|now| watch.heard(at(now)));
         assert_eq!(watch.due(), Some((at(62), Due::Idle)));
-    }
-
-    #[test]
-    fn f45_pings_have_a_budget_each_second() {
-        let control_frames = Budget::PerSecond(3);
-        let limits = ListenerLimits { control_frames, ..ListenerLimits::DEFAULT };
-        let mut watch = Watch::new(limits, at(0));
-        let mut control = |now, times| (0..times).try_for_each(|_| watch.control(at(now)));
-        assert_eq!((control(0, 3), control(1, 3)), (Ok(()), Ok(())));
-        assert_eq!(control(1, 1), Err(Eviction::ControlFrames));
-
-        let control_frames = Budget::Unlimited;
-        let mut watch = Watch::new(ListenerLimits { control_frames, ..limits }, at(0));
-        assert_eq!((0..10_000).try_for_each(|_| watch.control(at(0))), Ok(()));
     }
 
     #[test]

@@ -70,15 +70,11 @@ where
         }
     }
 
-    /// Takes note of a whole message, or of what came between two.
-    fn took(&mut self, message: &Message, now: Timestamp) -> Result<(), Eviction> {
-        match message {
-            Message::Ping(_) | Message::Pong(_) => self.watch.control(now),
-            _ => {
-                self.watch.unfinished(false, now);
-                self.watch.message(now);
-                Ok(())
-            }
+    /// Takes note of a whole message. What came between two is none.
+    fn took(&mut self, message: &Message, now: Timestamp) {
+        if !matches!(message, Message::Ping(_) | Message::Pong(_)) {
+            self.watch.unfinished(false, now);
+            self.watch.message(now);
         }
     }
 
@@ -151,9 +147,7 @@ where
         match polled {
             Poll::Ready(item) => {
                 if let Some(Ok(message)) = &item {
-                    if let Err(eviction) = this.took(message, now) {
-                        return Poll::Ready(Some(Err(Error::Io(eviction.into()))));
-                    }
+                    this.took(message, now);
                 }
                 Poll::Ready(item)
             }

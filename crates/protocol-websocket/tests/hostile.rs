@@ -10,8 +10,8 @@ use std::net::Shutdown;
 use std::sync::Mutex;
 
 use heap::Heap;
-use protocol_async::{Arrival, Responder};
-use protocol_core::{Config, Dialect};
+use protocol_async::{Arrival, Budget, Budgets, Cheap, Options, OverBudget, Responder};
+use protocol_core::{Config, Dialect, Role};
 use smol::block_on;
 use smol::stream::StreamExt;
 use support::{Raw, Runtime, Side, facing, request};
@@ -23,17 +23,20 @@ const MIB: usize = 1 << 20;
 /// One test at a time: the counts are of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn everywhere(config: &Config, check: impl Fn(Side, Raw)) {
+/// A server on each runtime, whose options are set so.
+fn everywhere(set: impl Fn(&mut Options), check: impl Fn(Side, Raw)) {
     let _alone = ALONE.lock();
     for runtime in Runtime::ALL {
         println!("{runtime:?}");
-        let (side, raw) = facing(runtime, config.clone());
+        let mut options = acp();
+        set(&mut options);
+        let (side, raw) = facing(runtime, Role::Server, options);
         check(side, raw);
     }
 }
 
-fn acp() -> Config {
-    Config::client(Dialect::ACP_V1)
+fn acp() -> Options {
+    Options::new(Config::server(Dialect::ACP_V1))
 }
 
 fn next_request(side: &mut Side) -> Responder {
@@ -51,7 +54,8 @@ fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn f45_pongs_that_nobody_reads_are_bounded_and_reading_goes_on() {
-    everywhere(&acp(), |mut side, mut raw| {
+    let set = |options: &mut Options| options.budgets.control_frames = Budget::Unlimited;
+    everywhere(set, |mut side, mut raw| {
         // 50 MB of pongs, far more than sockets hold.
         let pings = frame(0x89, &[b'x'; 125]).repeat(1_000);
         let heap = Heap::of_process();
@@ -66,39 +70,83 @@ fn f45_pongs_that_nobody_reads_are_bounded_and_reading_goes_on() {
 }
 
 #[test]
+fn f45_a_peer_that_sends_nothing_but_pings_goes_whoever_called_whom() {
+    let _alone = ALONE.lock();
+    let budget = Budgets::default().control_frames;
+    let Budget::Limited { burst, .. } = budget else { panic!("there is none") };
+    let pings = |raw: &mut Raw, mask: &[u8], many| {
+        // A side that is ended reads no more.
+        let _ = raw.get_mut().write_all(&[&[0x89][..], mask].concat().repeat(many));
+    };
+    let masks: [(Role, &[u8]); 2] = [(Role::Server, &[0x80, 0, 0, 0, 0]), (Role::Client, &[0])];
+    for runtime in Runtime::ALL {
+        for (role, mask) in masks {
+            println!("{runtime:?}, {role:?}");
+            let (mut side, mut raw) = facing(runtime, role, acp());
+            pings(&mut raw, mask, burst as usize);
+            raw.send(Message::text(request(1).to_string())).unwrap();
+            drop(next_request(&mut side));
+            // So many that no machine is too slow to see more than the budget has.
+            pings(&mut raw, mask, 100 * burst as usize);
+            let ended = side.ended_by_peer().unwrap_err();
+            let over = ended.get_ref().unwrap().downcast_ref::<OverBudget>().unwrap();
+            assert_eq!((over.what, over.budget), (Cheap::ControlFrame, budget));
+        }
+    }
+}
+
+#[test]
+fn f45_a_peer_that_pings_too_often_is_told_so() {
+    let few = Budget::Limited { per_second: 1, burst: 3 };
+    everywhere(
+        |options| options.budgets.control_frames = few,
+        |side, mut raw| {
+            raw.get_mut().write_all(&frame(0x8A, b"").repeat(40)).unwrap();
+            assert_eq!(goodbye(&mut raw), Some(CloseCode::Policy));
+            side.end().unwrap_err();
+        },
+    );
+}
+
+#[test]
 fn f47_a_peer_that_is_gone_keeps_no_socket_while_its_handler_still_works() {
-    everywhere(&acp(), |mut side, mut raw| {
-        raw.send(Message::text(request(1).to_string())).unwrap();
-        let responder = next_request(&mut side);
-        raw.get_ref().shutdown(Shutdown::Write).unwrap();
-        block_on(responder.cancellation().cancelled());
-        // Reading would fail rather than wait for ever.
-        assert_eq!(raw.get_mut().read(&mut [0; 64]).unwrap(), 0, "it is closed");
-        drop(responder);
-        side.end().unwrap();
-    });
+    everywhere(
+        |_| {},
+        |mut side, mut raw| {
+            raw.send(Message::text(request(1).to_string())).unwrap();
+            let responder = next_request(&mut side);
+            raw.get_ref().shutdown(Shutdown::Write).unwrap();
+            block_on(responder.cancellation().cancelled());
+            // Reading would fail rather than wait for ever.
+            assert_eq!(raw.get_mut().read(&mut [0; 64]).unwrap(), 0, "it is closed");
+            drop(responder);
+            side.end().unwrap();
+        },
+    );
 }
 
 #[test]
 fn f47_a_peer_that_said_goodbye_keeps_no_socket_while_its_handler_still_works() {
-    everywhere(&acp(), |mut side, mut raw| {
-        raw.send(Message::text(request(1).to_string())).unwrap();
-        let responder = next_request(&mut side);
-        raw.close(None).unwrap();
-        block_on(responder.cancellation().cancelled());
-        assert!(raw.read().unwrap().is_close());
-        // tungstenite says so once the server has closed the connection.
-        let ended = raw.read();
-        assert!(matches!(ended, Err(Error::ConnectionClosed)), "{ended:?}");
-        drop(responder);
-        side.end().unwrap();
-    });
+    everywhere(
+        |_| {},
+        |mut side, mut raw| {
+            raw.send(Message::text(request(1).to_string())).unwrap();
+            let responder = next_request(&mut side);
+            raw.close(None).unwrap();
+            block_on(responder.cancellation().cancelled());
+            assert!(raw.read().unwrap().is_close());
+            // tungstenite says so once the server has closed the connection.
+            let ended = raw.read();
+            assert!(matches!(ended, Err(Error::ConnectionClosed)), "{ended:?}");
+            drop(responder);
+            side.end().unwrap();
+        },
+    );
 }
 
 #[test]
 fn f49_a_goodbye_says_why() {
-    let mut config = acp();
-    config.limits.message_bytes = 1_000;
+    let set = |options: &mut Options| options.config.limits.message_bytes = 1_000;
     let too_long = [&[0x82, 0x80 | 126][..], &u16::to_be_bytes(2_001), &[0; 4]].concat();
     for (bytes, code) in [
         (too_long, CloseCode::Size),
@@ -106,13 +154,13 @@ fn f49_a_goodbye_says_why() {
         (frame(0x83, b"reserved"), CloseCode::Protocol),
         (vec![0x81, 1, b'1'], CloseCode::Protocol),
     ] {
-        everywhere(&config, |side, mut raw| {
+        everywhere(set, |side, mut raw| {
             raw.get_mut().write_all(&bytes).unwrap();
             assert_eq!(goodbye(&mut raw), Some(code), "{bytes:?}");
             side.end().unwrap_err();
         });
     }
-    everywhere(&config, |side, mut raw| {
+    everywhere(set, |side, mut raw| {
         let ended = side.let_go();
         assert_eq!(goodbye(&mut raw), Some(CloseCode::Normal));
         while raw.read().is_ok() {}

@@ -6,8 +6,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use protocol_async::{Arrival, CallError, Phase, Request, Responder, Router};
-use protocol_core::{CallOptions, Cause, Config, Dialect, Shutdown};
+use protocol_async::{Arrival, CallError, Options, Phase, Request, Responder, Router};
+use protocol_core::{CallOptions, Cause, Config, Dialect, Role, Shutdown};
 use serde_json::Value;
 use smol::block_on;
 use smol::stream::StreamExt;
@@ -35,7 +35,7 @@ fn in_pairs(config: Config, check: impl Fn(Side, Side)) {
 fn everywhere(config: Config, check: impl Fn(Side, support::Raw)) {
     for runtime in Runtime::ALL {
         println!("{runtime:?}");
-        let (side, raw) = facing(runtime, config.clone());
+        let (side, raw) = facing(runtime, Role::Server, Options::new(config.clone()));
         check(side, raw);
     }
 }

@@ -221,7 +221,9 @@ const ECHO: &str = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\"
 
 #[test]
 fn f69_a_result_that_is_lost_is_an_error() {
-    loses(&["call", "echo", "[1]"], "");
+    for runtime in CALL_RUNTIMES {
+        loses(&["call", "--runtime", runtime, "echo", "[1]"], "");
+    }
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! The attacks. Each says what it sent, and keeps its sockets open for as long as that is kept.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::iter::repeat_n;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::MIB;
+use crate::stream::Stream;
 use crate::wire::{Client, Target, Wire, header};
 
 /// Who takes nothing for so long reads no more.
@@ -29,7 +29,7 @@ pub struct Held {
 #[derive(Debug)]
 enum Sockets {
     Clients(Vec<Client>),
-    Streams(Vec<TcpStream>),
+    Streams(Vec<Stream>),
 }
 
 /// Why an attack sent no more.
@@ -150,7 +150,7 @@ pub fn half_open(target: &Target, many: usize) -> io::Result<Held> {
     let begun: &[u8] = match target.wire {
         Wire::WebSocket => b"GET / HTTP/1.1\r\nHost: localhost\r\n",
         Wire::Lsp => b"Content-Length: 12\r\n",
-        Wire::Mcp => b"{",
+        Wire::Mcp | Wire::Lines => b"{",
     };
     let mut streams = Vec::new();
     for _ in 0..many.min(descriptors()) {
@@ -159,6 +159,73 @@ pub fn half_open(target: &Target, many: usize) -> io::Result<Held> {
         streams.push(stream);
     }
     Ok(Held { taken: streams.len(), end: End::TookAll, sockets: Sockets::Streams(streams) })
+}
+
+/// Handshakes of TLS whose first message is announced with 64 KiB and has all but its last bytes.
+///
+/// # Errors
+///
+/// There is no server.
+pub fn unfinished_handshakes(target: &Target, many: usize) -> io::Result<Held> {
+    const RECORD: usize = 16 << 10;
+    // A ClientHello, of 0xFFFF bytes.
+    let hello = [&[1, 0, 0xFF, 0xFF][..], &[0; 0xFFFF - 64]].concat();
+    let mut begun = Vec::new();
+    for piece in hello.chunks(RECORD) {
+        begun.extend([&[22, 3, 1][..], &(piece.len() as u16).to_be_bytes(), piece].concat());
+    }
+    let mut streams = Vec::new();
+    for _ in 0..many.min(descriptors()) {
+        let mut socket = target.socket()?;
+        socket.write_all(&begun)?;
+        streams.push(Stream::Tcp(socket));
+    }
+    Ok(Held { taken: streams.len(), end: End::TookAll, sockets: Sockets::Streams(streams) })
+}
+
+/// Echoes of 1 MiB in records of TLS of a few bytes each, whose answers nobody reads.
+///
+/// # Errors
+///
+/// There is no server.
+pub fn tiny_records(target: &Target, many: usize) -> io::Result<Held> {
+    unread_echoes(&target.in_tiny_records(), many)
+}
+
+/// Handshakes of a WebSocket that a page of another site asks for: each is refused, and stays.
+///
+/// # Errors
+///
+/// There is no server.
+pub fn foreign_pages(target: &Target, many: usize) -> io::Result<Held> {
+    let asked =
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
+        Origin: http://evil.example/.localhost\r\n\r\n";
+    let (mut streams, mut status) = (Vec::new(), [0; 12]);
+    for _ in 0..many.min(descriptors()) {
+        let mut stream = target.stream()?;
+        stream.write_all(asked)?;
+        stream.read_exact(&mut status)?;
+        if !status.ends_with(b"403") {
+            return Err(io::Error::other(String::from_utf8_lossy(&status)));
+        }
+        streams.push(stream);
+    }
+    Ok(Held { taken: streams.len(), end: End::TookAll, sockets: Sockets::Streams(streams) })
+}
+
+/// So many broken requests, with an id of 1 KiB each.
+///
+/// # Errors
+///
+/// There is no server.
+pub fn broken_requests(target: &Target, many: usize) -> io::Result<Held> {
+    let broken = (0..many).map(|number| {
+        let id = format!("{number:01020}");
+        target.wire.framed(&json!({ "jsonrpc": "2.0", "id": id, "method": 1 }).to_string())
+    });
+    flood(target.open()?, broken)
 }
 
 /// Messages of 4 MiB, 1 MiB of each there, each on a connection of its own.
@@ -171,7 +238,7 @@ pub fn unfinished(target: &Target, many: usize) -> io::Result<Held> {
     let (mut clients, mut taken) = (Vec::new(), 0);
     for _ in 0..many.min(descriptors()) {
         let Ok(mut client) = target.open() else { continue };
-        client.stream().set_write_timeout(Some(STALLED))?;
+        client.stream().set_write_timeout(STALLED)?;
         taken += usize::from(client.send(&message).is_ok());
         clients.push(client);
     }
@@ -219,7 +286,7 @@ pub fn flood(
     mut client: Client,
     frames: impl IntoIterator<Item = impl AsRef<[u8]>>,
 ) -> io::Result<Held> {
-    client.stream().set_write_timeout(Some(STALLED))?;
+    client.stream().set_write_timeout(STALLED)?;
     let (mut taken, mut end) = (0, End::TookAll);
     for frame in frames {
         match client.send(frame.as_ref()) {

@@ -7,36 +7,52 @@ use std::time::{Duration, Instant};
 
 use crate::PATIENCE;
 use crate::attacks::Held;
-use crate::process::Process;
+use crate::process::{Process, kept_waiting};
 use crate::wire::{Client, Target};
 
-/// Round trips of the client that is watched, at least.
-const TRIPS: usize = 300;
+/// Round trips of the client that is watched, at least. A debug build's say nothing of time.
+const TRIPS: usize = if cfg!(debug_assertions) { 30 } else { 300 };
+
+/// A trip on which the machine let the server or the client wait for a processor for longer than this says how busy the
+/// machine is, and nothing of the server.
+const KEPT_WAITING: Duration = Duration::from_micros(100);
 
 /// How long round trips took, the shortest first. One that was not answered is the last.
 #[derive(Debug)]
 pub struct Trips {
     taken: Vec<Duration>,
+    /// Those that were not counted, since the machine was busy with something else.
+    pub disturbed: usize,
     /// Why there were no more, if one was not answered.
     pub failed: Option<io::Error>,
 }
 
 impl Trips {
     /// Until enough are made and it is over.
-    fn of(client: &mut Client, is_over: &AtomicBool) -> Self {
+    fn of(client: &mut Client, server: Option<Process>, is_over: &AtomicBool) -> Self {
+        let kept_waiting = || {
+            let server = server.and_then(Process::kept_waiting);
+            server.unwrap_or_default() + kept_waiting("thread-self").unwrap_or_default()
+        };
         let (begun, mut taken, mut failed) = (Instant::now(), Vec::new(), None);
+        let mut disturbed = 0;
         while failed.is_none() && (taken.len() < TRIPS || !is_over.load(Relaxed)) {
             if begun.elapsed() > 2 * PATIENCE {
                 failed = Some(io::Error::other("it does not end"));
             }
-            let asked = Instant::now();
+            let (waited, asked) = (kept_waiting(), Instant::now());
             failed = client.ask().err().or(failed);
-            taken.push(asked.elapsed());
+            let trip = asked.elapsed();
+            if kept_waiting() - waited <= KEPT_WAITING || failed.is_some() {
+                taken.push(trip);
+            } else {
+                disturbed += 1;
+            }
             // A person's or a program's pace, so that what is measured is the waiting.
             thread::sleep(Duration::from_micros(200));
         }
         taken.sort_unstable();
-        Self { taken, failed }
+        Self { taken, disturbed, failed }
     }
 
     /// What half of them took.
@@ -88,7 +104,7 @@ pub fn beside(
     attack: impl FnOnce(&Target) -> io::Result<Held> + Send,
 ) -> io::Result<(Cost, Held)> {
     let mut honest = target.open()?;
-    let alone = Trips::of(&mut honest, &AtomicBool::new(true));
+    let alone = Trips::of(&mut honest, server, &AtomicBool::new(true));
     let idle = server.and_then(|server| {
         server.forget_peak();
         server.peak()
@@ -100,7 +116,7 @@ pub fn beside(
             is_over.store(true, Relaxed);
             held
         });
-        (Trips::of(&mut honest, &is_over), attack.join())
+        (Trips::of(&mut honest, server, &is_over), attack.join())
     });
     let held = held.map_err(|_| io::Error::other("the attack failed"))??;
     let peak = server.and_then(Process::peak);

@@ -84,7 +84,7 @@ impl Server {
         let begun = Instant::now();
         let answers = || {
             self.target.open().and_then(|mut client| {
-                client.stream().set_read_timeout(Some(RECOVERY))?;
+                client.stream().set_read_timeout(RECOVERY)?;
                 client.ask()
             })
         };

@@ -1,4 +1,4 @@
-//! Attacks on a JSON-RPC server that listens on a socket, and what they cost it and its other clients.
+//! Attacks on a JSON-RPC server that listens on a socket or reads its standard input, and what they cost it and its other clients.
 //!
 //! The suite of this package runs them on `rescind`, with bounds. The program `attack` runs them on any server, which
 //! says no more than what each cost.
@@ -7,7 +7,9 @@
 pub mod attacks;
 pub mod beside;
 pub mod command;
+pub mod hosting;
 pub mod process;
+pub mod stream;
 pub mod wire;
 
 use std::time::Duration;

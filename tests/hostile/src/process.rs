@@ -1,11 +1,18 @@
 //! What a process takes.
 
 use std::fs;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::KIB;
+use crate::{KIB, PATIENCE};
+
+/// How long a thread, by its name below `/proc`, has waited for a processor while it had work.
+pub(crate) fn kept_waiting(name: &str) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{name}/schedstat")).ok()?;
+    Some(Duration::from_nanos(stat.split_whitespace().nth(1)?.parse().ok()?))
+}
 
 /// A process that runs, by its number.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +45,38 @@ impl Process {
         let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
         Some(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+    }
+
+    /// How long its first thread has waited for a processor while it had work.
+    #[must_use]
+    pub fn kept_waiting(self) -> Option<Duration> {
+        kept_waiting(&self.0.to_string())
+    }
+
+    /// Waits until it has nothing to do: none of its threads runs or is ready to, which a loaded machine can't make
+    /// look otherwise, in so many looks.
+    pub fn rest(self) {
+        const LOOK: Duration = Duration::from_millis(10);
+        const LOOKS: usize = 5;
+        let (mut before, mut still, begun) = (None, 0, Instant::now());
+        while still < LOOKS && begun.elapsed() < PATIENCE {
+            thread::sleep(LOOK);
+            let now = self.processor();
+            still = if self.is_asleep() && now == before { still + 1 } else { 0 };
+            before = now;
+        }
+    }
+
+    /// Whether all its threads sleep, or it has ended.
+    fn is_asleep(self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.0)).into_iter().flatten();
+        let mut stats =
+            threads.flatten().map(|thread| fs::read_to_string(thread.path().join("stat")));
+        // Behind the name comes the state.
+        stats.all(|stat| {
+            let stat = stat.unwrap_or_default();
+            !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['R', 'D']))
+        })
     }
 
     /// Forgets its peak.

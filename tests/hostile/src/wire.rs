@@ -2,12 +2,19 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::{ChildStdin, ChildStdout};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
+use tokio_rustls::rustls::ClientConfig;
 use tungstenite::{Message, WebSocket};
 
 use crate::PATIENCE;
+use crate::stream::Stream;
+
+/// Bytes of the shortest record that rustls sends, with its header.
+const TINIEST: usize = 32;
 
 /// What messages are told apart by on a server's socket, and what is said there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,15 +25,27 @@ pub enum Wire {
     Lsp,
     /// A message a line, over TCP, and MCP's `tools/call`: `mcp://`.
     Mcp,
+    /// Plain JSON-RPC, a message a line.
+    Lines,
 }
 
-/// A server that listens. It has the methods `echo`, which answers with its params, and `sleep`, which takes `ms`
+/// A server that listens, or reads its standard input. It has the methods `echo`, which answers with its params, and `sleep`, which takes `ms`
 /// milliseconds; over MCP these are tools.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// How it is spoken to.
     pub wire: Wire,
-    authority: String,
+    place: Place,
+    /// Whether what it says is read while it is flooded. An attacker does not; its honest twin does.
+    is_read: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Tcp(String),
+    Tls(String, Arc<ClientConfig>),
+    /// Of one process, whose only client takes them.
+    Pipes(Arc<Mutex<Option<(ChildStdin, ChildStdout)>>>),
 }
 
 /// Of an address such as `ws://127.0.0.1:8080`.
@@ -41,7 +60,7 @@ impl FromStr for Target {
             "mcp" => Wire::Mcp,
             _ => return Err(format!("{address} is no ws://, lsp:// or mcp:// address")),
         };
-        Ok(Self { wire, authority: rest.trim_end_matches('/').into() })
+        Ok(Self::new(wire, Place::Tcp(rest.trim_end_matches('/').into())))
     }
 }
 
@@ -66,7 +85,7 @@ impl Wire {
     #[must_use]
     pub fn framed(self, text: &str) -> Vec<u8> {
         match self {
-            Self::Mcp => [text, "\n"].concat().into(),
+            Self::Mcp | Self::Lines => [text, "\n"].concat().into(),
             _ => [&self.announced(text.len())[..], text.as_bytes()].concat(),
         }
     }
@@ -77,7 +96,7 @@ impl Wire {
         match self {
             Self::WebSocket => header(0x81, length),
             Self::Lsp => format!("Content-Length: {length}\r\n\r\n").into(),
-            Self::Mcp => Vec::new(),
+            Self::Mcp | Self::Lines => Vec::new(),
         }
     }
 
@@ -101,7 +120,7 @@ impl Wire {
     fn opening(self) -> Option<[String; 2]> {
         let told = |method| json!({ "jsonrpc": "2.0", "method": method, "params": {} }).to_string();
         match self {
-            Self::WebSocket => None,
+            Self::WebSocket | Self::Lines => None,
             Self::Lsp => Some([
                 request(&json!(0), "initialize", &json!({ "capabilities": {} })),
                 told("initialized"),
@@ -119,16 +138,68 @@ impl Wire {
 }
 
 impl Target {
-    /// A socket, and nothing said on it.
+    const fn new(wire: Wire, place: Place) -> Self {
+        Self { wire, place, is_read: false }
+    }
+
+    /// A process that reads lines, and writes them.
+    #[must_use]
+    pub fn pipes(stdin: ChildStdin, stdout: ChildStdout) -> Self {
+        Self::new(Wire::Lines, Place::Pipes(Arc::new(Mutex::new(Some((stdin, stdout))))))
+    }
+
+    /// A server of WebSockets over TLS on this port of this machine.
+    #[must_use]
+    pub fn secure(port: &str, trust: Arc<ClientConfig>) -> Self {
+        Self::new(Wire::WebSocket, Place::Tls(format!("localhost:{port}"), trust))
+    }
+
+    /// The same, with each record of TLS as short as can be.
+    #[must_use]
+    pub fn in_tiny_records(&self) -> Self {
+        let mut target = self.clone();
+        if let Place::Tls(_, trust) = &mut target.place {
+            Arc::make_mut(trust).max_fragment_size = Some(TINIEST);
+        }
+        target
+    }
+
+    /// The same for one who reads what it says.
+    #[must_use]
+    pub fn read(self) -> Self {
+        Self { is_read: true, ..self }
+    }
+
+    /// A socket, and nothing said on it, no TLS either.
     ///
     /// # Errors
     ///
     /// Nobody listens.
-    pub fn stream(&self) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect(&self.authority)?;
+    pub fn socket(&self) -> io::Result<TcpStream> {
+        let (Place::Tcp(authority) | Place::Tls(authority, _)) = &self.place else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let stream = TcpStream::connect(authority)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
         Ok(stream)
+    }
+
+    /// What messages are sent on, and nothing sent yet.
+    ///
+    /// # Errors
+    ///
+    /// Nobody listens, or the only client has come already.
+    pub fn stream(&self) -> io::Result<Stream> {
+        match &self.place {
+            Place::Tcp(_) => self.socket().map(Stream::Tcp),
+            Place::Tls(_, trust) => Stream::tls(self.socket()?, trust.clone()),
+            Place::Pipes(pipes) => {
+                let taken = pipes.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let (stdin, stdout) = taken.ok_or(io::ErrorKind::AlreadyExists)?;
+                Stream::pipes(stdin, stdout)
+            }
+        }
     }
 
     /// A WebSocket.
@@ -136,9 +207,8 @@ impl Target {
     /// # Errors
     ///
     /// There is none.
-    pub fn websocket(&self) -> io::Result<WebSocket<TcpStream>> {
-        let url = format!("ws://{}/", self.authority);
-        let opened = tungstenite::client(url, self.stream()?);
+    pub fn websocket(&self) -> io::Result<WebSocket<Stream>> {
+        let opened = tungstenite::client("ws://localhost/", self.stream()?);
         Ok(opened.map_err(io::Error::other)?.0)
     }
 
@@ -150,9 +220,12 @@ impl Target {
     pub fn open(&self) -> io::Result<Client> {
         let line = match self.wire {
             Wire::WebSocket => Line::WebSocket(Box::new(self.websocket()?)),
-            _ => Line::Tcp(BufReader::new(self.stream()?)),
+            _ => Line::Plain(BufReader::new(self.stream()?)),
         };
         let mut client = Client { wire: self.wire, line };
+        if self.is_read {
+            client.stream().read_beside()?;
+        }
         if let Some([first, then]) = self.wire.opening() {
             client.send(&self.wire.framed(&first))?;
             client.take()?;
@@ -171,16 +244,16 @@ pub struct Client {
 
 #[derive(Debug)]
 enum Line {
-    WebSocket(Box<WebSocket<TcpStream>>),
-    Tcp(BufReader<TcpStream>),
+    WebSocket(Box<WebSocket<Stream>>),
+    Plain(BufReader<Stream>),
 }
 
 impl Client {
-    /// The socket.
-    pub fn stream(&mut self) -> &mut TcpStream {
+    /// What it sends on.
+    pub fn stream(&mut self) -> &mut Stream {
         match &mut self.line {
             Line::WebSocket(socket) => socket.get_mut(),
-            Line::Tcp(reader) => reader.get_mut(),
+            Line::Plain(reader) => reader.get_mut(),
         }
     }
 
@@ -219,7 +292,7 @@ impl Client {
                     _ => {}
                 }
             },
-            Line::Tcp(reader) => reader,
+            Line::Plain(reader) => reader,
         };
         let mut line = String::new();
         if reader.read_line(&mut line)? == 0 {

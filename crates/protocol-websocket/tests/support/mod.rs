@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use protocol_async::{Incoming, Peer, Timer};
+use protocol_async::{Incoming, Options, Peer, Timer};
 use protocol_core::{Config, Role};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
@@ -49,6 +49,14 @@ impl Side {
         self.driver
     }
 
+    /// Waits for the driver, which nobody but the peer ends.
+    #[allow(dead_code, reason = "most tests end it themselves")]
+    pub(crate) fn ended_by_peer(self) -> io::Result<()> {
+        let Self { peer: _peer, incoming: _incoming, driver } = self;
+        eventually(|| driver.is_finished());
+        driver.join().unwrap()
+    }
+
     /// Drops every handle, and waits for the driver.
     pub(crate) fn end(self) -> io::Result<()> {
         self.let_go().join().unwrap()
@@ -61,7 +69,7 @@ fn drive<S, T>(
     handles: &std::sync::mpsc::Sender<(Peer, Incoming)>,
 ) -> Driver<S, T>
 where
-    T: Timer,
+    T: Timer + Unpin,
 {
     handles.send((peer, incoming)).unwrap();
     driver
@@ -70,18 +78,18 @@ where
 impl Runtime {
     pub(crate) const ALL: [Self; 2] = [Self::Tokio, Self::Smol];
 
-    fn start(self, stream: TcpStream, role: Role, mut config: Config) -> Starting {
-        config.role = role;
+    fn start(self, stream: TcpStream, role: Role, mut options: Options) -> Starting {
+        options.config.role = role;
         let (send, handles) = std::sync::mpsc::channel();
-        let settings = settings(&config.limits);
+        let settings = settings(&options.config.limits);
         let driver = thread::spawn(move || match self {
             Self::Tokio => on_tokio(async {
                 let socket = tokio_socket(role, stream, settings).await;
-                drive(connect(socket, TokioTimer::start(), config), &send).await
+                drive(connect(socket, TokioTimer::start(), options), &send).await
             }),
             Self::Smol => smol::block_on(async {
                 let socket = smol_socket(role, stream, settings).await;
-                drive(connect(socket, SmolTimer::start(), config), &send).await
+                drive(connect(socket, SmolTimer::start(), options), &send).await
             }),
         });
         Starting { handles, driver }
@@ -139,19 +147,22 @@ async fn smol_socket(
 /// A client and a server.
 pub(crate) fn connected(client: Runtime, server: Runtime, config: Config) -> (Side, Side) {
     let (near, far) = sockets();
-    let (client, server) =
-        (client.start(near, Role::Client, config.clone()), server.start(far, Role::Server, config));
+    let client = client.start(near, Role::Client, Options::new(config.clone()));
+    let server = server.start(far, Role::Server, Options::new(config));
     (client.wait(), server.wait())
 }
 
-/// A server, and a client that is not ours. Its reading fails rather than waits for ever.
-pub(crate) fn facing(runtime: Runtime, config: Config) -> (Side, Raw) {
+/// A side in this role, and a peer that is not ours. Its reading fails rather than waits for ever.
+pub(crate) fn facing(runtime: Runtime, role: Role, options: Options) -> (Side, Raw) {
     let (near, far) = sockets();
     near.set_read_timeout(Some(PATIENCE)).unwrap();
-    let server = runtime.start(far, Role::Server, config);
-    let settings = WebSocketConfig::default().max_frame_size(None);
-    let (raw, _) = tungstenite::client::client_with_config(URL, near, Some(settings)).unwrap();
-    (server.wait(), raw)
+    let side = runtime.start(far, role, options);
+    let settings = Some(WebSocketConfig::default().max_frame_size(None));
+    let raw = match role {
+        Role::Server => tungstenite::client::client_with_config(URL, near, settings).unwrap().0,
+        Role::Client => tungstenite::accept_with_config(near, settings).unwrap(),
+    };
+    (side.wait(), raw)
 }
 
 /// The status that the page of an origin sees.

@@ -1,0 +1,159 @@
+//! `hosted RUNTIME`: a server of the libraries on standard input and output, on the runtime that is named; `hosted RUNTIME
+//! listen`: behind a `Listener`, on a port that is said on standard error. It has the methods `echo` and `sleep`.
+
+use std::convert::identity;
+use std::future::pending;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use futures_util::future::join;
+use futures_util::io::{AsyncRead, AsyncWrite};
+use protocol_async::{LocalRouter, Router, Timer};
+use protocol_blocking::single::{FdTransport, Host};
+use protocol_blocking::{Answer, Request, Responder, threaded};
+use protocol_smol::SmolTimer;
+use protocol_tokio::TokioTimer;
+use protocol_websocket::{Listener, ListenerLimits, Origins};
+use rescind_hostile_suite::hosting::options;
+use serde_json::value::RawValue;
+use smol::{LocalExecutor, Unblock, block_on};
+use tokio::runtime::Builder;
+use tokio_util::compat::TokioAsyncReadCompatExt;
+
+/// Requests that are served at the same time by threads.
+const WORKERS: usize = 8;
+
+/// The same methods on a router of either kind.
+macro_rules! router {
+    ($Router:ident) => {
+        $Router::new().request("echo", async |params: Box<RawValue>, _cx| Ok(params)).request(
+            "sleep",
+            async |params: Box<RawValue>, cx| {
+                cx.cancellation().unless_cancelled(pending::<()>()).await?;
+                Ok(params)
+            },
+        )
+    };
+}
+
+/// The same for a host that blocks.
+fn answer(request: &Request, responder: &mut dyn Responder) -> Answer {
+    if request.method == "sleep" {
+        responder.sleep(Duration::from_secs(3_600))?;
+    }
+    request.params().map_err(Into::into).map(identity::<Box<RawValue>>)
+}
+
+fn main() -> io::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let (runtime, listens) = (arguments.next().unwrap_or_default(), arguments.next().is_some());
+    match (runtime.as_str(), listens) {
+        ("tokio-current-thread", false) => {
+            Builder::new_current_thread().enable_all().build()?.block_on(async {
+                router!(Router).serve(&protocol_tokio::stdio(options()).incoming).await;
+            });
+        }
+        ("tokio-multi-thread", false) => {
+            Builder::new_multi_thread().enable_all().build()?.block_on(async {
+                router!(Router).serve(&protocol_tokio::stdio(options()).incoming).await;
+            });
+        }
+        ("tokio-local", false) => {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            tokio::task::LocalSet::new().block_on(&runtime, async {
+                router!(LocalRouter).serve(&protocol_tokio::stdio(options()).incoming).await;
+            });
+        }
+        ("smol", false) => {
+            block_on(async {
+                router!(Router).serve(&protocol_smol::stdio(options()).incoming).await
+            });
+        }
+        ("smol-local", false) => {
+            let executor = LocalExecutor::new();
+            let connection = protocol_smol::stdio(options());
+            block_on(executor.run(async {
+                let serving = executor.spawn(async move {
+                    router!(LocalRouter).serve(&connection.incoming).await;
+                });
+                serving.await;
+            }));
+        }
+        ("no-executor", false) => {
+            let (stdin, stdout) = (Unblock::new(io::stdin()), Unblock::new(io::stdout()));
+            let (peer, incoming, driver) =
+                protocol_async::connect(stdin, stdout, SmolTimer::start(), options());
+            drop(peer);
+            let (ended, _) =
+                block_on(join(driver, async { router!(LocalRouter).serve(&incoming).await }));
+            ended?;
+        }
+        ("threads", false) => {
+            let (_peer, incoming) = threaded::connect(io::stdin(), io::stdout(), options());
+            threaded::serve(&incoming, WORKERS, &answer);
+        }
+        ("single", false) => {
+            let transport = FdTransport::new(io::stdin(), io::stdout());
+            Host::new(transport, options()).run(&answer)?;
+        }
+        ("tokio", true) => {
+            Builder::new_multi_thread().enable_all().build()?.block_on(listen_on_tokio())?;
+        }
+        ("smol", true) => block_on(listen_on_smol())?,
+        _ => return Err(io::Error::other("there is no such runtime")),
+    }
+    Ok(())
+}
+
+async fn listen_on_tokio() -> io::Result<()> {
+    let bound = bind()?;
+    bound.set_nonblocking(true)?;
+    let bound = tokio::net::TcpListener::from_std(bound)?;
+    let listener = Listener::new(limits(), TokioTimer::start());
+    loop {
+        let (stream, from) = bound.accept().await?;
+        tokio::spawn(seated(listener.clone(), stream.compat(), from));
+    }
+}
+
+async fn listen_on_smol() -> io::Result<()> {
+    let bound = smol::Async::new(bind()?)?;
+    let listener = Listener::new(limits(), SmolTimer::start());
+    loop {
+        let (stream, from) = bound.accept().await?;
+        smol::spawn(seated(listener.clone(), stream, from)).detach();
+    }
+}
+
+fn bind() -> io::Result<TcpListener> {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    eprintln!("listening on ws://{}", bound.local_addr()?);
+    Ok(bound)
+}
+
+/// All clients are of one address here.
+fn limits() -> ListenerLimits {
+    let mut limits = ListenerLimits::DEFAULT;
+    limits.connections = 20_000;
+    limits.connections_per_address = 20_000;
+    limits
+}
+
+async fn seated<S, T>(listener: Listener<T>, stream: S, from: SocketAddr)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: Timer + Unpin,
+{
+    let seat = match listener.admit(Some(from.ip())) {
+        Ok(seat) => seat,
+        Err(refused) => return drop(listener.turn_away(stream, refused).await),
+    };
+    let gate = Origins::local();
+    // Whoever attacks is sent away in the end.
+    let _ = seat
+        .serve(stream, &gate, options(), async |_peer, incoming| {
+            router!(Router).serve(&incoming).await;
+        })
+        .await;
+}
