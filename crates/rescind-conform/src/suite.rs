@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 
 use protocol_core::Dialect;
 
-use crate::check::{Check, Need, Rule, Step};
+use crate::check::{Check, Need, Step};
 use crate::checks::CHECKS;
 use crate::facts::Facts;
 use crate::family::{Opening, Request};
 use crate::judge::judge;
 use crate::known::Known;
-use crate::once::{Once, Told};
-use crate::play::{Play, Stop};
+use crate::once::{Once, Told, verdict};
+use crate::play::Play;
 use crate::report::{Outcome, Report, Transcript, Verdict};
-use crate::session::Session;
 use crate::target::Target;
 
 /// What a run is told.
@@ -249,30 +248,14 @@ impl Case<'_> {
         if stopped.is_none() && judge(&play, self.check.rules).is_some() {
             play.wait_for_late_answers();
         }
-        let verdict = verdict(&play, self.check.rules, stopped);
+        let verdict = verdict(stopped, judge(&play, self.check.rules));
         let Play { mut session, .. } = play;
         if matches!(verdict, Verdict::Fail { .. }) {
             // Whatever it said last is evidence too.
             session.wait_for(Duration::from_millis(50), &mut |_| false);
         }
-        Once { verdict, stderr: session.stderr(), transcript: transcript(&session) }
+        Once { verdict, stderr: session.stderr(), transcript: Transcript::of(&session.record) }
     }
-}
-
-fn verdict(play: &Play<'_>, rules: &[Rule], stopped: Option<Stop>) -> Verdict {
-    let broken = judge(play, rules);
-    match (stopped, broken) {
-        (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
-        (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => Verdict::Fail { why },
-        // Nothing wrong was seen of what was not done: that is no pass.
-        (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
-        (None, Some(why)) => Verdict::Fail { why },
-        (None, None) => Verdict::Pass,
-    }
-}
-
-fn transcript(session: &Session) -> Transcript {
-    Transcript::of(&session.record)
 }
 
 /// The same for the same text on every machine (FNV-1a).
@@ -281,3 +264,6 @@ pub(crate) fn hash(text: &str) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
+
+#[cfg(test)]
+mod tests;

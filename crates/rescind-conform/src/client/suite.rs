@@ -12,8 +12,7 @@ use super::judge::judge;
 use super::play::Play;
 use crate::family::Request;
 use crate::known::Known;
-use crate::once::{Once, Told};
-use crate::play::Stop;
+use crate::once::{Once, Told, verdict};
 use crate::report::{Outcome, Report, Transcript, Verdict};
 use crate::suite::{AGAIN, Unreached, hash, in_order};
 use crate::target::Target;
@@ -101,7 +100,7 @@ struct Case<'a> {
     target: &'a dyn Target,
     options: &'a ClientOptions,
     facts: &'a ClientFacts,
-    check: &'static ClientCheck,
+    check: &'a ClientCheck,
 }
 
 impl Case<'_> {
@@ -149,19 +148,12 @@ impl Case<'_> {
         let seed = self.options.seed ^ hash(self.check.id);
         let mut play = Play::new(session, self.facts, self.options, seed, ask_ms);
         let stopped = play.perform(self.check.steps).err();
-        let broken = judge(&play, self.check.rules);
-        let verdict = match (stopped, broken) {
-            (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
-            (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => {
-                Verdict::Fail { why }
-            }
-            // Nothing wrong was seen of what was not done: that is no pass.
-            (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
-            (None, Some(why)) => Verdict::Fail { why },
-            (None, None) => Verdict::Pass,
-        };
+        let verdict = verdict(stopped, judge(&play, self.check.rules));
         let session = &play.session;
         let transcript = Transcript::of(&session.record);
         Once { verdict, stderr: session.stderr(), transcript }
     }
 }
+
+#[cfg(test)]
+mod tests;
