@@ -220,9 +220,11 @@ impl Facts {
                 .any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
             if waited != Waited::Done || refused {
                 let how = match waited {
-                    Waited::Done => "refused",
-                    Waited::Ended => "not answered: the server ended",
-                    Waited::TimedOut | Waited::Talking => "not answered",
+                    Waited::Done => "refused".into(),
+                    Waited::Ended => {
+                        format!("not answered: the server ended{}", session.how_it_ended())
+                    }
+                    Waited::TimedOut | Waited::Talking => "not answered".to_owned(),
                 };
                 return Err(Unreached::Opening {
                     why: format!("{method} is {how}"),

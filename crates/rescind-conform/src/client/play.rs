@@ -15,6 +15,7 @@ use crate::check::{Id, Name};
 use crate::malformed;
 use crate::play::{Made, Next, Stop};
 use crate::session::{Session, Waited, What};
+use crate::target::in_brackets;
 use crate::wire::Heard;
 
 /// The client's request that is left unanswered.
@@ -212,7 +213,10 @@ impl<'a> Play<'a> {
             _ if !self.session.has_ended() => {
                 Err(Stop::NotExercised("the client has made no request that could be held".into()))
             }
-            _ => Err(Stop::Ended("the client ended before it made its request".into())),
+            _ => Err(Stop::Ended(format!(
+                "the client ended before it made its request{}",
+                self.session.how_it_ended()
+            ))),
         }
     }
 
@@ -272,7 +276,7 @@ impl<'a> Play<'a> {
             ))),
             Waited::Ended => Err(Stop::Ended(format!(
                 "the client ended before {what}{}",
-                self.status().map_or_else(String::new, |status| format!(" ({status})"))
+                self.status().map_or_else(String::new, in_brackets)
             ))),
             Waited::TimedOut | Waited::Talking => Err(Stop::Stuck(format!(
                 "{} s passed without {what}",

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use protocol_child::{ChildCommand, Process, Stderr, spawn};
 
-use crate::target::{Child, HalfClosed, Link, Target};
+use crate::target::{Child, HalfClosed, Link, Target, in_brackets};
 
 /// This word in a client's command stands for the command of the server that it is to start.
 pub const SERVER: &str = "{server}";
@@ -95,9 +95,9 @@ fn accept(listener: &TcpListener, client: &Process) -> io::Result<TcpStream> {
     let (gone, ended) = channel();
     let process = client.clone();
     thread::spawn(move || {
-        let _ = process.wait();
+        let status = process.wait();
         // Nobody waits any more once the server was started.
-        let _ = gone.send(());
+        let _ = gone.send(status);
     });
     loop {
         match listener.accept() {
@@ -112,11 +112,14 @@ fn accept(listener: &TcpListener, client: &Process) -> io::Result<TcpStream> {
         if begun.elapsed() > PATIENCE {
             return Err(io::Error::other("the client has not started its server"));
         }
-        if ended.try_recv().is_ok() {
-            let last = client.stderr_tail();
-            let last = last.lines().last().unwrap_or_default();
-            let why = format!("the client ended before it started its server; it wrote: {last}");
-            return Err(io::Error::other(why));
+        if let Ok(status) = ended.try_recv() {
+            let status = status.map_or_else(|_| String::new(), in_brackets);
+            let stderr = client.stderr_tail();
+            let wrote = stderr.lines().last().map(|last| format!("; it wrote: {last}"));
+            return Err(io::Error::other(format!(
+                "the client ended before it started its server{status}{}",
+                wrote.unwrap_or_default()
+            )));
         }
         thread::sleep(TICK);
     }

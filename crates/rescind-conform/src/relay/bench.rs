@@ -174,7 +174,8 @@ impl Bench {
                 }
                 Taken::Message(..) => {}
                 Taken::Ended => {
-                    return Err(format!("{method} is not answered: the relay ended"));
+                    let status = self.child.as_ref().map(Child::how_it_ended).unwrap_or_default();
+                    return Err(format!("{method} is not answered: the relay ended{status}"));
                 }
                 Taken::Nothing => return Err(format!("{method} is not answered")),
             }
