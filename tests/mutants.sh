@@ -91,7 +91,7 @@ adapters)
     again worlds command-line 600 --cargo-arg=--package=rescind --cargo-arg=--tests
     ;;
 conform)
-    mutants few 60 "$@" --cargo-arg=--{lib,test=page}
+    mutants few 60 "$@" --cargo-arg=--lib
     again few relays 180 --cargo-arg=--test=planted_relay
     export RESCIND_EVERY_FAULT=1
     again relays planted 1200 --cargo-arg=--test={planted,planted_client}
