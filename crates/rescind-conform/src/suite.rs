@@ -69,11 +69,6 @@ impl Options {
             known: Known::default(),
         }
     }
-
-    fn runs(&self, check: &Check) -> bool {
-        let group = check.id.split('/').next().unwrap_or_default();
-        self.only.is_empty() || self.only.iter().any(|only| only == check.id || only == group)
-    }
 }
 
 /// Why nothing could be tested.
@@ -124,7 +119,7 @@ pub fn run(
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
     let facts = Facts::find(target, options)?;
-    let checks: Vec<&Check> = CHECKS.iter().filter(|check| options.runs(check)).collect();
+    let checks: Vec<&Check> = CHECKS.iter().filter(|check| runs(&options.only, check.id)).collect();
     let outcomes = in_order(
         &checks,
         options.jobs,
@@ -139,6 +134,12 @@ pub fn run(
         outcomes,
         stale,
     })
+}
+
+/// Whether a check is run of which only some are, by their ids or the parts before the slash; all if there are none.
+pub(crate) fn runs(only: &[String], id: &str) -> bool {
+    let group = id.split('/').next().unwrap_or_default();
+    only.is_empty() || only.iter().any(|only| only == id || only == group)
 }
 
 /// Makes so many checks at the same time, and tells what came of them in the order that they have.

@@ -289,3 +289,6 @@ fn read_abp(kind: &str, payload: Option<&RawValue>, id: Option<String>) -> Heard
         _ => Heard::Other,
     }
 }
+
+#[cfg(test)]
+mod tests;

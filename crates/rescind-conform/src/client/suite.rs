@@ -14,7 +14,7 @@ use crate::family::Request;
 use crate::known::Known;
 use crate::once::{Once, Told, verdict};
 use crate::report::{Outcome, Report, Transcript, Verdict};
-use crate::suite::{AGAIN, Unreached, hash, in_order};
+use crate::suite::{AGAIN, Unreached, hash, in_order, runs};
 use crate::target::Target;
 
 /// What a run on a client is told.
@@ -63,11 +63,6 @@ impl ClientOptions {
             known: Known::default(),
         }
     }
-
-    fn runs(&self, check: &ClientCheck) -> bool {
-        let group = check.id.split('/').next().unwrap_or_default();
-        self.only.is_empty() || self.only.iter().any(|only| only == check.id || only == group)
-    }
 }
 
 /// Runs the checks on a client, and hands each outcome to `seen` in the order of the table.
@@ -82,7 +77,8 @@ pub fn run_client(
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
     let facts = ClientFacts::find(target, options)?;
-    let checks: Vec<_> = CLIENT_CHECKS.iter().filter(|check| options.runs(check)).collect();
+    let checks: Vec<_> =
+        CLIENT_CHECKS.iter().filter(|check| runs(&options.only, check.id)).collect();
     let case = |check: &&'static ClientCheck| Case { target, options, facts: &facts, check }.run();
     let outcomes = in_order(&checks, options.jobs, case, seen);
     let stale = options.known.stale(&outcomes);

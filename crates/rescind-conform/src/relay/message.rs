@@ -252,3 +252,6 @@ fn target(protocol: Protocol, cancel: &Value) -> CancelTarget {
         _ => CancelTarget::Malformed(cancel.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests;

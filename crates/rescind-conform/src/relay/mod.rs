@@ -22,7 +22,7 @@ use crate::family::{Family, Opening};
 use crate::known::Known;
 use crate::once::{Once, Told};
 use crate::report::{Outcome, Report, Verdict};
-use crate::suite::{Unreached, in_order};
+use crate::suite::{Unreached, in_order, runs};
 
 pub use checks::{RELAY_CHECKS, RelayCheck};
 pub use rules::Rule as RelayRule;
@@ -73,11 +73,6 @@ impl RelayOptions {
             known: Known::default(),
         }
     }
-
-    fn runs(&self, check: &RelayCheck) -> bool {
-        let group = check.id.split('/').next().unwrap_or_default();
-        self.only.is_empty() || self.only.iter().any(|only| only == check.id || only == group)
-    }
 }
 
 /// Runs the checks on a relay, and hands each outcome to `seen` in the order of the table.
@@ -110,7 +105,7 @@ pub fn run_relay(
     // What can't be opened once is not tried for every check.
     runner.probe()?;
     let checks: Vec<&RelayCheck> =
-        RELAY_CHECKS.iter().filter(|check| options.runs(check)).collect();
+        RELAY_CHECKS.iter().filter(|check| runs(&options.only, check.id)).collect();
     let outcomes = in_order(&checks, options.jobs, |check| runner.outcome(check), seen);
     let stale = options.known.stale(&outcomes);
     let dialect = match (&*options.near.name, &*options.far.name) {

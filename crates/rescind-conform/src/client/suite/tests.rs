@@ -92,18 +92,3 @@ fn a_check_is_played_with_a_client_that_has_what_it_needs() {
 fn a_check_applies_where_there_is_a_clause() {
     assert_eq!(said(ClientNeed::Cancels, "lsp", |_| {}), NotApplicable);
 }
-
-#[test]
-fn the_checks_to_run_are_named_by_themselves_or_by_their_group() {
-    let names = |only: &[&str]| {
-        let mut options = ClientOptions::new(Dialect::ACP_V1);
-        options.only = only.iter().map(|only| (*only).to_owned()).collect();
-        let all = crate::CLIENT_CHECKS.iter().filter(|check| options.runs(check));
-        all.map(|check| check.id).collect()
-    };
-    let all: Vec<&str> = names(&[]);
-    assert_eq!(all.len(), crate::CLIENT_CHECKS.len());
-    assert_eq!(names(&["client-load/burst"]), ["client-load/burst"]);
-    let group: Vec<&str> = names(&["client-end"]);
-    assert_eq!(group, ["client-end/pending", "client-end/orphan"]);
-}
