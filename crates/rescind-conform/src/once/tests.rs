@@ -51,7 +51,7 @@ fn after(runs: &[Verdict]) -> (Verdict, usize) {
 fn a_failure_is_one_if_two_of_three_runs_agree() {
     let fail = || Fail { why: why() };
     for verdict in [Pass, NotExercised { why: why() }, NotApplicable] {
-        assert_eq!(after(&[verdict.clone()]), (verdict, 1));
+        assert_eq!(after(std::slice::from_ref(&verdict)), (verdict, 1));
     }
     assert_eq!(after(&[fail(), fail()]), (fail(), 2));
     assert_eq!(after(&[fail(), Pass, fail()]), (fail(), 3));
