@@ -243,7 +243,7 @@ impl Case<'_> {
                 return Once::without(Verdict::NotExercised { why: unreached.to_string() });
             }
         };
-        let seed = self.options.seed ^ hash(self.check.id);
+        let seed = case_seed(self.options.seed, self.check.id);
         let mut play = Play::new(session, self.facts, seed, slow_ms, patience);
         let stopped = play.perform(self.check.steps).err();
         if stopped.is_none() && judge(&play, self.check.rules).is_some() {
@@ -259,8 +259,13 @@ impl Case<'_> {
     }
 }
 
-/// The same for the same text on every machine (FNV-1a).
-pub(crate) fn hash(text: &str) -> u64 {
+/// What a check makes its choices by: the same with the same seed on every machine, and other ones than another check.
+pub(crate) fn case_seed(seed: u64, id: &str) -> u64 {
+    seed ^ hash(id)
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -14,7 +14,7 @@ use crate::family::Request;
 use crate::known::Known;
 use crate::once::{Once, Told, verdict};
 use crate::report::{Outcome, Report, Transcript, Verdict};
-use crate::suite::{AGAIN, Unreached, hash, in_order, runs};
+use crate::suite::{AGAIN, Unreached, case_seed, in_order, runs};
 use crate::target::Target;
 
 /// What a run on a client is told.
@@ -141,7 +141,7 @@ impl Case<'_> {
                 return Once::without(Verdict::NotExercised { why: unreached.to_string() });
             }
         };
-        let seed = self.options.seed ^ hash(self.check.id);
+        let seed = case_seed(self.options.seed, self.check.id);
         let mut play = Play::new(session, self.facts, self.options, seed, ask_ms);
         let stopped = play.perform(self.check.steps).err();
         let verdict = verdict(stopped, judge(&play, self.check.rules));

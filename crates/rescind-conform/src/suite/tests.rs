@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol_core::Dialect;
 use serde_json::json;
 
-use super::{Case, Options, hash, in_order, runs};
+use super::{Case, Options, case_seed, hash, in_order, runs};
 use crate::check::{Check, Clause, Level, Need};
 use crate::facts::{Facts, Slow};
 use crate::family::{Family, Request};
@@ -132,4 +132,5 @@ fn outcomes_are_told_in_the_order_of_the_table() {
 fn the_seed_of_a_check_is_made_of_its_name_by_fnv_1a() {
     assert_eq!(hash(""), 0xcbf2_9ce4_8422_2325);
     assert_eq!(hash("foobar"), 0x8594_4171_f739_67e8);
+    assert_eq!(case_seed(0x0105, "foobar"), 0x8594_4171_f739_66ed);
 }
