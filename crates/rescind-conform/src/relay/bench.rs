@@ -48,7 +48,7 @@ impl Side {
 /// Something that we saw or did, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    at: Duration,
+    pub(super) at: Duration,
     pub(super) side: Side,
     pub(super) what: What,
 }

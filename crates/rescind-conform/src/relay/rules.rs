@@ -542,3 +542,6 @@ fn form(message: &Message, text: &str, checks: &mut Checks) {
         checks.check(Rule::Form, number || string, what);
     }
 }
+
+#[cfg(test)]
+mod tests;
