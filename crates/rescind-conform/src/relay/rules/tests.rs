@@ -21,11 +21,8 @@ fn broken(dialects: [&str; 2], conversation: &str) -> Vec<Rule> {
         Protocol::of(&Dialect::named(name).expect("there is such a dialect"))
             .expect("it has checks")
     });
-    let log: Vec<Entry> = conversation
-        .split(';')
-        .map(|entry| entry.trim())
-        .map(|entry| entry_of(entry, protocols))
-        .collect();
+    let log: Vec<Entry> =
+        conversation.split(';').map(str::trim).map(|entry| entry_of(entry, protocols)).collect();
     let mut checks = Checks::default();
     check(&log, protocols, &mut checks);
     let mut broken: Vec<Rule> = checks.broken.into_iter().map(|(rule, _)| rule).collect();
@@ -260,7 +257,7 @@ fn a_cancel_arrives_once_with_the_id_that_its_request_has_there() {
         &[Rule::CancelOfNothing],
         &[
             &asked(&format!("s< cancel 2; {DONE}")),
-            &asked(&format!("s> answer 1; s< cancel 1; c< answer 7")),
+            &asked("s> answer 1; s< cancel 1; c< answer 7"),
             &asked(&format!("c> cancel 8; s< cancel 8; {DONE}")),
             "c> cancel 7; s< cancel 7",
         ],
