@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::family::Family;
 
-mod dap;
+pub(crate) mod dap;
 
 /// What a server has said, as far as checks ask.
 #[derive(Clone, Debug, PartialEq)]

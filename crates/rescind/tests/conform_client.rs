@@ -38,7 +38,8 @@ const ENDS: [&str; 2] = ["client-answer/twice", "client-answer/late"];
 /// It passes, and all of it is exercised that can be.
 fn passes(dialect: &str, output: &Output) {
     let said = text(output);
-    assert_eq!(output.status.code(), Some(0), "{dialect}:\n{said}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{dialect}:\n{said}{error}");
     assert!(said.lines().last().unwrap().starts_with("pass: "), "{said}");
     let open = said.lines().filter(|line| line.starts_with("not exercised"));
     for line in open {
@@ -75,8 +76,8 @@ fn call_passes_everything_in_every_dialect() {
 
 #[test]
 fn call_that_cancels_by_itself_passes_everything() {
-    for dialect in ["acp", "abp"] {
-        // Neither asks for a request of ours that takes time.
+    for dialect in ["acp", "abp", "dap"] {
+        // None of these asks for a request of ours that takes time.
         let options =
             ["--only", "client-cancel", "--only", "client-answer", "--only", "client-end"];
         passes(dialect, &conform_call(dialect, &options, &["--cancel-after", "500ms"]));
@@ -127,7 +128,7 @@ fn of_visitor(cancels: u64) -> Output {
         .args(["conform", "client"])
         .args(LISTEN)
         .args(["--only", "client-cancel/names-request"]);
-    command.args(["--patience", "5s"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["--patience", "2s"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut tester = command.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(tester.stderr.take().unwrap()).read_line(&mut line).unwrap();
@@ -169,6 +170,35 @@ fn a_client_that_can_not_connect_is_told_in_one_line() {
         assert_eq!(output.status.code(), Some(code), "{error}");
         assert!(error.contains(why), "{error}");
     }
+}
+
+/// What a shell says that asks for work, and then cancels the request with this number.
+fn debugger(cancels: u64) -> Output {
+    let say = r#"say() { printf 'Content-Length: %d\r\n\r\n%s' ${#1} "$1"; }"#;
+    let work = r#"{"seq":1,"type":"request","command":"work"}"#;
+    let arguments = json!({ "requestId": cancels });
+    let cancel =
+        json!({ "seq": 2, "type": "request", "command": "cancel", "arguments": arguments });
+    let script = format!("{say}; say '{work}'; say '{cancel}'; exec cat >/dev/null");
+    let mut command = Command::new(RESCIND);
+    command.args([
+        "conform",
+        "client",
+        "--dialect",
+        "dap",
+        "--only",
+        "client-cancel/names-request",
+    ]);
+    command.args(["--patience", "2s", "--", "sh", "-c", &script]).output().unwrap()
+}
+
+#[test]
+fn a_debugger_names_what_it_cancels_by_its_number() {
+    let (right, wrong) = (debugger(1), debugger(9));
+    assert_eq!(right.status.code(), Some(0), "{}", text(&right));
+    let said = text(&wrong);
+    assert_eq!(wrong.status.code(), Some(1), "{said}");
+    assert!(said.contains("a cancel names 9, which was never the id of a request"), "{said}");
 }
 
 #[test]

@@ -177,7 +177,8 @@ impl ClientFacts {
         }
         facts.declares |= facts.family() != Family::AcpDraft;
         facts.method = play.held.as_ref().map(|held| held.asked.method.clone()).unwrap_or_default();
-        if facts.dialect.envelope != Envelope::Abp {
+        // In the others a server asks nothing of the kind.
+        if !matches!(facts.dialect.envelope, Envelope::Abp | Envelope::Dap) {
             let quick = facts.quick();
             let message = super::reply::request("\"quick\"", &quick.method, &quick.params);
             play.session.send(&[message], false);

@@ -199,6 +199,13 @@ fn dap_answers_by_the_number_of_the_request() {
         r#"{"seq":3,"type":"request","command":"runInTerminal"}"#,
         request("3", "runInTerminal"),
     );
+    let cancel = r#"{"seq":3,"type":"request","command":"cancel","arguments":{"requestId":7}}"#;
+    hears("dap", cancel, Heard::Cancel { id: "7".into() });
+    hears(
+        "dap",
+        r#"{"seq":3,"type":"request","command":"cancel"}"#,
+        Heard::Cancel { id: String::new() },
+    );
     hears("dap", r#"{"seq":3,"type":"event","event":"output"}"#, Heard::Other);
 }
 
