@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Breaks a part of the project in every small way, one at a time, and lists what no test notices:
 #
-#     tests/mutants.sh core|adapters|command-line [ARGUMENT...]
+#     tests/mutants.sh core|relay|adapters|command-line|conform [ARGUMENT...]
 #
 # Takes hours for each; `--shard 0/8` takes every eighth way, `--in-diff FILE` what a difference touches, `--re WORDS`
 # what is named so. CARGO_MUTANTS_JOBS says how many at a time. Installs cargo-mutants if it is missing. Prints how many
@@ -18,14 +18,16 @@ part=${1:-}
 shift || usage
 # Which files: those that decide, or that move what was decided.
 case $part in
-core) examined=(protocol-core/src/{machine,connection,frame}) ;;
-relay) examined=(protocol-relay/src) ;;
-adapters) examined=(protocol-{async,blocking,child,smol,tokio,websocket}/src) ;;
-command-line) examined=(rescind/src) ;;
+core) examined=(protocol-core/src/{machine,connection,frame}/'**') ;;
+relay) examined=(protocol-relay/src/'**') ;;
+adapters) examined=(protocol-{async,blocking,child,smol,tokio,websocket}/src/'**') ;;
+command-line) examined=(rescind/src/'**') ;;
+conform) examined=(rescind-conform/src/{check,judge,known,malformed,once,suite,wire}.rs
+    rescind-conform/src/{checks/'**',client/{check,checks,judge,suite}.rs,relay/{checks,message,mod,rules}.rs}) ;;
 *) usage ;;
 esac
 files=()
-for folder in "${examined[@]}"; do files+=(--file "crates/$folder/**"); done
+for file in "${examined[@]}"; do files+=(--file "crates/$file"); done
 
 version=27.1.0
 if ! cargo mutants --version 2>/dev/null | grep -qF "$version"; then
@@ -55,13 +57,19 @@ ended() {
     cat "$out"/${2:-*}/mutants.out/"$1".txt 2>/dev/null || true
 }
 
-# again BEFORE PASS SECONDS ARGUMENT...: as `mutants`, with what the pass before did not notice.
+# again BEFORE PASS SECONDS ARGUMENT...: as `mutants`, with what the pass before did not notice. The rest counts as noticed
+# before: patterns (`--re`) would do the same, but let everything pass that deletes a field.
 again() {
-    local before=$1 pass=$2 seconds=$3 left
+    local before=$1 pass=$2 seconds=$3
     shift 3
-    mapfile -t left < <(ended missed "$before" | sed 's/[][\\.*^$()|{}?+]/\\&/g; s/.*/--re=^&$/')
     last=$pass
-    ((${#left[@]} == 0)) || mutants "$pass" "$seconds" "${left[@]}" "$@"
+    local missed
+    missed=$(ended missed "$before")
+    [[ $missed ]] || return 0
+    mkdir -p "$out/$pass/mutants.out"
+    cargo mutants --config tests/mutants.toml "${files[@]}" --list | grep -vxFf <(echo "$missed") \
+        >"$out/$pass/mutants.out/previously_caught.txt"
+    mutants "$pass" "$seconds" --iterate "$@"
 }
 
 # Linking takes longest. So each part begins with the few tests that notice most.
@@ -87,6 +95,12 @@ adapters)
     again own handles 240 --cargo-arg=--package=rescind-handles-suite --cargo-arg=--test={handles,waiting_answers}
     again handles worlds 240 --cargo-arg=--package=rescind-{tests,children-suite} --cargo-arg=--test={simulation,children}
     again worlds command-line 600 --cargo-arg=--package=rescind --cargo-arg=--tests
+    ;;
+conform)
+    mutants few 60 "$@" --cargo-arg=--lib
+    again few relays 180 --cargo-arg=--test=planted_relay
+    export RESCIND_EVERY_FAULT=1
+    again relays planted 1200 --cargo-arg=--test={planted,planted_client}
     ;;
 command-line)
     mutants own 600 "$@" --cargo-arg=--tests

@@ -132,16 +132,8 @@ impl Facts {
     ) -> Result<Self, Unreached> {
         let family = Family::of(&dialect);
         let opening = options.open.clone().unwrap_or_else(|| family.opening(&dialect));
-        let mut facts = Self {
-            dialect,
-            opening,
-            document: None,
-            quick: Request::new("", json!({})),
-            slow: None,
-            reverse: options.reverse.clone(),
-            is_process: false,
-            name: String::new(),
-        };
+        let mut facts =
+            Self { opening, reverse: options.reverse.clone(), ..Self::unknown(dialect) };
         let session = facts.open(target, patience)?;
         let first = session.heard().find_map(|(_, heard)| match heard {
             Heard::Answer { outcome: Outcome::Result(result), .. } => Some(result.clone()),
@@ -169,6 +161,20 @@ impl Facts {
             facts.document = Document::for_server(&first, options.language.as_deref());
         }
         Ok(facts)
+    }
+
+    /// Of a server that was not met yet.
+    pub(crate) fn unknown(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            opening: vec![],
+            document: None,
+            quick: Request::new("", json!({})),
+            slow: None,
+            reverse: None,
+            is_process: false,
+            name: String::new(),
+        }
     }
 
     pub(crate) fn family(&self) -> Family {
@@ -214,9 +220,11 @@ impl Facts {
                 .any(|(_, outcome)| matches!(outcome, Outcome::Error { .. }));
             if waited != Waited::Done || refused {
                 let how = match waited {
-                    Waited::Done => "refused",
-                    Waited::Ended => "not answered: the server ended",
-                    Waited::TimedOut | Waited::Talking => "not answered",
+                    Waited::Done => "refused".into(),
+                    Waited::Ended => {
+                        format!("not answered: the server ended{}", session.how_it_ended())
+                    }
+                    Waited::TimedOut | Waited::Talking => "not answered".to_owned(),
                 };
                 return Err(Unreached::Opening {
                     why: format!("{method} is {how}"),

@@ -329,3 +329,6 @@ fn acknowledged(play: &Play<'_>, made: &Made, cancelled: bool) -> Result<(), Str
         _ => Err(format!("the cancel of {} is acknowledged {} times", made.id, all.len())),
     }
 }
+
+#[cfg(test)]
+mod tests;

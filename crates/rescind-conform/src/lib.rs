@@ -53,8 +53,8 @@ mod wire;
 pub use check::{Check, Clause, Id, Item, Level, Name, Need, Rule, Step};
 pub use checks::CHECKS;
 pub use client::{
-    CLIENT_CHECKS, ClientCheck, ClientItem, ClientNeed, ClientOptions, ClientProgram, ClientRule,
-    ClientStep, Reply, SERVER, bridge, run_client,
+    CLIENT_CHECKS, ClientCheck, ClientItem, ClientListener, ClientNeed, ClientOptions,
+    ClientProgram, ClientRule, ClientStep, ConnectingClient, Reply, SERVER, bridge, run_client,
 };
 pub use family::{Family, Opening, Request};
 pub use known::{Expected, Known};

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::check::{Clause, Level};
 use crate::known::Known;
+use crate::play::Stop;
 use crate::report::{Outcome, Transcript, Verdict};
 
 /// What came of one run.
@@ -21,6 +22,18 @@ impl Once {
 
     fn fails(&self) -> bool {
         matches!(self.verdict, Verdict::Fail { .. })
+    }
+}
+
+/// What a run says in which the steps `stopped` short, or did not, and something was `broken`, or nothing.
+pub(crate) fn verdict(stopped: Option<Stop>, broken: Option<String>) -> Verdict {
+    match (stopped, broken) {
+        (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
+        (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => Verdict::Fail { why },
+        // Nothing wrong was seen of what was not done: that is no pass.
+        (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
+        (None, Some(why)) => Verdict::Fail { why },
+        (None, None) => Verdict::Pass,
     }
 }
 
@@ -66,3 +79,6 @@ impl Told {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The checks as pages of documentation.
 
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 
 use crate::check::Clause;
 use crate::checks::CHECKS;
@@ -16,6 +16,7 @@ pub fn page() -> String {
     for check in CHECKS {
         heading(&mut out, &mut group, check.id, check.title);
         clauses(&mut out, check.clauses, check.witness);
+        data(&mut out, check.needs, check.steps, check.rules);
     }
     out
 }
@@ -28,6 +29,7 @@ pub fn client_page() -> String {
     for check in CLIENT_CHECKS {
         heading(&mut out, &mut group, check.id, check.title);
         clauses(&mut out, check.clauses, check.witness);
+        data(&mut out, check.needs, check.steps, check.rules);
     }
     out
 }
@@ -86,3 +88,22 @@ fn clauses(out: &mut String, clauses: &[Clause], witness: &str) {
     }
     let _ = writeln!(out, "\nWitness: {witness}\n");
 }
+
+/// What is played and judged, in the words of this crate.
+fn data(out: &mut String, needs: &[impl Debug], steps: &[impl Debug], rules: &[impl Debug]) {
+    words(out, "Needs", needs);
+    words(out, "Steps", steps);
+    words(out, "Rules", rules);
+    out.push('\n');
+}
+
+fn words(out: &mut String, what: &str, words: &[impl Debug]) {
+    if words.is_empty() {
+        return;
+    }
+    let words: Vec<String> = words.iter().map(|word| format!("`{word:?}`")).collect();
+    let _ = writeln!(out, "- {what}: {}", words.join(", "));
+}
+
+#[cfg(test)]
+mod tests;

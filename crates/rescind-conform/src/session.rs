@@ -174,6 +174,11 @@ impl Session {
         self.link.child.as_ref()
     }
 
+    /// How its process ended, if it is one, to be said after that it did.
+    pub(crate) fn how_it_ended(&self) -> String {
+        self.child().map(Child::how_it_ended).unwrap_or_default()
+    }
+
     /// Takes what comes until something holds.
     ///
     /// A server that is busy, or says something, is waited for a few times longer: the machine may be slow.

@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 
 use protocol_core::Dialect;
 
-use crate::check::{Check, Need, Rule, Step};
+use crate::check::{Check, Need, Step};
 use crate::checks::CHECKS;
 use crate::facts::Facts;
 use crate::family::{Opening, Request};
 use crate::judge::judge;
 use crate::known::Known;
-use crate::once::{Once, Told};
-use crate::play::{Play, Stop};
+use crate::once::{Once, Told, verdict};
+use crate::play::Play;
 use crate::report::{Outcome, Report, Transcript, Verdict};
-use crate::session::Session;
 use crate::target::Target;
 
 /// What a run is told.
@@ -70,11 +69,6 @@ impl Options {
             known: Known::default(),
         }
     }
-
-    fn runs(&self, check: &Check) -> bool {
-        let group = check.id.split('/').next().unwrap_or_default();
-        self.only.is_empty() || self.only.iter().any(|only| only == check.id || only == group)
-    }
 }
 
 /// Why nothing could be tested.
@@ -125,7 +119,7 @@ pub fn run(
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
     let facts = Facts::find(target, options)?;
-    let checks: Vec<&Check> = CHECKS.iter().filter(|check| options.runs(check)).collect();
+    let checks: Vec<&Check> = CHECKS.iter().filter(|check| runs(&options.only, check.id)).collect();
     let outcomes = in_order(
         &checks,
         options.jobs,
@@ -140,6 +134,12 @@ pub fn run(
         outcomes,
         stale,
     })
+}
+
+/// Whether a check is run of which only some are, by their ids or the parts before the slash; all if there are none.
+pub(crate) fn runs(only: &[String], id: &str) -> bool {
+    let group = id.split('/').next().unwrap_or_default();
+    only.is_empty() || only.iter().any(|only| only == id || only == group)
 }
 
 /// Makes so many checks at the same time, and tells what came of them in the order that they have.
@@ -243,41 +243,33 @@ impl Case<'_> {
                 return Once::without(Verdict::NotExercised { why: unreached.to_string() });
             }
         };
-        let seed = self.options.seed ^ hash(self.check.id);
+        let seed = case_seed(self.options.seed, self.check.id);
         let mut play = Play::new(session, self.facts, seed, slow_ms, patience);
         let stopped = play.perform(self.check.steps).err();
         if stopped.is_none() && judge(&play, self.check.rules).is_some() {
             play.wait_for_late_answers();
         }
-        let verdict = verdict(&play, self.check.rules, stopped);
+        let verdict = verdict(stopped, judge(&play, self.check.rules));
         let Play { mut session, .. } = play;
         if matches!(verdict, Verdict::Fail { .. }) {
             // Whatever it said last is evidence too.
             session.wait_for(Duration::from_millis(50), &mut |_| false);
         }
-        Once { verdict, stderr: session.stderr(), transcript: transcript(&session) }
+        Once { verdict, stderr: session.stderr(), transcript: Transcript::of(&session.record) }
     }
 }
 
-fn verdict(play: &Play<'_>, rules: &[Rule], stopped: Option<Stop>) -> Verdict {
-    let broken = judge(play, rules);
-    match (stopped, broken) {
-        (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
-        (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => Verdict::Fail { why },
-        // Nothing wrong was seen of what was not done: that is no pass.
-        (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
-        (None, Some(why)) => Verdict::Fail { why },
-        (None, None) => Verdict::Pass,
-    }
+/// What a check makes its choices by: the same with the same seed on every machine, and other ones than another check.
+pub(crate) fn case_seed(seed: u64, id: &str) -> u64 {
+    seed ^ hash(id)
 }
 
-fn transcript(session: &Session) -> Transcript {
-    Transcript::of(&session.record)
-}
-
-/// The same for the same text on every machine (FNV-1a).
-pub(crate) fn hash(text: &str) -> u64 {
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
+
+#[cfg(test)]
+mod tests;

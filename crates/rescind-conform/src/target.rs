@@ -15,6 +15,8 @@ use crate::stopped;
 
 /// How long a server may take to end once its input is closed, before it is ended.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long the status of a process may take to be known whose output has ended.
+const SOON: Duration = Duration::from_secs(2);
 /// How much of its standard error is kept.
 const STDERR_BYTES: usize = 16 << 10;
 /// Reads that wait to be looked at; a server that says more waits.
@@ -218,6 +220,10 @@ impl Child {
         stopped::is_runnable(self.process.id())
     }
 
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
     pub(crate) fn stderr(&self) -> String {
         self.process.stderr_tail()
     }
@@ -243,11 +249,21 @@ impl Child {
         told.recv_timeout(patience).ok()?.ok()
     }
 
+    /// How it ended, to be said after that it did; nothing if it has not, or nobody knows.
+    pub(crate) fn how_it_ended(&self) -> String {
+        self.status(SOON).map_or_else(String::new, in_brackets)
+    }
+
     /// Ends it without a grace for what it is doing: what it says is no evidence any more.
     pub(crate) fn end(&mut self) {
         stopped::kill(self.process.id());
         drop(self.owner.take());
     }
+}
+
+/// A status, to be said after that something ended.
+pub(crate) fn in_brackets(status: ExitStatus) -> String {
+    format!(" ({status})")
 }
 
 impl Drop for Child {

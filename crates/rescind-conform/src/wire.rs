@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::family::Family;
 
-mod dap;
+pub(crate) mod dap;
 
 /// What a server has said, as far as checks ask.
 #[derive(Clone, Debug, PartialEq)]
@@ -289,3 +289,6 @@ fn read_abp(kind: &str, payload: Option<&RawValue>, id: Option<String>) -> Heard
         _ => Heard::Other,
     }
 }
+
+#[cfg(test)]
+mod tests;

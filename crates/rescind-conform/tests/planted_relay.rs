@@ -240,10 +240,25 @@ fn every_check_has_a_fault() -> Result<(), Failed> {
     }
 }
 
+/// A relay that passes on only what its protocol has, or only what that has not, is tested by that.
+fn what_is_passed_on_is_asked() -> Result<(), Failed> {
+    let checks = ["relay-id/kinds", "relay-cancel/live", "relay-form/spelling"];
+    for fault in [RefusesUnknown, RefusesKnown] {
+        for dialect in ["acp", "lsp", "mcp-2025-11-25"] {
+            let report = test(fault, [dialect; 2], &checks)?;
+            if report.whole() != Whole::Pass || report.count("pass") != checks.len() {
+                let told: Vec<_> = report.outcomes.iter().map(|it| (it.id, &it.verdict)).collect();
+                return Err(format!("{fault:?} in {dialect}: {told:?}").into());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What can't be seen is told, and is no verdict.
 fn what_is_not_passed_on_is_no_verdict() -> Result<(), Failed> {
     let acp = ["acp"; 2];
-    let refused = test(RefusesUnknown, acp, &["relay-id/kinds"]).map(|report| report.whole());
+    let refused = test(RefusesAll, acp, &["relay-id/kinds"]).map(|report| report.whole());
     let report =
         test(LosesTheirRequests, acp, &["relay-id/kinds", "relay-cancel/both-directions"])?;
     let is_told = refused.is_err_and(|why| why.to_string().contains("does not pass a request on"));
@@ -267,6 +282,7 @@ fn main() {
         })
         .collect();
     trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
+    trials.push(Trial::test("what_is_passed_on_is_asked", what_is_passed_on_is_asked));
     let told = "what_is_not_passed_on_is_no_verdict";
     trials.push(Trial::test(told, what_is_not_passed_on_is_no_verdict));
     let mut arguments = Arguments::from_args();

@@ -1,6 +1,7 @@
 //! `rescind conform`: tests how a server, a client or a relay cancels.
 
 mod client;
+mod doorway;
 mod relay;
 mod socket;
 mod suite;

@@ -85,13 +85,35 @@ fn what_could_not_be_tried_is_no_pass() {
     assert!(said.contains("incomplete: 0 pass, 0 fail, 1 not exercised"), "{said}");
 }
 
+/// What ends at once is not waited for, however patient the test is: that is longer than any test may take.
 #[test]
-fn a_server_that_does_not_speak_is_told_in_one_line() {
-    let output = Command::new(RESCIND).args(["conform", "server", "--", "false"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(6));
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("no session could be opened: initialize is not answered"), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
+fn what_ends_before_it_speaks_is_told_in_one_line_with_its_status() {
+    let opening = "no session could be opened: ";
+    for (what, command, why) in [
+        ("server", &["false"][..], "initialize is not answered: the server ended (exit status: 1)"),
+        ("client", &["false"], "the client ended before it made its request (exit status: 1)"),
+        (
+            "client",
+            &["false", "{server}"],
+            "the client ended before it started its server (exit status: 1)",
+        ),
+        ("relay", &["false"], "the relay ended before it started its server (exit status: 1)"),
+        (
+            "relay",
+            &["sh", "-c", "echo not today >&2; exit 3"],
+            "the relay ended before it started its server (exit status: 3)",
+        ),
+    ] {
+        let mut tested = Command::new(RESCIND);
+        tested.args(["conform", what, "--patience", "1h", "--"]).args(command);
+        let output = tested.output().unwrap();
+        assert_eq!(output.status.code(), Some(6), "{command:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(why), "{command:?}: {error}");
+        assert!(error.contains(opening) || command.contains(&"{server}"), "{command:?}: {error}");
+        assert_eq!(error.contains("not today"), command.len() == 3, "{command:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
 }
 
 /// A folder of this test's own.
@@ -243,11 +265,7 @@ fn a_failure_of_a_relay_has_its_evidence() {
 }
 
 #[test]
-fn what_is_no_relay_is_told_in_one_line() {
-    let output = conform_relay(&["--patience", "1s"], &["false"]);
-    assert_eq!(output.status.code(), Some(6));
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("no session could be opened"), "{error}");
+fn a_relay_of_what_has_no_checks_is_told_in_one_line() {
     let output = conform_relay(&["--dialect", "abp"], &["false"]);
     assert_eq!(output.status.code(), Some(6));
     let error = String::from_utf8(output.stderr).unwrap();

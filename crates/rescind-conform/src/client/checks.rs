@@ -4,7 +4,7 @@ use super::check::{ClientCheck, ClientItem, ClientNeed, ClientRule, ClientStep, 
 use super::clauses::*;
 use crate::check::{Id, Level};
 use crate::family::Family::{
-    Abp, Acp, AcpDraft, AcpV2, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
+    Abp, Acp, AcpDraft, AcpV2, Dap, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
 };
 use ClientItem as Item;
 use ClientNeed as Need;
@@ -97,7 +97,7 @@ pub const CLIENT_CHECKS: &[ClientCheck] = &[
                 MCP_NEW,
             ),
             clause(
-                &[Acp, AcpV2, AcpDraft, Lsp, Abp],
+                &[Acp, AcpV2, AcpDraft, Lsp, Abp, Dap],
                 Level::Should,
                 "There is nothing to cancel in a request that was answered.",
                 OURS,
@@ -133,12 +133,20 @@ pub const CLIENT_CHECKS: &[ClientCheck] = &[
     ClientCheck {
         id: "client-cancel/undeclared",
         title: "no cancel is sent to a server that did not declare it",
-        clauses: &[clause(
-            &[AcpDraft],
-            Level::Must,
-            "Cancels are sent only to a side that has declared that it knows them.",
-            ACP,
-        )],
+        clauses: &[
+            clause(
+                &[AcpDraft],
+                Level::Must,
+                "Cancels are sent only to a side that has declared that it knows them.",
+                ACP,
+            ),
+            clause(
+                &[Dap],
+                Level::Should,
+                "Clients should call cancel only if the adapter has declared supportsCancelRequest.",
+                DAP,
+            ),
+        ],
         needs: &[Need::Cancels],
         steps: &[Step::DeclareNothing, Step::Held, Step::MayCancel],
         rules: &[Rule::NotCancelled],
@@ -424,6 +432,7 @@ pub const CLIENT_CHECKS: &[ClientCheck] = &[
                 "What is sent is a message of the protocol.",
                 JSON_RPC,
             ),
+            clause(&[Dap], Level::Must, "What is sent is a message of the protocol.", DAP_BASE),
         ],
         needs: &[],
         steps: &[Step::Held, Step::Send(&[RESULT]), Step::NextOrEnd],
@@ -441,7 +450,7 @@ pub const CLIENT_CHECKS: &[ClientCheck] = &[
                 MCP_IDS,
             ),
             clause(
-                &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, Abp, Erlmcp],
+                &[JsonRpc, Acp, AcpV2, AcpDraft, Lsp, Abp, Dap, Erlmcp],
                 Level::Should,
                 "No two requests in flight have the same id: nobody could tell their answers apart.",
                 OURS,

@@ -2,12 +2,12 @@
 
 use crate::check::{Clause, Level};
 use crate::family::Family::{
-    self, Abp, Acp, AcpDraft, AcpV2, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
+    self, Abp, Acp, AcpDraft, AcpV2, Dap, Erlmcp, JsonRpc, Lsp, Mcp2026, McpUntil2025,
 };
 
 pub(super) use crate::checks::clauses::{
-    ABP, ACP, ALL, CANCELLING, JSON_RPC, LSP, LSP_DOLLAR, MCP, MCP_NEW, MCP_STDIO, OURS, TYPED,
-    WITH_ACP, clause,
+    ABP, ACP, ALL, CANCELLING, DAP, DAP_BASE, JSON_RPC, LSP, LSP_DOLLAR, MCP, MCP_NEW, MCP_STDIO,
+    OURS, TYPED, WITH_ACP, clause,
 };
 
 pub(super) const LSP_ERRORS: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#errorCodes";
@@ -36,6 +36,7 @@ pub(super) const NAMES: &[Clause] = &[
     clause(WITH_ACP, Level::Must, "A cancel names the request that it cancels by its id.", ACP),
     clause(&[Lsp], Level::Must, "A cancel carries the id of the request to cancel.", LSP),
     clause(&[Abp], Level::Must, "A cancel names the call that it cancels.", ABP),
+    clause(&[Dap], Level::Must, "A cancel carries the number of the request to cancel.", DAP),
 ];
 
 /// The same of the protocols whose ids are numbers or texts.

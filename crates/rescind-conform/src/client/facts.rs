@@ -56,19 +56,7 @@ const END: Duration = Duration::from_secs(5);
 impl ClientFacts {
     /// Finds out what a client does when nothing is wrong.
     pub(super) fn find(target: &dyn Target, options: &ClientOptions) -> Result<Self, Unreached> {
-        let unknown = Self {
-            dialect: options.dialect.clone(),
-            name: String::new(),
-            method: String::new(),
-            is_process: false,
-            answers: false,
-            declares: true,
-            cancels: None,
-            ask_is_slow: false,
-            gives_up: false,
-            ends: Vec::new(),
-        };
-        let mut facts = unknown.meet(target, options)?;
+        let mut facts = Self::unknown(options.dialect.clone()).meet(target, options)?;
         let each = [End::Result, End::Error, End::Cancelled];
         let seen: Vec<Seen> = match options.jobs {
             1 => each.iter().map(|end| facts.look(*end, target, options)).collect::<Result<_, _>>(),
@@ -88,6 +76,22 @@ impl ClientFacts {
             facts.ask_is_slow = facts.measure(ask, target, options)?;
         }
         Ok(facts)
+    }
+
+    /// Of a client that was not met yet.
+    pub(super) fn unknown(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            name: String::new(),
+            method: String::new(),
+            is_process: false,
+            answers: false,
+            declares: true,
+            cancels: None,
+            ask_is_slow: false,
+            gives_up: false,
+            ends: Vec::new(),
+        }
     }
 
     pub(super) fn family(&self) -> Family {
@@ -173,7 +177,8 @@ impl ClientFacts {
         }
         facts.declares |= facts.family() != Family::AcpDraft;
         facts.method = play.held.as_ref().map(|held| held.asked.method.clone()).unwrap_or_default();
-        if facts.dialect.envelope != Envelope::Abp {
+        // In the others a server asks nothing of the kind.
+        if !matches!(facts.dialect.envelope, Envelope::Abp | Envelope::Dap) {
             let quick = facts.quick();
             let message = super::reply::request("\"quick\"", &quick.method, &quick.params);
             play.session.send(&[message], false);

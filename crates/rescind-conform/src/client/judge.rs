@@ -248,3 +248,6 @@ fn clean(play: &Play<'_>) -> Result<(), String> {
         _ => Ok(()),
     })
 }
+
+#[cfg(test)]
+mod tests;

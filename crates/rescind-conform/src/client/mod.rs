@@ -16,5 +16,5 @@ mod suite;
 
 pub use check::{ClientCheck, ClientItem, ClientNeed, ClientRule, ClientStep, Reply};
 pub use checks::CLIENT_CHECKS;
-pub use start::{ClientProgram, SERVER, bridge};
+pub use start::{ClientListener, ClientProgram, ConnectingClient, SERVER, bridge};
 pub use suite::{ClientOptions, run_client};

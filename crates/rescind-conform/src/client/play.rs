@@ -12,10 +12,12 @@ use super::facts::ClientFacts;
 use super::reply::{self, Asked};
 use super::suite::ClientOptions;
 use crate::check::{Id, Name};
+use crate::family::Family;
 use crate::malformed;
 use crate::play::{Made, Next, Stop};
 use crate::session::{Session, Waited, What};
-use crate::wire::Heard;
+use crate::target::in_brackets;
+use crate::wire::{Heard, dap};
 
 /// The client's request that is left unanswered.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +186,8 @@ impl<'a> Play<'a> {
         self.looked = self.session.record.len();
         for (at, asked) in new {
             if asked.is_cancel(&self.session.wire) {
-                let told = reply::acknowledgement(&self.session.wire, &asked);
+                let own = self.own_number();
+                let told = reply::acknowledgement(&self.session.wire, &asked, &own);
                 self.session.send(&[told], false);
                 continue;
             }
@@ -199,11 +202,21 @@ impl<'a> Play<'a> {
                 }
                 result => {
                     let result = result.unwrap_or_else(|| reply::result(self.options, &asked));
-                    let answer = reply::answer(&self.session.wire, &asked, &result);
+                    let own = self.own_number();
+                    let answer = reply::answer(&self.session.wire, &asked, &result, &own);
                     self.session.send(&[answer], false);
+                    if asked.opens() && self.facts.family() == Family::Dap {
+                        let own = self.own_number();
+                        self.session.send(&[dap::event("initialized", &own)], false);
+                    }
                 }
             }
         }
+    }
+
+    /// The number of our next message, where messages have numbers.
+    fn own_number(&mut self) -> String {
+        self.session.next_number().unwrap_or_default()
     }
 
     fn hold(&mut self) -> Result<(), Stop> {
@@ -212,7 +225,10 @@ impl<'a> Play<'a> {
             _ if !self.session.has_ended() => {
                 Err(Stop::NotExercised("the client has made no request that could be held".into()))
             }
-            _ => Err(Stop::Ended("the client ended before it made its request".into())),
+            _ => Err(Stop::Ended(format!(
+                "the client ended before it made its request{}",
+                self.session.how_it_ended()
+            ))),
         }
     }
 
@@ -272,7 +288,7 @@ impl<'a> Play<'a> {
             ))),
             Waited::Ended => Err(Stop::Ended(format!(
                 "the client ended before {what}{}",
-                self.status().map_or_else(String::new, |status| format!(" ({status})"))
+                self.status().map_or_else(String::new, in_brackets)
             ))),
             Waited::TimedOut | Waited::Talking => Err(Stop::Stuck(format!(
                 "{} s passed without {what}",
@@ -384,15 +400,16 @@ impl<'a> Play<'a> {
 
     fn answer(&mut self, with: Reply, at: usize) -> Result<Option<String>, Stop> {
         let wire = self.session.wire.clone();
+        let own = self.own_number();
         let Some(held) = &mut self.held else { return Ok(None) };
         let id = held.asked.id.clone();
         let (message, end) = match with {
             Reply::Result => {
                 let result = reply::result(self.options, &held.asked);
-                (Some(reply::answer(&wire, &held.asked, &result)), End::Result)
+                (Some(reply::answer(&wire, &held.asked, &result, &own)), End::Result)
             }
-            Reply::Error(code) => (Some(reply::error(&wire, &id, code)), End::Error),
-            Reply::Cancelled => (reply::cancelled(&wire, &id), End::Cancelled),
+            Reply::Error(code) => (Some(reply::error(&wire, &held.asked, code, &own)), End::Error),
+            Reply::Cancelled => (reply::cancelled(&wire, &held.asked, &own), End::Cancelled),
             Reply::OtherType => {
                 let Some(id) = other_type(&id) else {
                     let why = format!("its id {id} looks like none of another type");
@@ -400,13 +417,16 @@ impl<'a> Play<'a> {
                 };
                 let other = Asked { id, ..held.asked.clone() };
                 let result = reply::result(self.options, &other);
-                return Ok(Some(reply::answer(&wire, &other, &result)));
+                return Ok(Some(reply::answer(&wire, &other, &result, &own)));
             }
             Reply::Unknown(id) => {
                 let unknown = Asked { id: id.into(), ..held.asked.clone() };
-                return Ok(Some(reply::answer(&wire, &unknown, &serde_json::json!({}))));
+                return Ok(Some(reply::answer(&wire, &unknown, &serde_json::json!({}), &own)));
             }
-            Reply::NoId => return Ok(Some(reply::error(&wire, "null", -32600))),
+            Reply::NoId => {
+                let nobodys = Asked { id: "null".into(), ..held.asked.clone() };
+                return Ok(Some(reply::error(&wire, &nobodys, -32600, &own)));
+            }
         };
         held.answered_at.get_or_insert(at);
         self.end = Some(end);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::suite::ClientOptions;
 use crate::family::{Family, NEWEST_MCP};
-use crate::wire::Wire;
+use crate::wire::{Wire, dap};
 
 /// A request of the client's.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,12 +27,20 @@ struct Message<'m> {
     kind: Option<String>,
     params: Option<Value>,
     payload: Option<Value>,
+    #[serde(borrow)]
+    seq: Option<&'m RawValue>,
+    command: Option<String>,
+    arguments: Option<Value>,
 }
 
 impl Asked {
     /// The request that a message is, if it is one.
     pub(super) fn read(wire: &Wire, message: &[u8]) -> Option<Self> {
         let message: Message<'_> = serde_json::from_slice(message).ok()?;
+        if wire.dialect.envelope == Envelope::Dap {
+            let params = message.arguments.unwrap_or_default();
+            return Some(Self { id: message.seq?.get().into(), method: message.command?, params });
+        }
         let id = message.id?.get().to_owned();
         if wire.dialect.envelope != Envelope::Abp {
             let params = message.params.unwrap_or_default();
@@ -67,6 +75,9 @@ impl Asked {
     pub(super) fn client(&self) -> (String, bool) {
         let said = ["clientInfo", "agent"].iter().find_map(|member| self.params.get(member));
         let said = said.or_else(|| self.params["_meta"].get("io.modelcontextprotocol/clientInfo"));
+        if let Some(name) = self.params["clientName"].as_str() {
+            return (name.into(), true);
+        }
         let part = |name| said.and_then(|said| said[name].as_str()).unwrap_or_default();
         let declares = self.params["clientCapabilities"]["cancellation"]["request"] == true;
         (format!("{} {}", part("name"), part("version")).trim().to_owned(), declares)
@@ -99,6 +110,7 @@ fn common(asked: &Asked) -> Option<Value> {
             "annotations": { "readOnlyHint": true },
             "inputSchema": { "type": "object", "properties": {} },
         }], "ttlMs": 0, "cacheScope": "public" }),
+        "launch" | "attach" | "configurationDone" | "disconnect" => json!({}),
         "prompts/list" => json!({ "prompts": [] }),
         "resources/list" => json!({ "resources": [] }),
         "resources/templates/list" => json!({ "resourceTemplates": [] }),
@@ -133,6 +145,7 @@ fn opened(options: &ClientOptions, asked: &Asked, declares: bool) -> Value {
             "serverInfo": server,
         }),
         Family::Abp => json!({ "success": true, "app": server }),
+        Family::Dap => json!({ "supportsCancelRequest": declares }),
         family => {
             let capabilities = match family {
                 Family::AcpDraft if declares => json!({ "cancellation": { "request": true } }),
@@ -157,9 +170,12 @@ pub(super) fn result(options: &ClientOptions, asked: &Asked) -> Value {
     }
 }
 
-/// An answer with a result.
-pub(super) fn answer(wire: &Wire, asked: &Asked, result: &Value) -> String {
+/// An answer with a result; `own` is its number, where it has one.
+pub(super) fn answer(wire: &Wire, asked: &Asked, result: &Value, own: &str) -> String {
     let (id, method) = (&asked.id, &asked.method);
+    if wire.dialect.envelope == Envelope::Dap {
+        return dap::response(id, method, &format!(r#""success":true,"body":{result}"#), own);
+    }
     if wire.dialect.envelope != Envelope::Abp {
         return format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
     }
@@ -172,7 +188,12 @@ pub(super) fn answer(wire: &Wire, asked: &Asked, result: &Value) -> String {
 }
 
 /// An answer with an error.
-pub(super) fn error(wire: &Wire, id: &str, code: i64) -> String {
+pub(super) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String {
+    let id = &asked.id;
+    if wire.dialect.envelope == Envelope::Dap {
+        let members = r#""success":false,"message":"it is only a test""#;
+        return dap::response(id, &asked.method, members, own);
+    }
     if wire.dialect.envelope == Envelope::Abp {
         return call_result(
             id,
@@ -184,24 +205,32 @@ pub(super) fn error(wire: &Wire, id: &str, code: i64) -> String {
 }
 
 /// The answer to a cancelled request, where the protocol wants one.
-pub(super) fn cancelled(wire: &Wire, id: &str) -> Option<String> {
+pub(super) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String> {
+    let id = &asked.id;
     match (&wire.dialect.envelope, wire.dialect.answer) {
+        (Envelope::Dap, _) => {
+            let members = r#""success":false,"message":"cancelled""#;
+            Some(dap::response(id, &asked.method, members, own))
+        }
         (Envelope::Abp, _) => Some(call_result(id, r#""success":false,"cancelled":true"#)),
-        (_, protocol_core::AnswerRule::Answered) => Some(error(wire, id, -32800)),
+        (_, protocol_core::AnswerRule::Answered) => Some(error(wire, asked, -32800, own)),
         _ => None,
     }
 }
 
 /// What a cancel that is a request is told.
-pub(super) fn acknowledgement(wire: &Wire, asked: &Asked) -> String {
+pub(super) fn acknowledgement(wire: &Wire, asked: &Asked, own: &str) -> String {
     let id = &asked.id;
+    if wire.dialect.envelope == Envelope::Dap {
+        return dap::response(id, &asked.method, r#""success":true"#, own);
+    }
     if wire.dialect.envelope == Envelope::Abp {
         let named = &asked.params[wire.cancel_member()];
         return format!(
             r#"{{"type":"capabilities/cancel-result","id":{id},"timestamp":0,"payload":{{"callId":{named},"cancelled":true}}}}"#
         );
     }
-    error(wire, id, -32001)
+    error(wire, asked, -32001, own)
 }
 
 fn call_result(id: &str, members: &str) -> String {

@@ -12,10 +12,9 @@ use super::judge::judge;
 use super::play::Play;
 use crate::family::Request;
 use crate::known::Known;
-use crate::once::{Once, Told};
-use crate::play::Stop;
+use crate::once::{Once, Told, verdict};
 use crate::report::{Outcome, Report, Transcript, Verdict};
-use crate::suite::{AGAIN, Unreached, hash, in_order};
+use crate::suite::{AGAIN, Unreached, case_seed, in_order, runs};
 use crate::target::Target;
 
 /// What a run on a client is told.
@@ -64,11 +63,6 @@ impl ClientOptions {
             known: Known::default(),
         }
     }
-
-    fn runs(&self, check: &ClientCheck) -> bool {
-        let group = check.id.split('/').next().unwrap_or_default();
-        self.only.is_empty() || self.only.iter().any(|only| only == check.id || only == group)
-    }
 }
 
 /// Runs the checks on a client, and hands each outcome to `seen` in the order of the table.
@@ -83,7 +77,8 @@ pub fn run_client(
 ) -> Result<Report, Unreached> {
     let begun = Instant::now();
     let facts = ClientFacts::find(target, options)?;
-    let checks: Vec<_> = CLIENT_CHECKS.iter().filter(|check| options.runs(check)).collect();
+    let checks: Vec<_> =
+        CLIENT_CHECKS.iter().filter(|check| runs(&options.only, check.id)).collect();
     let case = |check: &&'static ClientCheck| Case { target, options, facts: &facts, check }.run();
     let outcomes = in_order(&checks, options.jobs, case, seen);
     let stale = options.known.stale(&outcomes);
@@ -101,7 +96,7 @@ struct Case<'a> {
     target: &'a dyn Target,
     options: &'a ClientOptions,
     facts: &'a ClientFacts,
-    check: &'static ClientCheck,
+    check: &'a ClientCheck,
 }
 
 impl Case<'_> {
@@ -146,22 +141,15 @@ impl Case<'_> {
                 return Once::without(Verdict::NotExercised { why: unreached.to_string() });
             }
         };
-        let seed = self.options.seed ^ hash(self.check.id);
+        let seed = case_seed(self.options.seed, self.check.id);
         let mut play = Play::new(session, self.facts, self.options, seed, ask_ms);
         let stopped = play.perform(self.check.steps).err();
-        let broken = judge(&play, self.check.rules);
-        let verdict = match (stopped, broken) {
-            (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
-            (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => {
-                Verdict::Fail { why }
-            }
-            // Nothing wrong was seen of what was not done: that is no pass.
-            (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
-            (None, Some(why)) => Verdict::Fail { why },
-            (None, None) => Verdict::Pass,
-        };
+        let verdict = verdict(stopped, judge(&play, self.check.rules));
         let session = &play.session;
         let transcript = Transcript::of(&session.record);
         Once { verdict, stderr: session.stderr(), transcript }
     }
 }
+
+#[cfg(test)]
+mod tests;

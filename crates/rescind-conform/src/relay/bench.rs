@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::message::{Message, Protocol};
 use super::target::Ends;
+use super::work::Work;
 use crate::family::{Family, NEWEST_MCP, Opening};
 use crate::report::{Line, Transcript, Way};
 use crate::target::{Child, Link, Told};
@@ -47,7 +48,7 @@ impl Side {
 /// Something that we saw or did, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    at: Duration,
+    pub(super) at: Duration,
     pub(super) side: Side,
     pub(super) what: What,
 }
@@ -78,8 +79,8 @@ pub(super) struct Bench {
     child: Option<Child>,
     patience: Duration,
     begun: Instant,
-    /// By the caller's side, whether its requests arrive on the other.
-    pub(super) reaches: [bool; 2],
+    /// By the caller's side, which of its requests arrive on the other.
+    pub(super) reaches: [Option<Work>; 2],
     /// Everything so far.
     pub(super) log: Vec<Entry>,
     /// Notifications of the opening; they may arrive late.
@@ -130,7 +131,7 @@ impl Bench {
             child,
             patience,
             begun,
-            reaches: [true; 2],
+            reaches: [Some(Work::Unknown); 2],
             log,
             opening: notifications,
             is_open: false,
@@ -174,7 +175,8 @@ impl Bench {
                 }
                 Taken::Message(..) => {}
                 Taken::Ended => {
-                    return Err(format!("{method} is not answered: the relay ended"));
+                    let status = self.child.as_ref().map(Child::how_it_ended).unwrap_or_default();
+                    return Err(format!("{method} is not answered: the relay ended{status}"));
                 }
                 Taken::Nothing => return Err(format!("{method} is not answered")),
             }

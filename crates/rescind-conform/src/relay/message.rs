@@ -236,7 +236,7 @@ impl Message {
 }
 
 /// The number that tells a request of ours from all others, wherever in its params it is.
-fn tag(params: &Value) -> Option<u64> {
+pub(super) fn tag(params: &Value) -> Option<u64> {
     match params {
         Value::Object(members) => {
             members.get("tag").and_then(Value::as_u64).or_else(|| members.values().find_map(tag))
@@ -252,3 +252,6 @@ fn target(protocol: Protocol, cancel: &Value) -> CancelTarget {
         _ => CancelTarget::Malformed(cancel.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ mod rules;
 mod scenarios;
 mod silent;
 mod target;
+mod work;
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use crate::family::{Family, Opening};
 use crate::known::Known;
 use crate::once::{Once, Told};
 use crate::report::{Outcome, Report, Verdict};
-use crate::suite::{Unreached, in_order};
+use crate::suite::{Unreached, in_order, runs};
 
 pub use checks::{RELAY_CHECKS, RelayCheck};
 pub use rules::Rule as RelayRule;
@@ -32,6 +33,7 @@ use bench::{Bench, Side};
 use message::{Cancellers, Protocol};
 use play::Play;
 use rules::Checks;
+use work::Work;
 
 /// How long nothing has to come for, once both sides have hung up, until a relay that goes on is let alone.
 const QUIET: Duration = Duration::from_millis(500);
@@ -73,11 +75,6 @@ impl RelayOptions {
             known: Known::default(),
         }
     }
-
-    fn runs(&self, check: &RelayCheck) -> bool {
-        let group = check.id.split('/').next().unwrap_or_default();
-        self.only.is_empty() || self.only.iter().any(|only| only == check.id || only == group)
-    }
 }
 
 /// Runs the checks on a relay, and hands each outcome to `seen` in the order of the table.
@@ -105,12 +102,12 @@ pub fn run_relay(
         options,
         protocols: [protocol(&options.near)?, protocol(&options.far)?],
         opening: options.open.clone().unwrap_or_else(|| family.opening(&options.near)),
-        reaches: [true; 2],
+        reaches: [None; 2],
     };
     // What can't be opened once is not tried for every check.
     runner.probe()?;
     let checks: Vec<&RelayCheck> =
-        RELAY_CHECKS.iter().filter(|check| options.runs(check)).collect();
+        RELAY_CHECKS.iter().filter(|check| runs(&options.only, check.id)).collect();
     let outcomes = in_order(&checks, options.jobs, |check| runner.outcome(check), seen);
     let stale = options.known.stale(&outcomes);
     let dialect = match (&*options.near.name, &*options.far.name) {
@@ -130,8 +127,8 @@ struct Runner<'a> {
     options: &'a RelayOptions,
     protocols: [Protocol; 2],
     opening: Vec<Opening>,
-    /// By the caller's side, whether its requests arrive on the other.
-    reaches: [bool; 2],
+    /// By the caller's side, which of its requests arrive on the other.
+    reaches: [Option<Work>; 2],
 }
 
 impl Runner<'_> {
@@ -142,13 +139,17 @@ impl Runner<'_> {
         opened.map_err(|(why, stderr)| unreached(why, stderr))
     }
 
-    /// Finds out whose requests are passed on at all.
+    /// Finds out which requests are passed on, and whose.
     fn probe(&mut self) -> Result<(), Unreached> {
         let mut bench = self.bench()?;
         let mut play = Play::new(&mut bench, Side::Near, 0);
-        let is_reached = play.reaches(Side::Near);
-        self.reaches[Side::Far as usize] = play.reaches(Side::Far);
-        match is_reached {
+        let [near, far] = self.protocols.map(|protocol| protocol.family);
+        for side in [Side::Near, Side::Far] {
+            // What one protocol has the other need not have.
+            let works = if near == far { Work::of(near, side) } else { &[Work::Unknown] };
+            self.reaches[side as usize] = play.reaches(side, works);
+        }
+        match self.reaches[Side::Near as usize].is_some() {
             true => Ok(()),
             false => Err(unreached("the relay does not pass a request on".into(), bench.stderr())),
         }
@@ -175,7 +176,7 @@ impl Runner<'_> {
     fn once(&self, check: &RelayCheck, callers: &[Side]) -> Once {
         let mut last = Once::without(Verdict::NotApplicable);
         for &caller in callers {
-            if !self.reaches[caller as usize] {
+            if self.reaches[caller as usize].is_none() {
                 let why = "the relay passes no request of the server on".into();
                 return Once::without(Verdict::NotExercised { why });
             }
@@ -194,32 +195,39 @@ impl Runner<'_> {
             Err(why) => return Once::without(Verdict::NotExercised { why: why.to_string() }),
         };
         bench.reaches = self.reaches;
-        // The seed of 1 is that of the page: its ids are those of the scenarios.
-        let shift = self.options.seed.wrapping_sub(1) % 1_000 * 1_000;
-        let mut play = Play::new(&mut bench, caller, shift);
+        let mut play = Play::new(&mut bench, caller, shift(self.options.seed));
         // Where it stopped short, the rules say what was missing.
         let played = (check.run)(&mut play).and_then(|()| play.barrier());
         play.finish(QUIET.min(self.options.patience));
         let mut checks = Checks::default();
         rules::check(&bench.log, self.protocols, &mut checks);
-        let by = caller.role();
-        let verdict = match (checks.broken(|rule| check.judges(rule)), played) {
-            (Some((rule, what)), _) => {
-                Verdict::Fail { why: format!("called by the {by}: {what} ({rule})") }
-            }
-            (None, None) => Verdict::NotExercised {
-                why: format!("called by the {by}: the conversation came to a halt"),
-            },
-            (None, Some(()))
-                if !check.rules.is_empty()
-                    && !check.rules.iter().any(|rule| checks.made(*rule) > 0) =>
-            {
-                Verdict::NotExercised {
-                    why: format!("called by the {by}: there was nothing to judge"),
-                }
-            }
-            (None, Some(())) => Verdict::Pass,
-        };
+        let verdict = verdict(check, &checks, played, caller);
         Once { verdict, transcript: bench.transcript(), stderr: bench.stderr() }
     }
 }
+
+/// What is added to the ids. With the seed of 1, which is the default, they are those of the scenarios.
+fn shift(seed: u64) -> u64 {
+    seed.wrapping_sub(1) % 1_000 * 1_000
+}
+
+/// What a conversation says that was played to its end or came to a halt.
+fn verdict(check: &RelayCheck, checks: &Checks, played: Option<()>, caller: Side) -> Verdict {
+    let by = caller.role();
+    let is_judged = || check.rules.iter().any(|rule| checks.made(*rule) > 0);
+    match (checks.broken(|rule| check.judges(rule)), played) {
+        (Some((rule, what)), _) => {
+            Verdict::Fail { why: format!("called by the {by}: {what} ({rule})") }
+        }
+        (None, None) => Verdict::NotExercised {
+            why: format!("called by the {by}: the conversation came to a halt"),
+        },
+        (None, Some(())) if !check.rules.is_empty() && !is_judged() => {
+            Verdict::NotExercised { why: format!("called by the {by}: there was nothing to judge") }
+        }
+        (None, Some(())) => Verdict::Pass,
+    }
+}
+
+#[cfg(test)]
+mod tests;

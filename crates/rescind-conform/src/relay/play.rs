@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, Entry, Side, What};
 use super::message::{CancelTarget, Cancelled, Message, Protocol};
+use super::work::Work;
 
 /// A scenario at work. What returns an `Option` waits, and is `None` when it waited in vain.
 #[derive(Debug)]
@@ -37,16 +38,31 @@ impl<'a> Play<'a> {
 
     /// The text of a request, and the tag that tells it from all others.
     pub(super) fn request_text(&mut self, id: &Value) -> (String, u64) {
-        self.request_of("work", id)
+        let (method, params) = self.request_parts();
+        (request_of(method, id, &params), self.tags)
     }
 
-    /// As [`request_text`](Self::request_text), of that method. Its tag is its progress token too.
-    pub(super) fn request_of(&mut self, method: &str, id: &Value) -> (String, u64) {
+    /// The method and the params of the next request, which has the last tag.
+    pub(super) fn request_parts(&mut self) -> (&'static str, Value) {
         self.tags += 1;
-        let meta = json!({ "progressToken": self.tags });
-        let params = json!({ "tag": self.tags, "text": "hé", "_meta": meta });
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        (request.to_string(), self.tags)
+        self.work().request(self.protocol().family, self.caller, self.tags)
+    }
+
+    /// As [`request_text`](Self::request_text), of another method.
+    pub(super) fn request_by(&mut self, method: &str, id: &Value) -> (String, u64) {
+        self.tags += 1;
+        let (_, params) = Work::Unknown.request(self.protocol().family, self.caller, self.tags);
+        (request_of(method, id, &params), self.tags)
+    }
+
+    /// The tag of the last request.
+    pub(super) fn tag(&self) -> u64 {
+        self.tags
+    }
+
+    /// What the caller asks for.
+    fn work(&self) -> Work {
+        self.bench.reaches[self.caller as usize].unwrap_or(Work::Unknown)
     }
 
     pub(super) fn cancel_text(&self, id: &Value) -> String {
@@ -109,7 +125,12 @@ impl<'a> Play<'a> {
 
     /// Answers with a result of the judge's.
     pub(super) fn finish_call(&mut self, far: &Value) {
-        self.answer(far, &json!({ "result": { "far": far, "text": "é" } }));
+        self.answer(far, &json!({ "result": self.result(far) }));
+    }
+
+    /// A result of what the caller has asked for.
+    pub(super) fn result(&self, far: &Value) -> Value {
+        self.work().result(self.protocol().family, self.caller, far)
     }
 
     /// Answers that the request was cancelled, where its protocol wants that.
@@ -146,7 +167,7 @@ impl<'a> Play<'a> {
             return Some(());
         }
         for caller in [self.caller, self.callee()] {
-            if self.bench.reaches[caller as usize] {
+            if self.bench.reaches[caller as usize].is_some() {
                 self.barrier_of(caller)?;
             }
         }
@@ -163,14 +184,17 @@ impl<'a> Play<'a> {
         play.answered(&id)
     }
 
-    /// Whether a request of this side arrives on the other, and its answer comes back.
-    pub(super) fn reaches(&mut self, caller: Side) -> bool {
-        self.barrier_of(caller).is_some()
+    /// Which requests of this side arrive on the other, so that their answers come back.
+    pub(super) fn reaches(&mut self, caller: Side, works: &[Work]) -> Option<Work> {
+        works.iter().copied().find(|work| {
+            self.bench.reaches[caller as usize] = Some(*work);
+            self.barrier_of(caller).is_some()
+        })
     }
 
     /// Whether both sides' requests arrive on the other.
     pub(super) fn is_both_ways(&self) -> bool {
-        self.bench.reaches == [true; 2]
+        self.bench.reaches.iter().all(Option::is_some)
     }
 
     /// The same scenario's helpers with the roles swapped.
@@ -228,4 +252,8 @@ impl<'a> Play<'a> {
             }
         }
     }
+}
+
+fn request_of(method: &str, id: &Value, params: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
 }

@@ -7,7 +7,7 @@ use std::mem;
 use serde_json::Value;
 
 use super::bench::{Entry, Side, What};
-use super::message::{CancelTarget, Cancelled, Message, Protocol, Request};
+use super::message::{CancelTarget, Cancelled, Message, Protocol, Request, tag};
 
 /// What a relay owes to both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,7 +109,7 @@ impl Checks {
         found.map(|(rule, what)| (*rule, what.as_str()))
     }
 
-    fn check(&mut self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
+    pub(super) fn check(&mut self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
         *self.made.entry(rule).or_default() += 1;
         if !holds {
             self.broken.push((rule, what()));
@@ -273,7 +273,7 @@ impl<'a> Direction<'a> {
             Message::Batch(batch) => {
                 self.unanswerable += 1;
                 let members = batch.as_array().into_iter().flatten();
-                self.batched.extend(members.filter_map(|member| member["params"]["tag"].as_u64()));
+                self.batched.extend(members.filter_map(|member| tag(&member["params"])));
             }
             Message::Notification(notification) => {
                 if !self.withheld.contains(notification) {
@@ -542,3 +542,6 @@ fn form(message: &Message, text: &str, checks: &mut Checks) {
         checks.check(Rule::Form, number || string, what);
     }
 }
+
+#[cfg(test)]
+mod tests;

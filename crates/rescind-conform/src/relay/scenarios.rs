@@ -80,7 +80,7 @@ pub(super) fn cancel_answered_with_result(play: &mut Play<'_>) -> Option<()> {
     let far = play.call(&id)?;
     play.cancel(&id);
     play.barrier()?;
-    play.answer(&far, &json!({ "result": { "partial": [1, null] } }));
+    play.finish_call(&far);
     play.answered(&id)
 }
 
@@ -243,14 +243,17 @@ pub(super) fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
     let Protocol { cancel, target, .. } = play.protocol();
     let escaped = cancel.replace('/', "\\/");
     let other = play.id(9017);
-    let requests = [
-        r#"{ "params" : {"tag" : 901, "text": "\u00e9"} , "id" : "\u00e9\/1", "method":"wo\u0072k", "jsonrpc":"2.0" }"#,
-        &format!(
-            r#"{{"id":{other},"params":{{"text":1e2,"tag":902}},"jsonrpc":"2.0","method":"work"}}"#
-        ),
-    ];
-    play.send(&requests.map(String::from));
-    let (one, two) = (play.arrives(901)?, play.arrives(902)?);
+    let (method, params) = play.request_parts();
+    let first = u32::from(method.as_bytes()[0]);
+    let (spelled, rest) = (params.to_string().replace('é', "\\u00e9"), &method[1..]);
+    let one = format!(
+        r#"{{ "params" : {spelled} , "id" : "\u00e9\/1", "method":"\u{first:04x}{rest}", "jsonrpc":"2.0" }}"#
+    );
+    let tag = play.tag();
+    let params = play.request_parts().1.to_string().replace(r#""text":"hé""#, r#""text":1e2"#);
+    let two = format!(r#"{{"id":{other},"params":{params},"jsonrpc":"2.0","method":"{method}"}}"#);
+    play.send(&[one, two]);
+    let (one, two) = (play.arrives(tag)?, play.arrives(tag + 1)?);
     play.send(&[
         format!(r#"{{"params":{{"_":1,"{target}":"é/1"}},"method":"{escaped}","jsonrpc":"2.0"}}"#),
         format!(
@@ -259,8 +262,8 @@ pub(super) fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
     ]);
     play.barrier()?;
     play.confirm_cancel(&two);
-    let id = &one;
-    play.send_back(&[format!(r#"{{ "result" : "\u00e9" , "id" : {id} , "jsonrpc" : "2.0" }}"#)]);
+    let (id, result) = (&one, play.result(&one).to_string().replace('é', "\\u00e9"));
+    play.send_back(&[format!(r#"{{ "result" : {result} , "id" : {id} , "jsonrpc" : "2.0" }}"#)]);
     play.answered(&json!("é/1"))?;
     play.answered(&other)
 }
@@ -428,11 +431,18 @@ pub(super) fn header_spellings(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9040);
-    let params = json!({ "tag": 903, "text": "é".repeat(5 << 19) });
-    let request = json!({ "jsonrpc": "2.0", "id": id, "method": "work", "params": params });
+    let large = "é".repeat(5 << 19);
+    let (method, mut params) = play.request_parts();
+    params["_meta"]["text"] = json!(large);
+    let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     play.send(&[request.to_string()]);
-    let far = play.arrives(903)?;
-    play.answer(&far, &json!({ "result": params }));
+    let far = play.arrives(play.tag())?;
+    let mut result = play.result(&far);
+    match result.as_array_mut() {
+        Some(items) => items.push(json!(large)),
+        None => result["_meta"]["text"] = json!(large),
+    }
+    play.answer(&far, &json!({ "result": result }));
     play.answered(&id)
 }
 

@@ -50,7 +50,7 @@ pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn cancel_refused(play: &mut Play<'_>) -> Option<()> {
     for (id, method) in (9035..).zip(play.protocol().uncancellable) {
         let id = play.id(id);
-        let (request, tag) = play.request_of(method, &id);
+        let (request, tag) = play.request_by(method, &id);
         play.send(&[request]);
         let far = play.arrives(tag)?;
         play.cancel(&id);

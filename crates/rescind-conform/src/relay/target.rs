@@ -8,7 +8,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use crate::target::{HalfClosed, Link, Program, Target};
+use protocol_child::Process;
+
+use crate::target::{HalfClosed, Link, Program, Target, in_brackets};
 
 /// In a relay's command, where its server's command goes.
 const SERVER: &str = "{server}";
@@ -93,26 +95,41 @@ impl Relay for RelayProgram {
         let port = listener.local_addr()?.port();
         let token = format!("{:016x}", fastrand::u64(..));
         let near = Program::new(self.command(&format!("{port}/{token}"))).start()?;
-        Ok(Ends::new(near, move |patience| accept(listener, &token, patience.max(HELLO))))
+        let relay = near.child.as_ref().map(|child| child.process().clone());
+        Ok(Ends::new(near, move |patience| accept(listener, token, relay, patience.max(HELLO))))
     }
 }
 
-/// Takes the connection that knows the token. The listener's thread ends with the process if there is none.
-fn accept(listener: TcpListener, token: &str, patience: Duration) -> io::Result<Link> {
+/// Takes the connection that knows the token, unless the relay ends first. The listener's thread ends with this
+/// process if there is none.
+fn accept(
+    listener: TcpListener,
+    token: String,
+    relay: Option<Process>,
+    patience: Duration,
+) -> io::Result<Link> {
     let (connected, connection) = channel();
-    let token = token.to_owned();
+    if let Some(relay) = relay {
+        let ended = connected.clone();
+        thread::spawn(move || {
+            let status = relay.wait().map_or_else(|_| String::new(), in_brackets);
+            let why = format!("the relay ended before it started its server{status}");
+            // Nobody waits any more once it has started one.
+            let _ = ended.send(Err(io::Error::other(why)));
+        });
+    }
     thread::spawn(move || {
         for stream in listener.incoming() {
             let known = stream.and_then(|mut stream| knows(&mut stream, &token).map(|()| stream));
             // Whoever else connects is let go.
             if let Ok(stream) = known {
-                return connected.send(stream).unwrap_or_default();
+                return connected.send(Ok(stream)).unwrap_or_default();
             }
         }
     });
     let stream = connection.recv_timeout(patience).map_err(|_| {
         io::Error::new(io::ErrorKind::TimedOut, "the relay does not start its server")
-    })?;
+    })??;
     link(stream)
 }
 

@@ -15,9 +15,17 @@ struct Message<'m> {
     #[serde(borrow)]
     request_seq: Option<&'m RawValue>,
     command: Option<String>,
+    #[serde(borrow)]
+    arguments: Option<Arguments<'m>>,
     success: Option<bool>,
     message: Option<String>,
     body: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Arguments<'m> {
+    #[serde(borrow, rename = "requestId")]
+    request_id: Option<&'m RawValue>,
 }
 
 /// A request of ours, a cancel too.
@@ -28,17 +36,29 @@ pub(super) fn request(seq: &str, command: &str, arguments: &str) -> String {
 
 /// What we answer a request of the adapter's.
 pub(super) fn refusal(to: &str, command: &str, seq: &str) -> String {
-    let command = json!(command);
-    format!(
-        r#"{{"seq":{seq},"type":"response","request_seq":{to},"success":false,"command":{command},"message":"not supported"}}"#
-    )
+    response(to, command, r#""success":false,"message":"not supported""#, seq)
 }
 
-/// What an adapter says.
+/// An answer of ours to a request of this number: with these members, and a number of its own.
+pub(crate) fn response(to: &str, command: &str, members: &str, seq: &str) -> String {
+    let command = json!(command);
+    format!(r#"{{"seq":{seq},"type":"response","request_seq":{to},"command":{command},{members}}}"#)
+}
+
+/// An event of ours.
+pub(crate) fn event(name: &str, seq: &str) -> String {
+    format!(r#"{{"seq":{seq},"type":"event","event":{}}}"#, json!(name))
+}
+
+/// What an adapter says, or a client.
 pub(super) fn read(message: &[u8]) -> Heard {
     let Ok(message) = serde_json::from_slice::<Message<'_>>(message) else { return Heard::Other };
     let token = |id: Option<&RawValue>| id.map_or("(none)", RawValue::get).to_owned();
     match &*message.kind {
+        "request" if message.command.as_deref() == Some("cancel") => {
+            let named = message.arguments.and_then(|arguments| arguments.request_id);
+            Heard::Cancel { id: named.map(RawValue::get).unwrap_or_default().to_owned() }
+        }
         "request" => {
             Heard::Request { id: token(message.seq), method: message.command.unwrap_or_default() }
         }

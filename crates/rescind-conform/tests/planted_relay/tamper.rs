@@ -51,8 +51,12 @@ pub(crate) enum Fault {
     LosesBeyondHundred,
     OutlivesItsCaller,
     ForgetsTheDeserted,
-    /// No fault that a check finds: nothing can be tested on it.
+    /// No fault that a check finds: it passes on what its protocol has, and nothing else.
     RefusesUnknown,
+    /// The other way round: it keeps to itself what it knows.
+    RefusesKnown,
+    /// Nothing can be tested on it.
+    RefusesAll,
     /// Nor this: what the server calls can't be tested on it.
     LosesTheirRequests,
 }
@@ -155,6 +159,16 @@ impl Tamper {
         })
     }
 
+    /// Whether a request is kept for its method.
+    fn refuses(&self, message: &Value) -> bool {
+        let method = message["method"].as_str().unwrap_or_default();
+        match (self.fault, KNOWN.contains(&method)) {
+            _ if method == "initialize" => false,
+            (RefusesUnknown, is_known) => !is_known,
+            (_, is_known) => is_known || self.fault == RefusesAll,
+        }
+    }
+
     fn request(
         &mut self,
         from: Side,
@@ -171,7 +185,7 @@ impl Tamper {
             self.calls.iter().filter(|call| call.from == from && !call.is_answered).count();
         match self.fault {
             LosesTheirRequests if from == Side::Down => return vec![],
-            RefusesUnknown if message["method"] != "initialize" => {
+            RefusesUnknown | RefusesKnown | RefusesAll if self.refuses(message) => {
                 let error = json!({ "code": -32601, "message": "Method not found" });
                 let refusal = json!({ "jsonrpc": "2.0", "id": id, "error": error });
                 return vec![(Route::To(from), text(&refusal))];
@@ -401,8 +415,18 @@ fn cancelled(id: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": error })
 }
 
+/// Of what the test asks, what the protocols have.
+const KNOWN: [&str; 6] = [
+    "session/prompt",
+    "fs/read_text_file",
+    "textDocument/hover",
+    "workspace/configuration",
+    "tools/call",
+    "sampling/createMessage",
+];
+
 fn tag(message: &Value) -> Value {
-    message["params"]["tag"].clone()
+    message["params"]["_meta"]["progressToken"].clone()
 }
 
 fn text(message: &Value) -> Vec<u8> {

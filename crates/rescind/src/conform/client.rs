@@ -6,19 +6,26 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use rescind_conform::{CLIENT_CHECKS, ClientOptions, ClientProgram, run_client};
+use protocol_core::Framing;
+use rescind_conform::{
+    CLIENT_CHECKS, ClientListener, ClientOptions, ClientProgram, ConnectingClient, SERVER, Target,
+    run_client,
+};
 use serde_json::Value;
 
+use super::doorway::Doorway;
 use super::request;
 use super::suite::{self, SuiteArgs};
+use crate::address::Address;
 use crate::dialect::DialectArgs;
 use crate::terminal::spin;
-use crate::{duration, exit, failure, usage_error};
+use crate::{duration, exit, failure, note, usage_error};
 
 /// Test a client: start COMMAND anew for each check, be its server, and say what holds
 ///
 /// COMMAND speaks on its standard output and input. A client that starts its server itself has {server} among
-/// its arguments: that stands for the command of the server to start. The first request that is not needed
+/// its arguments: that stands for the command of the server to start, and with --listen for the address of a
+/// WebSocket to connect to. The first request that is not needed
 /// to open a session is left unanswered, so that the client may cancel it by its own time-out, or when
 /// it is told by --trigger. What can only be seen of a client that cancels is otherwise not exercised.
 ///
@@ -54,8 +61,14 @@ pub(super) struct ClientArgs {
     #[command(flatten)]
     suite: SuiteArgs,
 
+    /// Test a client that connects to a WebSocket, and listen there, such as on `ws://127.0.0.1:8080`; port 0
+    /// is any that is free. Without COMMAND whoever connects is tested, anew for each check, and one check
+    /// runs at a time
+    #[arg(long, value_name = "URL")]
+    listen: Option<Address>,
+
     /// The client to test, and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "list")]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["list", "listen"])]
     command: Vec<OsString>,
 }
 
@@ -64,6 +77,7 @@ Examples:
   rescind conform client --dialect mcp -- python client.py {server}
   rescind conform client -- rescind call --cancel-after 1s sleep '{\"ms\":1}' -- {server}
   rescind conform client --trigger stop '{}' -- rescind call --cancel-on stop sleep '{\"ms\":1}' -- {server}
+  rescind conform client --listen ws://127.0.0.1:0 -- rescind call --cancel-after 1s sleep '{\"ms\":1}' --connect {server}
   rescind conform client --dialect lsp --hold textDocument/hover --answer textDocument/hover null -- editor {server}";
 
 impl ClientArgs {
@@ -75,20 +89,44 @@ impl ClientArgs {
             Ok(options) => options,
             Err(error) => return usage_error(error),
         };
-        let own = match env::current_exe() {
-            Ok(own) => own.into(),
+        let target = match self.target() {
+            Ok(target) => target,
             Err(error) => return failure(exit::UNREACHABLE, error),
         };
-        let bridge = vec![own, "conform".into(), "bridge".into()];
-        let target = ClientProgram::new(self.command.clone(), bridge);
         spin("finding out what the client does");
-        let name = suite::name(&self.command);
-        self.suite.run(&name, |id| self.replay(id), |seen| run_client(&target, &options, seen))
+        let name = match &self.listen {
+            Some(_) if self.command.is_empty() => "client".into(),
+            _ => suite::name(&self.command),
+        };
+        self.suite.run(&name, |id| self.replay(id), |seen| run_client(&*target, &options, seen))
+    }
+
+    fn target(&self) -> Result<Box<dyn Target>, String> {
+        let command = self.command.clone();
+        let Some(address) = &self.listen else {
+            let own = env::current_exe().map_err(|error| error.to_string())?;
+            let bridge = vec![own.into(), "conform".into(), "bridge".into()];
+            return Ok(Box::new(ClientProgram::new(command, bridge)));
+        };
+        let refused = |error| format!("can't listen on {address}: {error}");
+        let doorway = Doorway::open(address, !command.is_empty()).map_err(refused)?;
+        if command.is_empty() {
+            note(format_args!("listening on {}", doorway.address()));
+        }
+        Ok(Box::new(ConnectingClient::new(command, doorway)))
     }
 
     fn options(&self) -> Result<ClientOptions, String> {
         let all: Vec<&str> = CLIENT_CHECKS.iter().map(|check| check.id).collect();
         let mut options = ClientOptions::new(self.dialect.spoken().dialect.clone());
+        if self.listen.is_some() {
+            // Messages are whole there, and lines on the way to it.
+            options.dialect.framing = Framing::Newline;
+            let names_it = |word: &OsString| word.to_string_lossy().contains(SERVER);
+            if !self.command.is_empty() && !self.command.iter().any(names_it) {
+                return Err(format!("--listen: COMMAND has no {SERVER}, where the address goes"));
+            }
+        }
         options.hold.clone_from(&self.hold);
         options.answers = self.answer.chunks_exact(2).map(answer).collect::<Result<_, _>>()?;
         options.trigger = request("--trigger", self.trigger.as_deref())?;
@@ -96,7 +134,8 @@ impl ClientArgs {
         options.ask_ms = u64::try_from(self.ask_time.as_millis()).unwrap_or(u64::MAX);
         options.seed = self.suite.seed;
         options.patience = self.suite.patience;
-        options.jobs = self.suite.jobs;
+        // Whoever comes is the client of the check that runs.
+        options.jobs = if self.command.is_empty() { 1 } else { self.suite.jobs };
         options.only = self.suite.only(&all)?;
         options.known = self.suite.known(&all)?;
         Ok(options)
@@ -118,6 +157,9 @@ impl ClientArgs {
             words.extend(
                 given.iter().flat_map(|given| [vec![option.into()], given.clone()].concat()),
             );
+        }
+        if let Some(address) = &self.listen {
+            words.extend(["--listen".into(), address.to_string()]);
         }
         if self.ask_time != Duration::from_secs(1) {
             words.extend(["--ask-time".into(), format!("{}ms", self.ask_time.as_millis())]);

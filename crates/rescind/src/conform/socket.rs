@@ -1,4 +1,4 @@
-//! A server that runs already, at the other end of a WebSocket: each case has a connection of its own.
+//! Servers and clients at the other end of a WebSocket: each case has a connection of its own.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::thread;
 
 use futures_util::{SinkExt, StreamExt, future};
 use rescind_conform::{Link, Target};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tungstenite::Message;
@@ -15,11 +15,10 @@ use tungstenite::protocol::WebSocketConfig;
 
 use crate::address::Address;
 use crate::call::handshake;
-use crate::socket::Stream;
 use crate::tls::Trust;
 use crate::token;
 
-/// Where it is, and how it is reached.
+/// A server that runs already: where it is, and how it is reached.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) address: Address,
@@ -58,25 +57,28 @@ impl Target for Socket {
 }
 
 /// Carries lines there as messages, and messages here as lines, until each side ends.
-async fn carry(socket: WebSocketStream<Box<dyn Stream>>, near: TcpStream) {
-    let (mut to_server, mut from_server) = socket.split();
+pub(super) async fn carry<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: WebSocketStream<S>,
+    near: TcpStream,
+) {
+    let (mut to_them, mut from_them) = socket.split();
     let (read, mut write) = near.into_split();
     let there = async move {
         let mut lines = BufReader::new(read).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if to_server.feed(Message::text(line)).await.is_err() {
+            if to_them.feed(Message::text(line)).await.is_err() {
                 return;
             }
             // What is written at once leaves at once.
-            if lines.get_ref().buffer().is_empty() && to_server.flush().await.is_err() {
+            if lines.get_ref().buffer().is_empty() && to_them.flush().await.is_err() {
                 return;
             }
         }
-        // A server that is gone needs no goodbye.
-        let _ = to_server.close().await;
+        // Who is gone needs no goodbye.
+        let _ = to_them.close().await;
     };
     let here = async move {
-        while let Some(Ok(message)) = from_server.next().await {
+        while let Some(Ok(message)) = from_them.next().await {
             let is_data = message.is_text() || message.is_binary();
             // Between the members of JSON a line break is a space.
             let one_line = |byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte };

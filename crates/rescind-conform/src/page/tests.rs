@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
-use rescind_conform::{
+use crate::{
     CHECKS, CLIENT_CHECKS, Clause, Family, Known, RELAY_CHECKS, client_page, page, relay_page,
 };
 
 #[test]
 fn the_pages_are_current() {
     let pages = [
-        ("conformance.md", include_str!("page.head.txt"), page()),
-        ("conformance-clients.md", include_str!("page.clients.txt"), client_page()),
-        ("conformance-relays.md", include_str!("page.relays.txt"), relay_page()),
+        ("conformance.md", include_str!("servers.txt"), page()),
+        ("conformance-clients.md", include_str!("clients.txt"), client_page()),
+        ("conformance-relays.md", include_str!("relays.txt"), relay_page()),
     ];
     for (name, head, checks) in pages {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);

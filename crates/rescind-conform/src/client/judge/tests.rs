@@ -1,0 +1,398 @@
+//! What each rule says of records that are made by hand, one for each way in which it holds or is broken.
+
+use std::time::Duration;
+
+use protocol_core::{Dialect, Violation};
+use serde_json::{Value, json};
+
+use super::judge;
+use crate::client::check::ClientRule;
+use crate::client::facts::ClientFacts;
+use crate::client::play::{Held, Play};
+use crate::client::reply::Asked;
+use crate::client::suite::ClientOptions;
+use crate::play::{Made, Next};
+use crate::session::{Entry, Session, What};
+use crate::target::Link;
+use crate::wire::Wire;
+
+/// What a rule finds wrong with a record.
+///
+/// The record is written in words, with `;` between its entries: `asked 7` is a request of the client's, `held 7` the one
+/// that is left unanswered, `answer 7` our answer and `cancels 7` the client's cancel; `ask a 7` is our request `a`,
+/// `crowd 7` one without a name, `next 7` a next request, `cancel 7` our cancel; `result 7` and `error 7 -32603`
+/// are answers of the client; and what begins with a brace is what the client says.
+fn broken(dialect: &str, rule: ClientRule, record: &str) -> Option<String> {
+    let options = ClientOptions::new(Dialect::named(dialect).expect("there is such a dialect"));
+    let facts = ClientFacts::unknown(options.dialect.clone());
+    let link = Link::new(std::io::empty(), std::io::sink(), None);
+    let wire = Wire::new(options.dialect.clone());
+    let session = Session::with_client(link, wire, Duration::ZERO);
+    let mut play = Play::new(session, &facts, &options, 1, 1);
+    for entry in record.split(';') {
+        add(&mut play, entry.trim());
+    }
+    judge(&play, &[rule])
+}
+
+fn add(play: &mut Play<'_>, entry: &str) {
+    let at = play.session.record.len();
+    match entry.split(' ').collect::<Vec<_>>()[..] {
+        ["asked" | "held", id] => {
+            let asked = Asked { id: id.into(), method: "work".into(), params: Value::Null };
+            if entry.starts_with("held") {
+                play.held = Some(Held { asked: asked.clone(), at, answered_at: None });
+            }
+            play.asked.push((at, asked));
+            return hear(play, &format!(r#"{{"id":{id},"method":"work"}}"#));
+        }
+        ["answer", id] => {
+            let held = play.held.iter_mut().filter(|held| held.asked.id == id);
+            held.for_each(|held| held.answered_at = Some(at));
+            return push(play, What::Sent(format!(r#"{{"id":{id},"result":{{}}}}"#)));
+        }
+        ["cancels", id] => {
+            let cancel = play.session.wire.cancel(id, "\"c\"");
+            return hear(play, &cancel);
+        }
+        ["ask", name, id] => {
+            let name = name.chars().next().expect("it has a name");
+            play.named.insert(name, made(id));
+            play.ids.insert(id.into());
+        }
+        ["crowd", id] => {
+            play.crowd.push(made(id));
+            play.ids.insert(id.into());
+        }
+        ["next", id] => {
+            play.nexts.push(Next { id: id.into(), sent_at: at });
+            play.ids.insert(id.into());
+        }
+        ["cancel", id] => {
+            let mut all = play.named.values_mut().chain(&mut play.crowd);
+            all.find(|made| made.id == id).expect("it was made").cancelled_at = Some(at);
+        }
+        ["result", id] => return hear(play, &format!(r#"{{"id":{id},"result":{{}}}}"#)),
+        ["error", id, code] => {
+            return hear(play, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
+        }
+        ["broken"] => {
+            let violation = Violation::Parse { offset: 0 };
+            return push(play, What::Broken { violation });
+        }
+        ["ended", how] => play.ended = Some(how == "cleanly"),
+        ["quiet"] => play.silent = at..usize::MAX,
+        ["loud"] => play.silent.end = at,
+        _ => return hear(play, entry),
+    }
+    push(play, What::Sent(json!({ "method": entry }).to_string()));
+}
+
+fn made(id: &str) -> Made {
+    Made { id: id.into(), token: String::new(), cancelled_at: None, cancel_id: None }
+}
+
+fn hear(play: &mut Play<'_>, message: &str) {
+    serde_json::from_str::<Value>(message).expect("an entry that is known, or JSON");
+    let heard = play.session.wire.read(message.as_bytes());
+    push(play, What::Got { message: message.into(), heard });
+}
+
+fn push(play: &mut Play<'_>, what: What) {
+    play.session.record.push(Entry { at: Duration::ZERO, what });
+}
+
+#[track_caller]
+fn holds(dialect: &str, rule: ClientRule, records: &[&str]) {
+    for record in records {
+        assert_eq!(broken(dialect, rule, record), None, "{rule:?} in {record:?}");
+    }
+}
+
+/// Each record breaks the rule, and that is said in these words.
+#[track_caller]
+fn breaks(dialect: &str, rule: ClientRule, records: &[(&str, &str)]) {
+    for (record, why) in records {
+        assert_eq!(broken(dialect, rule, record).as_deref(), Some(*why), "{rule:?} in {record:?}");
+    }
+}
+
+#[test]
+fn no_request_is_cancelled_twice() {
+    let rule = ClientRule::CancelledOnce;
+    holds("acp", rule, &["held 7", "held 7; cancels 7", "held 7; asked 8; cancels 7; cancels 8"]);
+    breaks(
+        "acp",
+        rule,
+        &[("held 7; cancels 7; cancels 8; cancels 7", "request 7 is cancelled a second time")],
+    );
+}
+
+#[test]
+fn a_cancel_names_a_request_that_came_before_it() {
+    let rule = ClientRule::NamesRequest;
+    holds(
+        "acp",
+        rule,
+        &[
+            "held 7; cancels 7",
+            "asked 6; held 7; cancels 6",
+            "held 7; cancels \"7\"",
+            "held \"7\"; cancels 7",
+        ],
+    );
+    let none = "a cancel names 8, which was never the id of a request";
+    breaks(
+        "acp",
+        rule,
+        &[
+            ("cancels 7; held 7", "the cancel of request 7 comes before the request"),
+            ("held 7; cancels 7; cancels 8", none),
+            (r#"held 7; {"method":"$/cancel_request"}"#, "a cancel names nothing"),
+            ("cancels 8", none),
+        ],
+    );
+}
+
+#[test]
+fn a_cancel_names_its_request_as_that_was_written() {
+    let rule = ClientRule::NamedAsWritten;
+    // Of what was never an id another rule tells.
+    holds(
+        "acp",
+        rule,
+        &["held 7; cancels 7", "held 7; asked \"7\"; cancels \"7\"", "held 7; cancels 8"],
+    );
+    breaks(
+        "acp",
+        rule,
+        &[
+            ("held 7; cancels \"7\"", "request 7 is cancelled as \"7\""),
+            ("held \"7\"; cancels 7", "request \"7\" is cancelled as 7"),
+        ],
+    );
+}
+
+#[test]
+fn the_held_request_is_not_cancelled_where_nothing_asks_for_it() {
+    let rule = ClientRule::NotCancelled;
+    holds("acp", rule, &["held 7", "held 7; asked 8; cancels 8"]);
+    breaks(
+        "acp",
+        rule,
+        &[
+            ("held 7; cancels 7", "request 7 is cancelled"),
+            ("cancels 7; held 7", "request 7 is cancelled"),
+        ],
+    );
+}
+
+#[test]
+fn an_answered_request_is_not_cancelled_once_the_answer_was_read() {
+    let rule = ClientRule::NotCancelledAfterAnswer;
+    holds(
+        "acp",
+        rule,
+        &[
+            "held 7; answer 7; next 9; cancels 7; result 9",
+            "held 7; answer 7; cancels 7",
+            "held 7; next 8; result 8; answer 7; cancels 7; next 9; result 9",
+            "held 7; answer 7; next 9; cancels 7",
+            "held 7; answer 7; next 9; result 9; cancels 8",
+        ],
+    );
+    breaks(
+        "acp",
+        rule,
+        &[
+            ("held 7; answer 7; next 9; result 9; cancels 7", "request 7 is cancelled"),
+            (
+                "held 7; next 8; answer 7; next 9; result 8; result 9; cancels 7",
+                "request 7 is cancelled",
+            ),
+            (
+                "held 7; answer 7; next 9; result 9; next 10; cancels 7; result 10",
+                "request 7 is cancelled",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_request_that_is_in_flight_can_still_be_cancelled() {
+    let rule = ClientRule::StillInFlight;
+    holds("acp", rule, &["held 7; cancels 7"]);
+    let never = "request 7 is not cancelled any more, as it is when nothing is wrong";
+    breaks("acp", rule, &[("held 7", never), ("held 7; asked 8; cancels 8", never)]);
+    let none = "request (none) is not cancelled any more, as it is when nothing is wrong";
+    breaks("acp", rule, &[("next 7", none)]);
+}
+
+#[test]
+fn no_two_requests_in_flight_have_one_id() {
+    let rule = ClientRule::IdsUnique;
+    let twice = "two requests have the id 7";
+    holds("acp", rule, &["asked 7; asked 8; asked \"7\"", "asked 7; answer 7; asked 7"]);
+    breaks(
+        "acp",
+        rule,
+        &[
+            ("asked 7; asked 7", twice),
+            ("asked 7; asked 7; answer 7", twice),
+            ("asked 7; answer 8; asked 7", twice),
+            ("asked 7; result 7; asked 7", twice),
+        ],
+    );
+    for dialect in ["mcp", "mcp-2025-11-25"] {
+        holds(dialect, rule, &["asked 7; answer 7; asked 8"]);
+        breaks(dialect, rule, &[("asked 7; answer 7; asked 7", twice)]);
+    }
+}
+
+#[test]
+fn a_cancelled_request_of_ours_ends_as_the_protocol_wants() {
+    let rule = ClientRule::Ended('a');
+    holds("acp", rule, &["ask a 7; cancel 7; error 7 -32800", "ask a 7; cancel 7; result 7"]);
+    breaks(
+        "acp",
+        rule,
+        &[
+            ("next 7", "request a was not made"),
+            ("ask a 7; cancel 7", "our request 7 is never answered"),
+            (
+                "ask a 7; result 7; error 7 -32800",
+                "our request 7 is answered twice: a result, then error -32800",
+            ),
+        ],
+    );
+    holds("mcp", rule, &["ask a 7; cancel 7"]);
+    breaks(
+        "mcp",
+        rule,
+        &[(
+            "ask a 7; cancel 7; result 7",
+            "our request 7 was cancelled, and is answered: a result",
+        )],
+    );
+    let cancelled = r#"{"type":"capabilities/call-result","id":"7","payload":{"cancelled":true}}"#;
+    breaks(
+        "abp",
+        rule,
+        &[(
+            &format!(r#"ask a "7"; {cancelled}; {cancelled}"#),
+            "our request \"7\" is answered twice: cancelled, then cancelled",
+        )],
+    );
+}
+
+#[test]
+fn what_we_do_not_cancel_is_answered_once_and_not_as_cancelled() {
+    let rule = ClientRule::Undisturbed('a');
+    holds("acp", rule, &["ask a 7; result 7", "ask a 7; error 7 -32601"]);
+    breaks(
+        "acp",
+        rule,
+        &[
+            (
+                "ask a 7; error 7 -32800",
+                "our request 7 was not cancelled, and is answered as cancelled",
+            ),
+            ("ask a 7", "our request 7 is never answered"),
+        ],
+    );
+    let rule = ClientRule::AnsweredOnce('a');
+    holds("acp", rule, &["ask a 7; error 7 -32800"]);
+    breaks("acp", rule, &[("ask a 7; result 8", "our request 7 is never answered")]);
+}
+
+#[test]
+fn an_unknown_method_is_refused_as_one() {
+    let rule = ClientRule::UnknownMethod('a');
+    holds("acp", rule, &["ask a 7; error 7 -32601"]);
+    breaks(
+        "acp",
+        rule,
+        &[
+            ("ask a 7; error 7 -32603", "it is answered: error -32603"),
+            ("ask a 7; result 7", "it is answered: a result"),
+            ("ask a 7", "our request 7 is never answered"),
+        ],
+    );
+}
+
+#[test]
+fn of_many_none_is_answered_twice_and_those_once_that_are_owed() {
+    let rule = ClientRule::AllEnded;
+    holds("acp", rule, &["crowd 7; crowd 8; cancel 8; result 7; error 8 -32800", "ask a 7"]);
+    holds("mcp", rule, &["crowd 7; crowd 8; cancel 8; result 7", "crowd 7; cancel 7; result 7"]);
+    let (unanswered, twice) =
+        ("our request 7 is never answered", "our request 7 is answered 2 times");
+    breaks(
+        "acp",
+        rule,
+        &[
+            ("crowd 7; cancel 7", unanswered),
+            ("crowd 7", unanswered),
+            ("crowd 7; result 7; result 7", twice),
+        ],
+    );
+    breaks(
+        "mcp",
+        rule,
+        &[("crowd 7", unanswered), ("crowd 7; cancel 7; result 7; result 7", twice)],
+    );
+}
+
+#[test]
+fn each_next_request_is_answered_once() {
+    let rule = ClientRule::NextAnswered;
+    holds("acp", rule, &["next 7; next 8; result 8; error 7 -32601"]);
+    breaks(
+        "acp",
+        rule,
+        &[
+            ("next 7; result 7; next 8", "the next request, 8, is not answered"),
+            ("next 7; result 7; result 7", "the next request, 7, is answered 2 times"),
+        ],
+    );
+}
+
+#[test]
+fn only_requests_of_ours_are_answered() {
+    let stray = "under id (none), of no request, there is an answer: error -32600";
+    let rule = ClientRule::MalformedUnanswered;
+    holds(
+        "acp",
+        rule,
+        &["quiet; next 7; result 7; loud; error null -32600", "error null -32600; quiet"],
+    );
+    breaks("acp", rule, &[("quiet; error null -32600; loud", stray)]);
+    holds("acp", ClientRule::NothingUnder("5"), &["next 7; result 7; result \"5\""]);
+    breaks(
+        "acp",
+        ClientRule::NothingUnder("5"),
+        &[("result 5", "under id 5 there is an answer: a result")],
+    );
+    holds("acp", ClientRule::Clean, &["held 7; cancels 7; next 8; result 8"]);
+    breaks(
+        "acp",
+        ClientRule::Clean,
+        &[
+            ("next 8; error null -32600", stray),
+            (
+                "next 8; broken; result 8",
+                "what it wrote is no message that it may write: not JSON, at byte 0",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_client_ends_by_itself_and_leaves_nothing() {
+    holds("acp", ClientRule::Exited, &["ended cleanly", "ended pushed"]);
+    holds("acp", ClientRule::NoOrphan, &["ended cleanly"]);
+    let left = "something that the client had started was left, and had to be ended";
+    let stays = "the client has not ended";
+    breaks("acp", ClientRule::NoOrphan, &[("ended pushed", left), ("next 7", stays)]);
+    breaks("acp", ClientRule::Exited, &[("next 7", stays)]);
+}

@@ -1,0 +1,127 @@
+//! How messages are told apart, and what is known of each protocol.
+
+use protocol_core::Dialect;
+use serde_json::{Value, json};
+
+use super::{
+    CancelTarget, Cancelled, Cancellers, Framing, MESSAGE_BYTES, Message, Protocol, Request,
+};
+
+fn protocol(dialect: &str) -> Option<Protocol> {
+    Protocol::of(&Dialect::named(dialect).expect("there is such a dialect"))
+}
+
+/// Said a second time, by hand: the relay that is tested may be made of the core that knows it too.
+#[test]
+fn each_protocol_is_what_the_relay_is_held_to() {
+    let rows = [
+        ("acp", "$/cancel_request", "requestId", Cancelled::Answered, 0, false),
+        ("acp-v2", "$/cancel_request", "requestId", Cancelled::Answered, 0, false),
+        ("acp-draft", "$/cancelRequest", "id", Cancelled::Answered, 1, false),
+        ("lsp", "$/cancelRequest", "id", Cancelled::Answered, 0, false),
+        ("mcp-2024-11-05", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, true),
+        ("mcp-2025-03-26", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, true),
+        ("mcp-2025-06-18", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, false),
+        ("mcp-2025-11-25", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, false),
+        ("mcp-2026-07-28", "notifications/cancelled", "requestId", Cancelled::Silence, 0, false),
+    ];
+    for (dialect, cancel, target, cancelled, uncancellable, batches) in rows {
+        let protocol = protocol(dialect).expect("it has checks");
+        assert_eq!((protocol.cancel, protocol.target), (cancel, target), "{dialect}");
+        assert_eq!((protocol.cancelled, protocol.batches), (cancelled, batches), "{dialect}");
+        assert_eq!(protocol.uncancellable.len(), uncancellable, "{dialect}");
+        let is_lsp = protocol.framing == Framing::ContentLength;
+        assert_eq!(is_lsp, dialect == "lsp");
+        let only_client = protocol.cancellers == Cancellers::Client;
+        assert_eq!(only_client, dialect == "mcp-2026-07-28");
+        assert_eq!(protocol.family, crate::Family::of(&Dialect::named(dialect).expect("named")));
+    }
+    assert_eq!(protocol("jsonrpc"), None);
+}
+
+#[test]
+fn a_message_is_read_as_a_strict_peer_reads_it() {
+    let read = |framing: Framing, bytes: &[u8]| framing.read(&mut &bytes[..]);
+    let lines = Framing::Newline;
+    assert_eq!(read(lines, b"").unwrap(), None);
+    assert_eq!(read(lines, b"{}\n[]\n").unwrap(), Some(b"{}".to_vec()));
+    assert!(read(lines, b"{}").is_err(), "a line that has no end");
+    let headers = Framing::ContentLength;
+    assert_eq!(read(headers, b"").unwrap(), None);
+    assert_eq!(read(headers, b"Content-Length: 2\r\n\r\n{}{}").unwrap(), Some(b"{}".to_vec()));
+    for wrong in [
+        &b"Content-Length: 02\r\n\r\n{}"[..],
+        b"Content-Length: +2\r\n\r\n{}",
+        b"Content-Length: 2\n\n{}",
+        b"Content-Length: 2\r\nXX{}",
+        b"content-length: 2\r\n\r\n{}",
+        b"Content-Length: 3\r\n\r\n{}",
+    ] {
+        assert!(read(headers, wrong).is_err(), "{}", String::from_utf8_lossy(wrong));
+    }
+    for framing in [lines, headers] {
+        let framed = framing.frame("{}");
+        assert_eq!(read(framing, &framed).unwrap(), Some(b"{}".to_vec()));
+    }
+}
+
+#[test]
+fn a_message_that_is_too_large_is_not_read() {
+    let told = |len: usize| {
+        let header = format!("Content-Length: {len}\r\n\r\n").into_bytes();
+        Framing::ContentLength.read(&mut &header[..]).unwrap_err().to_string()
+    };
+    assert_eq!(MESSAGE_BYTES, 67_108_864);
+    assert_eq!(told(MESSAGE_BYTES + 1), "a message that is too large");
+    // This many would be read if there were any.
+    assert_ne!(told(MESSAGE_BYTES), "a message that is too large");
+}
+
+fn read(dialect: &str, message: &str) -> Message {
+    Message::read(protocol(dialect).expect("it has checks"), message.as_bytes())
+}
+
+#[test]
+fn messages_are_told_apart() {
+    let request = |tag: Option<u64>, params: Value| {
+        Message::Request(Request { id: json!(7), tag, method: "work".into(), params })
+    };
+    assert_eq!(read("acp", r#"{"id":7,"method":"work"}"#), request(None, Value::Null));
+    let tagged = json!({ "tag": 5 });
+    assert_eq!(
+        read("acp", r#"{"id":7,"method":"work","params":{"tag":5}}"#),
+        request(Some(5), tagged)
+    );
+    let deep = json!({ "a": 1, "arguments": { "tag": 5 } });
+    let text = format!(r#"{{"id":7,"method":"work","params":{deep}}}"#);
+    assert_eq!(read("acp", &text), request(Some(5), deep));
+    let response = |id: Value, answer: Value| Message::Response { id, answer };
+    let result = json!({ "result": 1 });
+    assert_eq!(read("acp", r#"{"id":7,"result":1,"more":2}"#), response(json!(7), result));
+    let error = json!({ "error": {} });
+    assert_eq!(read("acp", r#"{"id":7,"error":{}}"#), response(json!(7), error.clone()));
+    assert_eq!(read("acp", r#"{"error":{}}"#), response(Value::Null, error));
+    let hello = json!({ "method": "hello" });
+    assert_eq!(read("acp", &hello.to_string()), Message::Notification(hello));
+    assert_eq!(read("acp", "[1]"), Message::Batch(json!([1])));
+    assert_eq!(read("acp", "hello"), Message::Other("hello".into()));
+    assert_eq!(read("acp", r#"{"id":7}"#), Message::Other(r#"{"id":7}"#.into()));
+    assert_eq!(read("acp", "{}"), Message::Other("{}".into()));
+}
+
+#[test]
+fn a_cancel_names_a_number_without_fraction_or_a_text() {
+    let cancel =
+        |id: &Value| json!({ "method": "$/cancel_request", "params": { "requestId": id } });
+    for id in [json!(7), json!(-7), json!(u64::MAX), json!("7")] {
+        let read = read("acp", &cancel(&id).to_string());
+        assert_eq!(read, Message::Cancel(CancelTarget::Id(id)));
+    }
+    for id in [json!(7.5), json!(null), json!([7]), json!(true)] {
+        let cancel = cancel(&id);
+        let read = read("acp", &cancel.to_string());
+        assert_eq!(read, Message::Cancel(CancelTarget::Malformed(cancel)));
+    }
+    let of_another = cancel(&json!(7));
+    assert_eq!(read("lsp", &of_another.to_string()), Message::Notification(of_another));
+}

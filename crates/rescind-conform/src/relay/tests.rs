@@ -1,0 +1,62 @@
+//! What is said of a conversation with a relay.
+
+use super::bench::Side;
+use super::checks::{RELAY_CHECKS, RelayCheck};
+use super::rules::{Checks, Rule};
+use super::{shift, verdict};
+use crate::report::Verdict;
+
+fn check(id: &str) -> &'static RelayCheck {
+    RELAY_CHECKS.iter().find(|check| check.id == id).expect("there is such a check")
+}
+
+/// What is said after these were judged, each held or broken.
+fn said(id: &str, judged: &[(Rule, bool)], played: Option<()>) -> Verdict {
+    let mut checks = Checks::default();
+    for (rule, holds) in judged {
+        checks.check(*rule, *holds, || "it does not".into());
+    }
+    verdict(check(id), &checks, played, Side::Far)
+}
+
+fn not_exercised(why: &str) -> Verdict {
+    Verdict::NotExercised { why: format!("called by the server: {why}") }
+}
+
+#[test]
+fn a_check_passes_if_what_it_is_about_was_judged_and_holds() {
+    let forwarded = (Rule::CancelForwarded, true);
+    assert_eq!(said("relay-cancel/live", &[forwarded], Some(())), Verdict::Pass);
+    let nothing = not_exercised("there was nothing to judge");
+    assert_eq!(said("relay-cancel/live", &[], Some(())), nothing);
+    assert_eq!(said("relay-cancel/live", &[(Rule::AnsweredOnce, true)], Some(())), nothing);
+    // What has no rule of its own is about those of every conversation.
+    assert_eq!(said("relay-id/kinds", &[], Some(())), Verdict::Pass);
+}
+
+#[test]
+fn a_conversation_that_comes_to_a_halt_is_no_pass() {
+    let halted = not_exercised("the conversation came to a halt");
+    assert_eq!(said("relay-cancel/live", &[(Rule::CancelForwarded, true)], None), halted);
+    assert_eq!(said("relay-id/kinds", &[], None), halted);
+}
+
+#[test]
+fn a_check_fails_by_its_own_rules_and_those_of_every_conversation() {
+    for rule in Rule::ALL {
+        let is_own = rule == Rule::CancelForwarded || RelayCheck::ALWAYS.contains(&rule);
+        let judged = [(Rule::CancelForwarded, true), (rule, false)];
+        for played in [Some(()), None] {
+            let fails = matches!(said("relay-cancel/live", &judged, played), Verdict::Fail { .. });
+            assert_eq!(fails, is_own, "{rule:?}");
+        }
+    }
+    let why = "called by the server: it does not (each request is answered once, under its id and JSON type)";
+    let answered = said("relay-id/kinds", &[(Rule::AnsweredOnce, false)], Some(()));
+    assert_eq!(answered, Verdict::Fail { why: why.into() });
+}
+
+#[test]
+fn the_seed_shifts_the_ids() {
+    assert_eq!([1, 2, 1_000, 1_001].map(shift), [0, 1_000, 999_000, 0]);
+}

@@ -1,0 +1,136 @@
+//! What a check needs of a server, and what is said where the server does not have it.
+
+use std::io;
+use std::time::Duration;
+
+use protocol_core::Dialect;
+use serde_json::json;
+
+use super::{Case, Options, case_seed, hash, in_order, runs};
+use crate::check::{Check, Clause, Level, Need};
+use crate::facts::{Facts, Slow};
+use crate::family::{Family, Request};
+use crate::once::{Once, Told};
+use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass};
+use crate::target::{Link, Target};
+
+/// A server that can't be started: whoever asks for one gets to play the check.
+struct Absent;
+
+impl Target for Absent {
+    fn start(&self) -> io::Result<Link> {
+        Err(io::Error::other("it would be played now"))
+    }
+}
+
+const MUST: &[Clause] = &[Clause {
+    families: &[Family::Acp, Family::Mcp2026],
+    level: Level::Must,
+    text: "",
+    source: "",
+}];
+
+/// What is said of a check that needs this, on a server of which that is known.
+fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
+    let dialect = Dialect::named(dialect).expect("there is such a dialect");
+    let mut facts = Facts::unknown(dialect.clone());
+    known(&mut facts);
+    let (options, needs) = (Options::new(dialect), [need]);
+    let check = Check {
+        id: "cancel/late",
+        title: "",
+        clauses: MUST,
+        needs: Box::leak(Box::new(needs)),
+        steps: &[],
+        rules: &[],
+        witness: "",
+    };
+    Case { target: &Absent, options: &options, facts: &facts, check: &check }.run().verdict
+}
+
+fn is_played(verdict: &Verdict) -> bool {
+    verdict.why().is_some_and(|why| why.contains("it would be played now"))
+}
+
+/// A request that takes its time, with progress or not, while others are answered or not.
+fn slow(has_progress: bool, reads_on: bool) -> Option<Slow> {
+    let request = Request::new("work", json!({}));
+    Some(Slow { request, natural: Duration::from_secs(1), has_progress, reads_on })
+}
+
+#[track_caller]
+fn lacks(need: Need, dialect: &str, why: &str, known: impl FnOnce(&mut Facts)) {
+    assert_eq!(said(need, dialect, known), NotExercised { why: why.into() });
+}
+
+#[test]
+fn what_a_server_lacks_is_said_and_is_no_verdict() {
+    let no_slow = "no request is known that takes its time (--slow)";
+    lacks(Need::Slow, "acp", no_slow, |_| {});
+    lacks(Need::SlowIfSilent, "mcp", no_slow, |_| {});
+    let no_progress = "the request that takes its time reports no progress";
+    lacks(Need::Progress, "acp", no_progress, |_| {});
+    lacks(Need::Progress, "acp", no_progress, |facts| facts.slow = slow(false, true));
+    let busy = "the server answers nothing else while it is at work";
+    lacks(Need::ReadsOn, "acp", busy, |_| {});
+    lacks(Need::ReadsOn, "acp", busy, |facts| facts.slow = slow(true, false));
+    let asks_nothing = "no request is known that makes the server ask something (--reverse)";
+    lacks(Need::Reverse, "acp", asks_nothing, |_| {});
+}
+
+#[test]
+fn a_check_is_played_with_a_server_that_has_what_it_needs() {
+    for (need, dialect) in [(Need::Slow, "acp"), (Need::SlowIfSilent, "mcp")] {
+        assert!(is_played(&said(need, dialect, |facts| facts.slow = slow(false, false))));
+    }
+    assert!(is_played(&said(Need::SlowIfSilent, "acp", |_| {})));
+    assert!(is_played(&said(Need::Progress, "acp", |facts| facts.slow = slow(true, false))));
+    assert!(is_played(&said(Need::ReadsOn, "acp", |facts| facts.slow = slow(false, true))));
+    let asks = |facts: &mut Facts| facts.reverse = Some(Request::new("ask", json!({})));
+    assert!(is_played(&said(Need::Reverse, "acp", asks)));
+    assert!(is_played(&said(Need::Process, "acp", |facts| facts.is_process = true)));
+    // Every other need is one of processes too.
+    assert!(is_played(&said(Need::SlowIfSilent, "acp", |facts| facts.is_process = false)));
+}
+
+#[test]
+fn a_check_applies_where_there_is_a_clause_and_what_it_is_about() {
+    assert_eq!(said(Need::Process, "acp", |_| {}), NotApplicable);
+    assert_eq!(said(Need::Slow, "lsp", |_| {}), NotApplicable);
+}
+
+#[test]
+fn the_checks_to_run_are_named_by_themselves_or_by_their_group() {
+    let names = |only: &[&str]| -> Vec<&str> {
+        let only: Vec<String> = only.iter().map(|only| (*only).to_owned()).collect();
+        crate::CHECKS.iter().map(|check| check.id).filter(|id| runs(&only, id)).collect()
+    };
+    assert_eq!(names(&[]).len(), crate::CHECKS.len());
+    assert_eq!(names(&["cancel/late"]), ["cancel/late"]);
+    assert_eq!(names(&["end"]), ["end/pending", "end/orphan"]);
+    assert_eq!(names(&["end", "cancel/late"]), ["cancel/late", "end/pending", "end/orphan"]);
+}
+
+#[test]
+fn outcomes_are_told_in_the_order_of_the_table() {
+    let make = |number: &u64| {
+        let told = Told { id: "cancel/late", title: "", clause: None };
+        let mut outcome = told.outcome(&crate::Known::default(), |_| Once::without(Pass));
+        outcome.stderr = number.to_string();
+        outcome
+    };
+    let checks: Vec<u64> = (0..20).collect();
+    let mut seen = Vec::new();
+    let outcomes = in_order(&checks, 4, make, |outcome| seen.push(outcome.stderr.clone()));
+    let expected: Vec<String> = checks.iter().map(u64::to_string).collect();
+    assert_eq!(seen, expected);
+    assert_eq!(outcomes.into_iter().map(|it| it.stderr).collect::<Vec<_>>(), expected);
+}
+
+/// The numbers of the reference, so that a seed makes the same run anywhere and later.
+#[test]
+fn the_seed_of_a_check_is_made_of_its_name_by_fnv_1a() {
+    assert_eq!(hash(""), 0xcbf2_9ce4_8422_2325);
+    assert_eq!(hash("foobar"), 0x8594_4171_f739_67e8);
+    assert_eq!(case_seed(0x0105, "foobar"), 0x8594_4171_f739_66ed);
+}
