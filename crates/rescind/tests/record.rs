@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -39,33 +39,27 @@ fn outcomes(path: &Path, method: &str) -> Vec<String> {
         .collect()
 }
 
+#[cfg(unix)]
 #[test]
 fn a_session_is_recorded_on_every_hop() {
+    // How long it lasts at least before it is cancelled. A machine that is busy may take much longer to get there, and
+    // to end what was started.
+    let pause = Duration::from_millis(50);
+    let patience = format!("{}s", PATIENCE.as_secs());
     let directory = directory("hops");
     let [called, relayed, served] =
         ["call", "relay", "serve"].map(|name| directory.join(name).with_extension("jsonl"));
     for runtime in ["blocking", "single", "tokio", "smol"] {
-        let said = rescind([
-            "call",
-            "--record",
-            text(&called),
-            "--cancel-after",
-            "100ms",
-            "nested",
-            r#"{"ms":60000}"#,
-            "--",
-            RESCIND,
-            "relay",
-            "--record",
-            text(&relayed),
-            "--",
-            RESCIND,
-            "serve",
-            "--runtime",
-            runtime,
-            "--record",
-            text(&served),
-        ]);
+        let [waits, record] = ["--exit-grace", "--record"];
+        let call = ["call", "--trace", waits, &patience, record, text(&called)];
+        let relay = [RESCIND, "relay", waits, &patience, record, text(&relayed), "--"];
+        let serve = [RESCIND, "serve", "--runtime", runtime, record, text(&served)];
+        let nested = ["nested", r#"{"ms":60000}"#, "--"];
+        let mut running = Running::start([&call[..], &nested, &relay, &serve].concat(), &[]);
+        running.says(&["<--", "sleep"]);
+        std::thread::sleep(pause);
+        interrupt(&running);
+        let said = running.end();
         assert_eq!(said.code, Some(3), "{said:?}");
         assert_eq!(outcomes(&called, "nested"), ["server sent cancelled caller"]);
         assert_eq!(outcomes(&called, "sleep"), ["server received cancelled peer"]);
@@ -82,7 +76,7 @@ fn a_session_is_recorded_on_every_hop() {
                     ["start", "duration", "cancelled", "cancel_to_settle"]
                         .map(|member| row[member].as_u64().unwrap());
                 assert_eq!(start + took, cancelled + settling, "{row}");
-                assert!(cancelled - start >= 90_000 || runtime != "blocking", "{row}");
+                assert!(u128::from(cancelled - start) >= pause.as_micros(), "{row}");
             }
         }
     }
@@ -189,7 +183,7 @@ fn a_recording_is_read_after_whoever_wrote_it_was_killed() {
     let deadline = Instant::now() + PATIENCE;
     while !fs::read_to_string(&path).is_ok_and(|text| text.contains("\"method\":\"sleep\"")) {
         assert!(Instant::now() < deadline, "it is never written");
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
     drop(running);
     let (rows, summary) = view(&path, &["~open"]);

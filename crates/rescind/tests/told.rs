@@ -117,6 +117,22 @@ fn json_says_how_a_server_failed() {
 }
 
 #[test]
+fn a_server_may_be_given_longer_to_end() {
+    let directory = directory("grace");
+    let ended = directory.join("ended");
+    // Longer than either gives it by itself.
+    let script = r#"read -r line; printf '{"jsonrpc":"2.0","id":1,"result":1}\n'; cat > "$0"; sleep 3; echo > "$0""#;
+    let server = ["--", "sh", "-c", script, ended.to_str().unwrap()];
+    let [waits, patience] = ["--exit-grace", "30s"];
+    let call = ["call", "--dialect", "jsonrpc", waits, patience, "m", "--"];
+    let relay = [RESCIND, "relay", "--dialect", "jsonrpc", waits, patience];
+    let said = rescind([&call[..], &relay, &server].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(fs::read_to_string(&ended).unwrap(), "\n", "it was ended before it was done");
+    fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
 fn a_server_runs_where_it_is_told_to() {
     let directory = directory("cwd");
     let place = directory.canonicalize().unwrap();

@@ -27,10 +27,13 @@ pub const SIGNALS: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal
 /// Holds the name of the working directory.
 const VARIABLE: &str = "RESCIND_ORPHANS";
 
-/// What is still there so long after the program is gone is left behind. Our own graces are 2 s each.
-const LEFT_AFTER: Duration = Duration::from_secs(10);
-/// Longer than anything takes to be up.
+/// What is still there so long after the signal is left behind. Our own graces are two of 2 s, and a machine that is
+/// busy with other work may take several times as long for what comes between them.
+const LEFT_AFTER: Duration = Duration::from_secs(30);
+/// Longer than what comes up takes to do so.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How often it is tried to kill a program that may have ended before.
+const TRIES: usize = 4;
 /// Programs that run at the same time.
 const AT_ONCE: usize = 4;
 
@@ -93,6 +96,8 @@ pub struct Case {
 pub struct Tally {
     /// How often it was killed.
     pub killed: usize,
+    /// How often it was to be killed, but never comes up.
+    pub not_up: usize,
     /// How often something was left.
     pub left: usize,
     /// What was left, and how often.
@@ -134,25 +139,36 @@ pub fn ours() -> Vec<Program> {
 pub fn published(folder: &Path) -> Vec<Program> {
     let all = [
         (
-            "supergateway (npm)",
+            "supergateway",
+            "npm",
             "node_modules/.bin/supergateway",
             &["--port", "PORT", "--stdio"][..],
             true,
         ),
         (
-            "mcp-proxy (PyPI)",
+            "mcp-proxy",
+            "PyPI",
             "venv/bin/mcp-proxy",
             &["--pass-environment", "--port", "PORT", "--"],
             false,
         ),
-        ("mcp-proxy (npm)", "node_modules/.bin/mcp-proxy", &["--port", "PORT", "--"], false),
+        ("mcp-proxy", "npm", "node_modules/.bin/mcp-proxy", &["--port", "PORT", "--"], false),
     ];
-    let found = all.into_iter().filter(|(_, program, ..)| folder.join(program).exists());
-    let found = found.map(|(name, program, options, server_as_text)| {
-        let command = [line(&[&folder.join(program).to_string_lossy()]), line(options)].concat();
-        Program { name: name.into(), kind: Kind::Gateway { command, server_as_text } }
+    let found = all.into_iter().filter_map(|(name, from, program, options, server_as_text)| {
+        let program = folder.join(program);
+        let version = version(&program).ok()?;
+        let command = [line(&[&program.to_string_lossy()]), line(options)].concat();
+        let kind = Kind::Gateway { command, server_as_text };
+        Some(Program { name: format!("{name} {version} ({from})"), kind })
     });
     found.collect()
+}
+
+/// What a program says of itself: the last word, for some put their name before it.
+fn version(program: &Path) -> io::Result<String> {
+    let said = Command::new(program).arg("--version").output()?;
+    let said = String::from_utf8_lossy(&said.stdout);
+    Ok(said.split_whitespace().last().unwrap_or("?").to_owned())
 }
 
 impl Program {
@@ -208,13 +224,19 @@ impl Case {
     ///
     /// # Panics
     ///
-    /// If it can't be run, or is not up within two minutes.
+    /// If it can't be run.
     #[must_use]
     pub fn torture(&self, rounds: usize, rng: &mut Rng) -> Vec<(Signal, Tally)> {
-        let takes = self.time_to_be_up();
+        let Some(takes) = self.time_to_be_up() else {
+            return SIGNALS.map(|it| (it, Tally { not_up: rounds, ..Tally::default() })).into();
+        };
         let tally = |signal| {
             let mut tally = Tally::default();
-            for _ in 0..rounds {
+            // One that ends by itself may do so before.
+            for _ in 0..TRIES * rounds {
+                if tally.killed == rounds {
+                    break;
+                }
                 let moment = takes.mul_f64(rng.f64() * 1.1);
                 let run = Run::start(self);
                 // Much of what happens is in its first milliseconds.
@@ -226,14 +248,15 @@ impl Case {
         SIGNALS.into_iter().map(tally).collect()
     }
 
-    fn time_to_be_up(&self) -> Duration {
+    /// `None` if it does not come up.
+    fn time_to_be_up(&self) -> Option<Duration> {
         let mut run = Run::start(self);
-        let took = run.wait_until_up(self);
+        let took = run.wait_until_up(self)?;
         let there = alive(&run.place);
         // It, a wrapper and a server at least.
         assert!(matches!(self.program.kind, Kind::Call) || there.len() > 2, "{self:?}: {there:?}");
         run.kill(Signal::KILL, &mut Tally::default());
-        took
+        Some(took)
     }
 }
 
@@ -289,7 +312,7 @@ impl Run {
         Self { child, place, port, begun, _stdin: stdin, says }
     }
 
-    fn wait_until_up(&mut self, case: &Case) -> Duration {
+    fn wait_until_up(&mut self, case: &Case) -> Option<Duration> {
         let until = self.begun + PATIENCE;
         loop {
             let is_up = match &case.program.kind {
@@ -300,9 +323,11 @@ impl Run {
                 }
             };
             if is_up {
-                return self.begun.elapsed();
+                return Some(self.begun.elapsed());
             }
-            assert!(Instant::now() < until, "{case:?} is not up");
+            if Instant::now() > until {
+                return None;
+            }
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -330,6 +355,7 @@ impl Run {
             tally.slowest = tally.slowest.max(killed.elapsed());
         } else {
             tally.left += 1;
+            left.iter().for_each(|(id, _)| eprintln!("{signal:?} left {}", described(*id)));
             let mut names: Vec<String> = left.iter().map(|(_, name)| name.clone()).collect();
             names.sort();
             *tally.what.entry(names.join(", ")).or_default() += 1;
@@ -372,6 +398,13 @@ fn alive(place: &Path) -> Vec<(Pid, String)> {
         (is_there || is_marked).then(|| (id, name.trim_end().to_owned()))
     };
     fs::read_dir("/proc").expect("there is /proc").flatten().filter_map(running).collect()
+}
+
+/// A process, for whoever wants to know why it is there: as `/proc` has it, and its command line.
+fn described(id: Pid) -> String {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", id.as_raw_pid()));
+    let (state, command) = (read("stat").unwrap_or_default(), read("cmdline").unwrap_or_default());
+    format!("{} {}", state.trim_end(), command.replace('\0', " "))
 }
 
 fn free_port() -> io::Result<u16> {
@@ -432,6 +465,7 @@ impl Table {
             return;
         };
         tally.killed += more.killed;
+        tally.not_up += more.not_up;
         tally.left += more.left;
         tally.slowest = tally.slowest.max(more.slowest);
         for (what, times) in more.what {
@@ -443,9 +477,13 @@ impl Table {
 /// As in docs/interop.md.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| | killed by | times | something left | mostly | else gone within |")?;
-        writeln!(f, "|---|---|---|---|---|---|")?;
-        for (program, signal, Tally { killed, left, what, slowest }) in &self.0 {
+        writeln!(
+            f,
+            "| | killed by | times | not up | something left | mostly | else gone within |"
+        )?;
+        writeln!(f, "|---|---|---|---|---|---|---|")?;
+        for (program, signal, tally) in &self.0 {
+            let Tally { killed, not_up, left, what, slowest } = tally;
             let mostly = what.iter().max_by_key(|(_, times)| **times).map_or("", |(what, _)| what);
             let name = match *signal {
                 Signal::TERM => "SIGTERM",
@@ -454,7 +492,8 @@ impl fmt::Display for Table {
                 _ => "SIGKILL",
             };
             let slowest = slowest.as_secs_f64();
-            writeln!(f, "| {program} | {name} | {killed} | {left} | {mostly} | {slowest:.1} s |")?;
+            let counts = format!("{killed} | {not_up} | {left}");
+            writeln!(f, "| {program} | {name} | {counts} | {mostly} | {slowest:.1} s |")?;
         }
         Ok(())
     }

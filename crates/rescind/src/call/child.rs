@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use protocol_child::{ChildCommand, Owner, Spawned};
+use protocol_child::{Owner, Spawned};
 
 use crate::dialect::Spoken;
 use crate::process::ProcessArgs;
@@ -21,7 +21,7 @@ pub(super) fn spawn(
     command: &[OsString],
     process: &ProcessArgs,
 ) -> Result<Spawned, String> {
-    let mut spawn = match command.split_first() {
+    let spawn = match command.split_first() {
         Some((program, arguments)) => {
             let mut spawn = Command::new(program);
             spawn.args(arguments);
@@ -35,9 +35,8 @@ pub(super) fn spawn(
             spawn
         }
     };
-    process.set_up(&mut spawn);
     let program = spawn.get_program().to_string_lossy().into_owned();
-    protocol_child::spawn(ChildCommand::new(spawn).grace(GRACE))
+    protocol_child::spawn(process.child(spawn, GRACE))
         .map_err(|error| format!("can't start {program}: {error}"))
 }
 

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::pin::pin;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 
 use futures_util::future::{Either, pending, select, try_join};
 use protocol_async::Timer;
 use protocol_async::relay::Options;
-use protocol_child::{Output, Owner, Pushed, Spawned, spawn};
+use protocol_child::{ChildCommand, Output, Owner, Pushed, Spawned, spawn};
 use protocol_relay::Side;
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
@@ -35,7 +35,7 @@ pub(super) struct Relayed {
 /// # Errors
 ///
 /// Those of spawning.
-pub(super) fn on_tokio(command: Command, options: (Options, Extras)) -> io::Result<Relayed> {
+pub(super) fn on_tokio(command: ChildCommand, options: (Options, Extras)) -> io::Result<Relayed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let relayed = runtime.block_on(async {
         let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
@@ -55,7 +55,7 @@ pub(super) fn on_tokio(command: Command, options: (Options, Extras)) -> io::Resu
 /// # Errors
 ///
 /// Those of spawning.
-pub(super) fn on_smol(command: Command, options: (Options, Extras)) -> io::Result<Relayed> {
+pub(super) fn on_smol(command: ChildCommand, options: (Options, Extras)) -> io::Result<Relayed> {
     let Spawned { owner, stdin, stdout, .. } = spawn(command)?;
     #[cfg(unix)]
     let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);

@@ -39,6 +39,9 @@ use guard::GuardArgs;
 use losses::Losses;
 use stuck::StuckArgs;
 
+/// How long a server may take to end once its input is closed.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// Relay between a client on standard input and output and a spawned server
 ///
 /// Spawns COMMAND and passes on what the two say to each other: requests under ids of each
@@ -52,8 +55,8 @@ use stuck::StuckArgs;
 /// It ends when one of them hangs up and everything in flight is answered. A client that ends its input
 /// may still be reading: what it has asked for is answered for a while (--answer-after-end), and then
 /// cancelled, and the server may say for another while how that ended (--grace). The server is given two
-/// seconds then; whatever is left of it and of all that it started is sent SIGTERM, and two seconds
-/// later SIGKILL, also when the relay itself is killed. Exit codes: 0 the server succeeded, 1 it failed or was
+/// seconds then (--exit-grace); whatever is left of it and of all that it started is sent SIGTERM, and as long
+/// after that SIGKILL, also when the relay itself is killed. Exit codes: 0 the server succeeded, 1 it failed or was
 /// killed, 2 usage, 6 it could not be started, 7 standard output could not be written,
 /// or was not read to the end.
 #[derive(Debug, Args)]
@@ -152,7 +155,7 @@ pub fn main(args: &RelayArgs) -> ExitCode {
     };
     let mut command = Command::new(program);
     command.args(arguments);
-    args.process.set_up(&mut command);
+    let command = args.process.child(command, GRACE);
 
     let both = args.dialect_file.as_ref().unwrap_or(&args.dialect);
     let up = args.up.as_ref().or(args.up_file.as_ref()).unwrap_or(both);
