@@ -252,11 +252,10 @@ impl Case {
     fn time_to_be_up(&self) -> Option<Duration> {
         let mut run = Run::start(self);
         let took = run.wait_until_up(self)?;
-        let there = alive(&run.place);
-        // It, a wrapper and a server at least.
-        assert!(matches!(self.program.kind, Kind::Call) || there.len() > 2, "{self:?}: {there:?}");
+        // It, a wrapper and a server at least. Somebody else may listen on that port by now.
+        let is_there = matches!(self.program.kind, Kind::Call) || alive(&run.place).len() > 2;
         run.kill(Signal::KILL, &mut Tally::default());
-        Some(took)
+        is_there.then_some(took)
     }
 }
 
