@@ -195,7 +195,7 @@ fn f71_a_client_of_a_relay_whose_line_has_no_end() {
     ask("a client's line without end", Around { client, ..Around::SILENT });
 }
 
-/// A server of WebSockets that pings without end, or says nothing.
+/// A server on a WebSocket that pings without end, or says nothing.
 fn pinging(pings: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

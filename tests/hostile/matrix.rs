@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use protocol_async::Options;
 use protocol_core::{Config, Dialect};
-use rescind_hostile_suite::attacks::{self, Held, descriptors};
+use rescind_hostile_suite::attacks::{self, Held};
 use rescind_hostile_suite::hosting::{self, PART};
 use rescind_hostile_suite::wire::Target;
 use rescind_hostile_suite::{KIB, MIB, mib};
@@ -107,7 +107,7 @@ const ATTACKS: [Attack; 13] = [
         pipes: Holds(answers), sockets: Holds(answers), secure: Holds(answers) },
     Attack { fault: "F49", name: "handshakes of foreign pages", run: attacks::foreign_pages, many: 2_000,
         pipes: No("pages can't write to pipes"), sockets: Holds(half_open), secure: Holds(half_open_secure) },
-    Attack { fault: "F67", name: "complaints, unread", run: attacks::broken_requests, many: 20_000,
+    Attack { fault: "F67", name: "complaints, unread", run: attacks::broken_requests, many: 9_000,
         pipes: Holds(answers), sockets: Holds(answers), secure: Holds(answers) },
     Attack { fault: "F71", name: "MiB of one message", run: attacks::endless, many: 600,
         pipes: Holds(messages), sockets: Holds(messages), secure: Holds(messages) },
@@ -120,9 +120,9 @@ fn messages(options: &Options, _: usize) -> usize {
     3 * options.config.limits.message_bytes + SLACK
 }
 
-/// What may wait to be taken, and to be sent.
+/// What may wait to be taken, be worked at, and wait to be sent.
 fn answers(options: &Options, many: usize) -> usize {
-    options.inbox_bytes + options.answer_bytes + messages(options, many)
+    options.answer_bytes + work(options, many)
 }
 
 /// What may wait to be taken, and be worked at.
@@ -230,13 +230,16 @@ struct Cost {
     processor: Duration,
 }
 
+/// The exit code of a program that panicked.
+const PANICKED: i32 = 101;
+
 impl Attack {
     fn many(&self) -> usize {
-        (self.many / PART).div_ceil(if PART == 1 { 1 } else { 2 }).min(descriptors())
+        (self.many / PART).div_ceil(if PART == 1 { 1 } else { 2 })
     }
 
     fn cost(&self, victim: Victim, is_read: bool) -> Cost {
-        let (program, target) = victim.start(is_read || self.fault != "F67");
+        let (mut program, target) = victim.start(is_read || self.fault != "F67");
         let target = if is_read { target.read() } else { target };
         let process = program.process();
         process.rest();
@@ -245,8 +248,14 @@ impl Attack {
         let held = (self.run)(&target, self.many())
             .unwrap_or_else(|error| panic!("{}, {victim:?}: {error}", self.name));
         process.rest();
-        let peak = process.peak().unwrap_or_else(|| panic!("{}: {victim:?} died", self.name));
-        let (memory, processor) = (peak.saturating_sub(idle), program.processor() - before);
+        let processor = program.processor() - before;
+        // One whose only client is over a budget ends, and keeps nothing.
+        let peak = process.peak().unwrap_or_else(|| {
+            let code = program.wait();
+            assert!(code.is_some_and(|code| code != PANICKED), "{}: {victim:?} died", self.name);
+            idle
+        });
+        let memory = peak.saturating_sub(idle);
         Cost { taken: held.taken, idle, memory, processor }
     }
 

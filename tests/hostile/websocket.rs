@@ -1,7 +1,6 @@
 //! Clients of `rescind serve --listen` that ask for too much, and one beside them that does not.
 
-use std::io::{self, Read, Write};
-use std::iter::repeat_n;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use rescind_hostile_suite::attacks::{self, Held, descriptors};
@@ -9,7 +8,6 @@ use rescind_hostile_suite::beside::beside;
 use rescind_hostile_suite::stream::Stream;
 use rescind_hostile_suite::wire::{Target, header};
 use rescind_hostile_suite::{KIB, MIB, mib};
-use serde_json::json;
 use tungstenite::WebSocket;
 
 use crate::program::Program;

@@ -148,7 +148,7 @@ impl Target {
         Self::new(Wire::Lines, Place::Pipes(Arc::new(Mutex::new(Some((stdin, stdout))))))
     }
 
-    /// A server of WebSockets over TLS on this port of this machine.
+    /// A server on a WebSocket over TLS, on this port of this machine.
     #[must_use]
     pub fn secure(port: &str, trust: Arc<ClientConfig>) -> Self {
         Self::new(Wire::WebSocket, Place::Tls(format!("localhost:{port}"), trust))
