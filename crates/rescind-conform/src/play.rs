@@ -14,6 +14,7 @@ use crate::session::{Session, Waited};
 use crate::wire::Heard;
 
 mod crowd;
+mod rounds;
 
 /// A request that a check has made.
 #[derive(Clone, Debug)]
@@ -135,6 +136,7 @@ impl<'a> Play<'a> {
             }
             Step::End => return self.end(),
             Step::Compare => return self.compare(),
+            Step::Rounds { steps, until, in_time } => return self.rounds(steps, until, in_time),
         }
         Ok(())
     }
