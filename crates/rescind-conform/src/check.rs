@@ -155,7 +155,7 @@ pub enum Step {
 pub enum Item {
     /// The request that takes its time.
     Slow(Name, Id),
-    /// The same, asked to take half as long.
+    /// The same, asked to take half as long; of a language server, about what it knows already.
     SlowForHalf(Name),
     /// A request that is done at once.
     Quick(Name, Id),

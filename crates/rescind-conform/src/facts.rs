@@ -64,6 +64,12 @@ const NAME: usize = 80;
 const ROUNDS: usize = 8;
 /// As many times as long as a slow request should take is spent on finding out how long it takes.
 const MEASURED: u32 = 4;
+/// A document that takes less than this part of the time is lengthened,
+const LEAST: u32 = 20;
+/// by so many hundredths,
+const LONGER: u128 = 400;
+/// and so often it is shortened or lengthened.
+const FITTINGS: usize = 3;
 /// How many tools are tried.
 const TOOLS: usize = 6;
 
@@ -80,16 +86,27 @@ impl Facts {
         };
         drop(session);
         facts.try_all(target, candidates, options)?;
-        // A document that takes a server longer than a slow request should is shortened.
-        if let (Some(document), Some(slow)) = (facts.document.clone(), facts.slow.clone()) {
-            let hundredths = u128::from(options.slow_ms) * 100 / slow.natural.as_millis().max(1);
-            if hundredths < 100 {
-                let hundredths = usize::try_from(hundredths).unwrap_or(100);
-                (facts.document, facts.slow) = (Some(document.shortened(hundredths)), None);
-                facts.try_all(target, vec![slow.request], options)?;
-            }
-        }
+        facts.fit_document(target, options)?;
         Ok(facts)
+    }
+
+    /// A document that takes a server longer than a slow request should is shortened, and one that takes it no time
+    /// lengthened.
+    fn fit_document(&mut self, target: &dyn Target, options: &Options) -> Result<(), Unreached> {
+        let most = Duration::from_millis(options.slow_ms);
+        for _ in 0..FITTINGS {
+            let (Some(document), Some(slow)) = (&self.document, &self.slow) else { break };
+            let hundredths = match slow.natural {
+                natural if natural > most => most.as_millis() * 100 / natural.as_millis(),
+                natural if natural < most / LEAST => LONGER,
+                _ => break,
+            };
+            let fitted = document.scaled(usize::try_from(hundredths).unwrap_or(100));
+            let request = slow.request.clone();
+            (self.document, self.slow) = (Some(fitted), None);
+            self.try_all(target, vec![request], options)?;
+        }
+        Ok(())
     }
 
     /// Tries requests that may take their time, and keeps the best.
