@@ -18,7 +18,7 @@ use rescind_conform::{
     Options, Outcome, Program, RelayOptions, RelayProgram, Report, Request, Unreached, Verdict,
     run, run_relay,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::peers::{CommandLine, rescind};
 pub use peers::peers;
@@ -51,12 +51,19 @@ pub enum How {
     AnyTool,
     /// Its document is in this language.
     Language(&'static str),
+    /// It is a server made for our tests, whose tool `sleep` has no schema.
+    Tool,
     /// It is an agent made for our tests, which has the methods `sleep` and `nested`, and no others.
     Agent,
     /// It is a language server made for our tests, with a command that asks its client something.
     Asking,
     /// It is a relay, which is given the command of its server.
     Relay,
+}
+
+/// A call of the tool `sleep`.
+fn tool() -> Value {
+    json!({ "name": "sleep", "arguments": { "ms": "$MS" } })
 }
 
 impl How {
@@ -66,6 +73,7 @@ impl How {
         match self {
             Self::Server | Self::Relay => String::new(),
             Self::AnyTool => "--allow-tools ".into(),
+            Self::Tool => format!("--slow tools/call '{}' ", tool()),
             Self::Language(name) => format!("--language {name} "),
             Self::Agent => {
                 r#"--open /dev/null --slow sleep '{"ms":"$MS"}' --reverse nested '{"ms":"$MS"}' "#
@@ -96,6 +104,7 @@ impl Peer {
             How::Server | How::Relay => {}
             How::AnyTool => options.allow_tools = true,
             How::Language(name) => options.language = Some(name.into()),
+            How::Tool => options.slow = Some(Request::new("tools/call", tool())),
             How::Agent => {
                 options.open = Some(vec![]);
                 (options.slow, options.reverse) = (lasting("sleep"), lasting("nested"));

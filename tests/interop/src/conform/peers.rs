@@ -48,7 +48,7 @@ pub fn peers() -> Vec<Peer> {
         mcp("MCP TypeScript SDK 1.32.2", How::AnyTool, node("mcp_server.mjs")),
         mcp("server-everything 2026.8.31", How::Server, with(node(everything), "stdio")),
         mcp("MCP Python SDK 2.3.0", How::AnyTool, python("mcp_server.py")),
-        mcp("rmcp 3.9.0", How::AnyTool, own("rmcp_server")),
+        mcp("rmcp 3.9.0", How::Tool, own("rmcp_server")),
         mcp(
             "fastmcp 4.1.2",
             How::AnyTool,
