@@ -163,6 +163,11 @@ impl Play<'_> {
                 "the server works on several requests at the same time".into(),
             ));
         }
+        if self.facts.document.is_some() {
+            return Err(Stop::NotExercised(
+                "nobody can ask it to take its time, and what it takes on a busy machine says nothing".into(),
+            ));
+        }
         // A machine that is busy makes them longer, never shorter: the shortest of each says most.
         let (mut with, mut without) = (Duration::MAX, Duration::MAX);
         for _ in 0..PAIRS {
