@@ -137,6 +137,17 @@ pub enum Step {
     End,
     /// Makes the slow request several times, cancelled and not, and keeps how long each took.
     Compare,
+    /// Does these steps again where nobody can ask for a request that takes long enough: a cancel may come too late for
+    /// one of them. Over with the first round that could be done, or the first in which a rule holds.
+    Rounds {
+        /// The steps of a round.
+        steps: &'static [Step],
+        /// What one round of them is enough for.
+        until: Option<Rule>,
+        /// A cancelled request, and one that was sent with its cancel: answered first, it says that the cancel
+        /// was read in time. A round in which it is not says nothing against the server.
+        in_time: Option<(Name, Name)>,
+    },
 }
 
 /// One message of ours.
@@ -144,7 +155,7 @@ pub enum Step {
 pub enum Item {
     /// The request that takes its time.
     Slow(Name, Id),
-    /// The same, asked to take half as long.
+    /// The same, asked to take half as long; of a language server, about what it knows already.
     SlowForHalf(Name),
     /// A request that is done at once.
     Quick(Name, Id),

@@ -6,10 +6,12 @@ use std::{env, fs, io, process};
 
 use serde_json::{Value, json};
 
-/// Functions in it, unless a server takes too long for them.
+/// Functions in it, unless a server takes too long for them, or no time.
 const FUNCTIONS: usize = 300;
-/// At least so many.
+/// At least so many,
 const FEWEST: usize = 10;
+/// and at most.
+const MOST: usize = 5000;
 
 /// A language that we can write.
 #[derive(Debug)]
@@ -131,8 +133,9 @@ impl Document {
     }
 
     /// One that takes a server so many hundredths of the time.
-    pub(crate) fn shortened(&self, hundredths: usize) -> Self {
-        Self { functions: (self.functions * hundredths / 100).max(FEWEST), ..self.clone() }
+    pub(crate) fn scaled(&self, hundredths: usize) -> Self {
+        let functions = (self.functions * hundredths / 100).clamp(FEWEST, MOST);
+        Self { functions, ..self.clone() }
     }
 
     fn text(&self, more: Option<usize>) -> String {
@@ -153,7 +156,7 @@ impl Document {
 
     /// Params of `textDocument/didChange`: the whole text, with one function more, each time another.
     pub(crate) fn changed(&self, version: u64) -> Value {
-        let more = FUNCTIONS + usize::try_from(version).unwrap_or(0);
+        let more = self.functions + usize::try_from(version).unwrap_or(0);
         json!({
             "textDocument": { "uri": self.uri, "version": version },
             "contentChanges": [{ "text": self.text(Some(more)) }],

@@ -14,6 +14,7 @@ use crate::session::{Session, Waited};
 use crate::wire::Heard;
 
 mod crowd;
+mod rounds;
 
 /// A request that a check has made.
 #[derive(Clone, Debug)]
@@ -135,6 +136,7 @@ impl<'a> Play<'a> {
             }
             Step::End => return self.end(),
             Step::Compare => return self.compare(),
+            Step::Rounds { steps, until, in_time } => return self.rounds(steps, until, in_time),
         }
         Ok(())
     }
@@ -175,13 +177,16 @@ impl<'a> Play<'a> {
     /// The messages of a slow request, or of one that is done at once if none is known.
     fn slow(&mut self, made: &Made, ms: u64) -> Vec<String> {
         let facts = self.facts;
-        let Some(slow) = &facts.slow else { return vec![self.quick(made)] };
         self.version += 1;
-        let change = facts.change(&self.session, self.version);
+        let change = facts.slow.as_ref().and(facts.change(&self.session, self.version));
+        change.into_iter().chain([self.slow_unchanged(made, ms)]).collect()
+    }
+
+    /// The same about a document that has not changed since: what is known of it already.
+    fn slow_unchanged(&self, made: &Made, ms: u64) -> String {
+        let Some(slow) = &self.facts.slow else { return self.quick(made) };
         let params = slow.request.lasting(ms);
-        let request =
-            self.session.wire.request(&made.id, &slow.request.method, &params, &made.token);
-        change.into_iter().chain([request]).collect()
+        self.session.wire.request(&made.id, &slow.request.method, &params, &made.token)
     }
 
     fn quick(&self, made: &Made) -> String {
@@ -228,9 +233,9 @@ impl<'a> Play<'a> {
             }
             Item::SlowForHalf(name) => {
                 let made = self.make(Id::Fresh);
-                let messages = self.slow(&made, self.slow_ms / 2);
+                let message = self.slow_unchanged(&made, self.slow_ms / 2);
                 self.named.insert(name, made);
-                messages
+                vec![message]
             }
             Item::Quick(name, id) => {
                 let made = self.make(id);

@@ -13,7 +13,7 @@ use crate::wire::{Heard, Wire};
 const RECORD_BYTES: usize = 64 << 20;
 
 /// How many times as long a server is waited for that is busy, or says something.
-const LONGER: u32 = 4;
+const LONGER: u32 = 6;
 /// How long a write to a stopped process may take.
 const WRITTEN: Duration = Duration::from_secs(1);
 

@@ -8,9 +8,11 @@
 //!   silent about what it was told to cancel.
 //! - [`browser`] is a page in Chromium.
 //! - [`servers`] are small servers, with this library and with others, side by side.
+//! - [`conform`] is `rescind conform` on real servers and relays.
 //! - [`orphans`] kills programs, and looks at what they leave behind.
 
 pub mod browser;
+pub mod conform;
 pub mod lifecycle;
 pub mod mcp;
 pub mod orphans;

@@ -116,7 +116,7 @@ pub fn line(words: &[&str]) -> CommandLine {
     words.iter().map(|&word| word.into()).collect()
 }
 
-fn missing(peer: &str) -> Option<CommandLine> {
+pub(crate) fn missing(peer: &str) -> Option<CommandLine> {
     assert!(env::var(REQUIRE).as_deref() != Ok("1"), "{REQUIRE}=1, but there is no {peer}");
     println!("skipped: there is no {peer}");
     None

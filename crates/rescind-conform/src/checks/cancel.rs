@@ -36,12 +36,16 @@ pub(super) const CANCEL: &[Check] = &[
         id: "cancel/running",
         title: "a cancel while the request is at work: it ends as the protocol wants",
         needs: &[Need::Slow, Need::ReadsOn],
-        steps: &[
-            Step::Send(&[SLOW_A]),
-            Step::Started('a'),
-            Step::Send(&[Item::Cancel('a')]),
-            Step::Settled('a'),
-        ],
+        steps: &[Step::Rounds {
+            steps: &[
+                Step::Send(&[SLOW_A]),
+                Step::Started('a'),
+                Step::Send(&[Item::Cancel('a')]),
+                Step::Settled('a'),
+            ],
+            until: None,
+            in_time: None,
+        }],
         rules: END_OF_A,
         witness: "Progress of the request, or an answer to another while it was at work, says that it had begun; then as cancel/one-read.",
         ..BASE

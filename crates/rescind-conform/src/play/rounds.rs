@@ -1,0 +1,50 @@
+//! Steps that are done again until they show something.
+
+use super::{Play, Stop};
+use crate::check::{Name, Rule, Step};
+use crate::judge::judge;
+
+impl Play<'_> {
+    /// Does these steps in rounds. What is judged in the end is the last round that says something.
+    pub(super) fn rounds(
+        &mut self,
+        steps: &[Step],
+        until: Option<Rule>,
+        in_time: Option<(Name, Name)>,
+    ) -> Result<(), Stop> {
+        let mut unclear = None;
+        let mut against = None;
+        for _ in 0..self.facts.rounds() {
+            match (self.perform(steps), until) {
+                (Err(Stop::NotExercised(why)), _) => unclear = Some(why),
+                (Err(stop), _) => return Err(stop),
+                (Ok(()), None) => return Ok(()),
+                (Ok(()), Some(rule)) if judge(self, &[rule]).is_none() => return Ok(()),
+                (Ok(()), Some(_)) if in_time.is_none_or(|names| self.was_in_time(names)) => {
+                    against = Some(self.named.clone());
+                }
+                (Ok(()), Some(_)) => {
+                    unclear = Some("the request was done before its cancel was read".into());
+                }
+            }
+        }
+        match (against, unclear) {
+            (Some(named), _) => self.named = named,
+            (None, Some(why)) => return Err(Stop::NotExercised(why)),
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a request was still at work when one that was sent with its cancel was answered.
+    fn was_in_time(&self, (cancelled, with): (Name, Name)) -> bool {
+        let at = |name| {
+            let made = self.named.get(&name)?;
+            self.session.answers_to(&made.id).next().map(|(at, _)| at)
+        };
+        match (at(cancelled), at(with)) {
+            (Some(cancelled), Some(with)) => with < cancelled,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether a language server honours a cancel is seen in rounds: nobody can ask it to take its time, so that a cancel may
+//! come too late for any one request.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use protocol_core::Dialect;
+use rescind_conform::{InProcess, Options, run};
+use serde_json::{Value, json};
+
+/// How long its work takes: until nothing was said for so long.
+const WORK: Duration = Duration::from_millis(80);
+
+/// What a server does about the cancel of a request that it works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    /// It stops every fifth.
+    StopsSome,
+    /// It works on.
+    WorksOn,
+    /// It is done just then, each time.
+    IsDone,
+}
+
+fn read(input: &mut impl BufRead) -> io::Result<Value> {
+    let (mut line, mut length) = (String::new(), 0);
+    while input.read_line(&mut line)? > 0 && line != "\r\n" {
+        if let Some(said) = line.trim().strip_prefix("Content-Length: ") {
+            length = said.parse().map_err(io::Error::other)?;
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    input.read_exact(&mut body)?;
+    serde_json::from_slice(&body).map_err(io::Error::other)
+}
+
+fn serve(stream: TcpStream, does: Does) {
+    let mut output = stream.try_clone().unwrap();
+    let (said, heard) = channel();
+    thread::spawn(move || {
+        let mut input = BufReader::new(stream);
+        while let Ok(message) = read(&mut input) {
+            if said.send(message).is_err() {
+                return;
+            }
+        }
+    });
+    let mut answer = |id: &Value, member: &str, value: Value| {
+        let text = json!({ "jsonrpc": "2.0", "id": id, member: value }).to_string();
+        // The client may be gone.
+        let _ = write!(output, "Content-Length: {}\r\n\r\n{text}", text.len());
+    };
+    let symbols = || json!(["a symbol", "another", "and one more"]);
+    let (mut at_work, mut cancels) = (Vec::<Value>::new(), 0);
+    loop {
+        let message = match heard.recv_timeout(WORK) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                at_work.drain(..).for_each(|id| answer(&id, "result", symbols()));
+                continue;
+            }
+        };
+        match message["method"].as_str() {
+            Some("initialize") => {
+                let offers = json!({ "capabilities": { "documentSymbolProvider": true } });
+                answer(&message["id"], "result", offers);
+            }
+            Some("textDocument/documentSymbol") => at_work.push(message["id"].clone()),
+            Some("$/cancelRequest") if does != Does::WorksOn => {
+                cancels += 1;
+                let id = &message["params"]["id"];
+                let Some(at) = at_work.iter().position(|working| working == id) else { continue };
+                match does {
+                    Does::StopsSome if cancels % 5 != 0 => {}
+                    Does::StopsSome => {
+                        let cancelled = json!({ "code": -32800, "message": "cancelled" });
+                        answer(&at_work.remove(at), "error", cancelled);
+                    }
+                    _ => at_work.drain(..).for_each(|id| answer(&id, "result", symbols())),
+                }
+            }
+            Some(_) if message.get("id").is_some() => {
+                let unknown = json!({ "code": -32601, "message": "unknown" });
+                answer(&message["id"], "error", unknown);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What is said of the request that is cancelled at work.
+fn verdict(does: Does) -> (&'static str, String) {
+    let mut options = Options::new(Dialect::LSP_3_17);
+    options.only = vec!["honour/running".into()];
+    let report = run(&InProcess(move |stream| serve(stream, does)), &options, |_| {}).unwrap();
+    let [outcome] = &report.outcomes[..] else { panic!("{} checks", report.outcomes.len()) };
+    (outcome.verdict.as_str(), outcome.verdict.why().unwrap_or_default().into())
+}
+
+#[test]
+fn one_request_that_is_stopped_is_enough() {
+    assert_eq!(verdict(Does::StopsSome), ("pass", String::new()));
+}
+
+#[test]
+fn it_is_not_honoured_if_none_is_stopped() {
+    let (word, why) = verdict(Does::WorksOn);
+    assert_eq!(word, "fail");
+    assert!(why.ends_with("a result, all of it, and so is each that was tried"), "{why}");
+}
+
+#[test]
+fn what_was_done_before_its_cancel_was_read_says_nothing() {
+    let why = "the request was done before its cancel was read";
+    assert_eq!(verdict(Does::IsDone), ("not exercised", why.into()));
+}

@@ -1,0 +1,105 @@
+//! Tests real servers and relays again and again, and prints the verdicts that are not always the same:
+//! `verdicts [--rounds N] [--width N] [NAME...]`. Each peer whose name begins with one of the names, or each, is tested
+//! N times; as many at the same time as there are processors, or WIDTH. Exits 1 if any verdict differed.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use std::{env, thread};
+
+use rescind_conform::Report;
+use rescind_interop::conform::{Peer, peers, run_all};
+
+const USAGE: u8 = 2;
+
+/// What was seen of a peer so far.
+#[derive(Debug, Default)]
+struct Seen {
+    runs: usize,
+    longest: Duration,
+    /// By its check, how often there was each verdict, and what was said of it last.
+    verdicts: BTreeMap<&'static str, BTreeMap<&'static str, (usize, String)>>,
+}
+
+impl Seen {
+    fn add(&mut self, report: &Report) {
+        self.runs += 1;
+        self.longest = self.longest.max(report.took);
+        for outcome in &report.outcomes {
+            let verdicts = self.verdicts.entry(outcome.id).or_default();
+            let (times, why) = verdicts.entry(outcome.verdict.as_str()).or_default();
+            *times += 1;
+            *why = outcome.verdict.why().unwrap_or_default().chars().take(200).collect();
+        }
+    }
+
+    fn differing(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let differing = self.verdicts.iter().filter(|(_, verdicts)| verdicts.len() > 1);
+        differing.map(|(id, verdicts)| {
+            let said = verdicts.iter().map(|(word, (times, why))| match &**why {
+                "" => format!("{times} {word}"),
+                why => format!("{times} {word} ({why})"),
+            });
+            (*id, said.collect::<Vec<_>>().join("; "))
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = env::args().skip(1);
+    let mut width = thread::available_parallelism().map_or(1, usize::from);
+    let (mut rounds, mut names) = (20_usize, Vec::new());
+    while let Some(argument) = arguments.next() {
+        let number = match &*argument {
+            "--rounds" => &mut rounds,
+            "--width" => &mut width,
+            name if !name.starts_with("--") => {
+                names.push(argument);
+                continue;
+            }
+            _ => return usage(),
+        };
+        match arguments.next().map(|value| value.parse()) {
+            Some(Ok(value)) => *number = value,
+            _ => return usage(),
+        }
+    }
+    let is_named =
+        |peer: &Peer| names.is_empty() || names.iter().any(|name| peer.name.starts_with(name));
+    let peers: Vec<Peer> = peers().into_iter().filter(is_named).collect();
+    let every_round: Vec<Peer> = peers.iter().cycle().take(peers.len() * rounds).cloned().collect();
+
+    let all = Mutex::new(BTreeMap::<&str, Seen>::new());
+    run_all(&every_round, width, |peer, report| {
+        println!("{}: {}, {:.1} s", peer.name, report.summary(), report.took.as_secs_f64());
+        all.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(peer.name)
+            .or_default()
+            .add(report);
+    });
+    let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!();
+    for (name, seen) in &all {
+        let differing: Vec<_> = seen.differing().collect();
+        let longest = seen.longest.as_secs_f64();
+        println!(
+            "{name}: {} runs, the longest {longest:.1} s, {} checks differ",
+            seen.runs,
+            differing.len()
+        );
+        for (id, said) in differing {
+            println!("    {id}: {said}");
+        }
+    }
+    match all.values().all(|seen| seen.differing().next().is_none()) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: verdicts [--rounds N] [--width N] [NAME...]");
+    ExitCode::from(USAGE)
+}

@@ -1,0 +1,180 @@
+//! `rescind conform` on real servers and relays.
+//!
+//! [`peers`] is the list of them, [`run_all`] tests several at the same time, [`truths`] is what is known of them, and
+//! [`pages`] writes down what was seen.
+
+pub mod pages;
+mod peers;
+mod truths;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use protocol_core::Dialect;
+use rescind_conform::{
+    Options, Outcome, Program, RelayOptions, RelayProgram, Report, Request, Unreached, Verdict,
+    run, run_relay,
+};
+use serde_json::{Value, json};
+
+use crate::peers::{CommandLine, rescind};
+pub use peers::peers;
+pub use truths::truths;
+
+/// How long is waited for what has to come. Longer than it takes on any machine that does something else too.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Checks at the same time; most of their time they wait.
+const JOBS: usize = 4;
+
+/// A server or a relay, and how it is run.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its name and version.
+    pub name: &'static str,
+    /// What it speaks.
+    pub dialect: Dialect,
+    /// Its command, if it is installed.
+    pub command: Option<CommandLine>,
+    /// What it is, and what has to be said of it.
+    pub how: How,
+}
+
+/// How a peer is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is a server that says all that is needed.
+    Server,
+    /// Its tools are not declared read-only, and may be called all the same.
+    AnyTool,
+    /// Its document is in this language.
+    Language(&'static str),
+    /// It is a server made for our tests, whose tool `sleep` has no schema.
+    Tool,
+    /// It is an agent made for our tests, which has the methods `sleep` and `nested`, and no others.
+    Agent,
+    /// It is a language server made for our tests, with a command that asks its client something.
+    Asking,
+    /// It is a relay, which is given the command of its server.
+    Relay,
+}
+
+/// A call of the tool `sleep`.
+fn tool() -> Value {
+    json!({ "name": "sleep", "arguments": { "ms": "$MS" } })
+}
+
+impl How {
+    /// As on the command line of `rescind conform`.
+    #[must_use]
+    pub fn arguments(self) -> String {
+        match self {
+            Self::Server | Self::Relay => String::new(),
+            Self::AnyTool => "--allow-tools ".into(),
+            Self::Tool => format!("--slow tools/call '{}' ", tool()),
+            Self::Language(name) => format!("--language {name} "),
+            Self::Agent => {
+                r#"--open /dev/null --slow sleep '{"ms":"$MS"}' --reverse nested '{"ms":"$MS"}' "#
+                    .into()
+            }
+            Self::Asking => {
+                r#"--reverse workspace/executeCommand '{"command":"ask","arguments":[]}' "#.into()
+            }
+        }
+    }
+
+    /// The word for what is tested.
+    #[must_use]
+    pub const fn tested(self) -> &'static str {
+        match self {
+            Self::Relay => "relay",
+            _ => "server",
+        }
+    }
+}
+
+impl Peer {
+    fn options(&self) -> Options {
+        let mut options = Options::new(self.dialect.clone());
+        (options.patience, options.jobs) = (PATIENCE, JOBS);
+        let lasting = |method| Some(Request::new(method, json!({ "ms": "$MS" })));
+        match self.how {
+            How::Server | How::Relay => {}
+            How::AnyTool => options.allow_tools = true,
+            How::Language(name) => options.language = Some(name.into()),
+            How::Tool => options.slow = Some(Request::new("tools/call", tool())),
+            How::Agent => {
+                options.open = Some(vec![]);
+                (options.slow, options.reverse) = (lasting("sleep"), lasting("nested"));
+            }
+            How::Asking => {
+                let params = json!({ "command": "ask", "arguments": [] });
+                options.reverse = Some(Request::new("workspace/executeCommand", params));
+            }
+        }
+        options
+    }
+
+    /// Makes the checks that are named, or all. `None` if it is not installed.
+    ///
+    /// # Errors
+    ///
+    /// It can't be tested.
+    pub fn test(&self, only: &[String]) -> Result<Option<Report>, Unreached> {
+        let Some(command) = &self.command else { return Ok(None) };
+        let command = command.iter().map(Into::into).collect();
+        if self.how == How::Relay {
+            let far = [rescind(), "conform", "far"].map(Into::into).to_vec();
+            let mut options = RelayOptions::new(self.dialect.clone(), self.dialect.clone());
+            (options.patience, options.jobs, options.only) = (PATIENCE, JOBS, only.to_vec());
+            return run_relay(&RelayProgram::new(command, far), &options, |_| {}).map(Some);
+        }
+        let mut options = self.options();
+        options.only = only.to_vec();
+        run(&Program::new(command), &options, |_| {}).map(Some)
+    }
+}
+
+/// What came of each that is installed, in their order; as many are tested at the same time as `width` says. `seen` is
+/// told of each as soon as it is done.
+///
+/// # Panics
+///
+/// If one can't be tested.
+pub fn run_all<'p>(
+    peers: &'p [Peer],
+    width: usize,
+    seen: impl Fn(&Peer, &Report) + Sync,
+) -> Vec<(&'p Peer, Report)> {
+    let next = AtomicUsize::new(0);
+    let (done, all_done) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..width.max(1) {
+            let (done, next, seen) = (done.clone(), &next, &seen);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(peer) = peers.get(number) else { return };
+                    let report = peer.test(&[]);
+                    let report = report.unwrap_or_else(|error| panic!("{}: {error}", peer.name));
+                    if let Some(report) = report {
+                        seen(peer, &report);
+                        // The receiver lives as long as this scope.
+                        let _ = done.send((number, (peer, report)));
+                    }
+                }
+            });
+        }
+    });
+    drop(done);
+    all_done.iter().collect::<BTreeMap<_, _>>().into_values().collect()
+}
+
+/// The checks that do not hold.
+#[must_use]
+pub fn failed(report: &Report) -> Vec<&Outcome> {
+    let fails = |outcome: &&Outcome| matches!(outcome.verdict, Verdict::Fail { .. });
+    report.outcomes.iter().filter(fails).collect()
+}

@@ -1,0 +1,157 @@
+//! docs/conformance-results.md and the pages that it leads to.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use rescind_conform::{Report, matrix};
+
+use super::peers::shown;
+use super::{How, Peer, failed};
+
+/// What a page is about, by the end of its name, with its title.
+const PAGES: [(&str, &str); 5] = [
+    ("lsp", "language servers"),
+    ("mcp", "servers of the Model Context Protocol"),
+    ("acp", "agents of the Agent Client Protocol"),
+    ("dap", "debug adapters"),
+    ("relays", "relays"),
+];
+
+/// A peer, and what came of its checks.
+type Tested<'p> = (&'p Peer, Report);
+
+fn file(end: &str) -> PathBuf {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    docs.join(format!("conformance-results{end}.md"))
+}
+
+/// The end of the name of the page that a peer is on.
+fn page_of(peer: &Peer) -> &'static str {
+    let about = match peer.how {
+        How::Relay => "relays",
+        _ => &peer.dialect.name,
+    };
+    PAGES.iter().map(|(end, _)| *end).find(|end| about.starts_with(end)).unwrap_or("lsp")
+}
+
+/// Writes all pages.
+///
+/// # Errors
+///
+/// They can't be written.
+pub fn write(tested: &[Tested<'_>]) -> io::Result<()> {
+    let mut index = String::from(HEAD);
+    index += "| peer | it says that it is | it speaks | pass | fail | not exercised |\n|---|---|---|---|---|---|\n";
+    for (end, title) in PAGES {
+        let here: Vec<&Tested<'_>> =
+            tested.iter().filter(|(peer, _)| page_of(peer) == end).collect();
+        for (peer, report) in &here {
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                index,
+                "| [{}](conformance-results-{end}.md#{}) | {} | `{}` | {} | {} | {} |",
+                peer.name,
+                anchor(peer.name),
+                said(report).unwrap_or_default(),
+                report.facts["dialect"].as_str().unwrap_or_default(),
+                report.count("pass"),
+                report.count("fail"),
+                report.count("not exercised"),
+            );
+        }
+        fs::write(file(&format!("-{end}")), page(title, &here))?;
+    }
+    fs::write(file(""), index)
+}
+
+fn page(title: &str, tested: &[&Tested<'_>]) -> String {
+    let columns: Vec<(&str, &Report)> =
+        tested.iter().map(|(peer, report)| (peer.name, report)).collect();
+    let mut page = format!(
+        "# What real {title} do\n\n[conformance-results.md](conformance-results.md) says how this page comes about, and how it is read.\n\n{}\n",
+        matrix(&columns)
+    );
+    for (peer, report) in tested {
+        page += &section(peer, report);
+    }
+    page.truncate(page.trim_end().len());
+    page + "\n"
+}
+
+/// The name of a section in links to it.
+fn anchor(name: &str) -> String {
+    let kept = name.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// Who a server says it is.
+fn said(report: &Report) -> Option<String> {
+    report.facts["server"].as_str().filter(|name| !name.is_empty()).map(|name| format!("`{name}`"))
+}
+
+fn section(peer: &Peer, report: &Report) -> String {
+    let mut out = format!(
+        "## {}\n\n{}.\n\n```sh\nrescind conform {} --dialect {} {}-- {}\n```\n\n",
+        peer.name,
+        report.summary(),
+        peer.how.tested(),
+        peer.dialect.name,
+        peer.how.arguments(),
+        shown(peer.command.as_deref().unwrap_or_default()),
+    );
+    for outcome in failed(report) {
+        let why: String = outcome.verdict.why().unwrap_or_default().chars().take(300).collect();
+        let _ = writeln!(out, "- `--only {}` ({}): {why}", outcome.id, outcome.level);
+    }
+    if !failed(report).is_empty() {
+        out.push('\n');
+    }
+    let mut unexercised: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for outcome in
+        report.outcomes.iter().filter(|outcome| outcome.verdict.as_str() == "not exercised")
+    {
+        let why = outcome.verdict.why().unwrap_or_default();
+        unexercised.entry(why).or_default().push(format!("`{}`", outcome.id));
+    }
+    for (why, checks) in &unexercised {
+        let _ = writeln!(out, "- not exercised: {}: {why}", checks.join(", "));
+    }
+    if !unexercised.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
+/// The cells of a peer's column that say something, by their checks: of its page, as it stands.
+///
+/// # Errors
+///
+/// There is no such page.
+pub fn recorded(peer: &Peer) -> io::Result<BTreeMap<String, String>> {
+    Ok(column(&fs::read_to_string(file(&format!("-{}", page_of(peer))))?, peer.name))
+}
+
+/// The same of a report.
+#[must_use]
+pub fn seen(peer: &Peer, report: &Report) -> BTreeMap<String, String> {
+    column(&matrix(&[(peer.name, report)]), peer.name)
+}
+
+fn column(page: &str, name: &str) -> BTreeMap<String, String> {
+    let mut rows = page.lines().filter(|line| line.starts_with('|'));
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let Some(at) = rows.next().and_then(|head| cells(head).iter().position(|cell| cell == name))
+    else {
+        return BTreeMap::new();
+    };
+    let cell = |row: &str| {
+        let cells = cells(row);
+        let said = cells.get(at).filter(|said| !said.is_empty())?.clone();
+        cells.get(1).map(|id| (id.trim_matches('`').to_owned(), said))
+    };
+    rows.skip(1).filter_map(cell).collect()
+}
+
+const HEAD: &str = include_str!("results.md");
