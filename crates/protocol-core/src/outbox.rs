@@ -108,10 +108,13 @@ impl Outbox {
         let mut bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(Self::BUFFER));
         match draft.write(context, most, &mut bytes) {
             Ok(()) => {
-                // Where as many wait as buffers are kept, a message takes no more than its length.
-                let more = if self.len() < Self::SPARE { Self::BUFFER } else { 0 };
-                if bytes.capacity() - bytes.len() > more {
-                    self.fit(&mut bytes);
+                if self.len() >= Self::SPARE && bytes.capacity() == Self::BUFFER {
+                    // As many wait as buffers are kept: this one is left to the next message.
+                    let exact = bytes.clone();
+                    self.recycle(mem::replace(&mut bytes, exact));
+                } else if bytes.capacity() - bytes.len() > Self::BUFFER {
+                    // A buffer doubles as it grows, and no message needs so much more than its length.
+                    bytes.shrink_to_fit();
                 }
                 Ok(self.queue(lane, kind, number, bytes))
             }
@@ -140,17 +143,6 @@ impl Outbox {
         };
         queue.messages.push_back(Message { ticket, kind, number, bytes });
         ticket
-    }
-
-    /// Makes room as large as what it holds. A buffer that can be kept is left to the next message; one
-    /// that has doubled as it grew is made smaller.
-    fn fit(&mut self, bytes: &mut Vec<u8>) {
-        if bytes.capacity() == Self::BUFFER {
-            let exact = bytes.as_slice().into();
-            self.recycle(mem::replace(bytes, exact));
-        } else {
-            bytes.shrink_to_fit();
-        }
     }
 
     #[inline]
