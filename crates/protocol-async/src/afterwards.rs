@@ -56,7 +56,7 @@ impl Afterwards {
             match afterward {
                 Afterward::Wake(waker) => contain(|| waker.wake()),
                 Afterward::Tell(told) => told.tell(),
-                Afterward::HandOver(then, outcome) => contain(|| then(outcome)),
+                Afterward::HandOver(then, outcome) => then.give(outcome),
                 Afterward::CleanUp(clean_up) => clean_up.run(),
                 Afterward::Show(seen) => contain(|| seen.tell()),
                 Afterward::Drop(marker) => contain(|| drop(marker)),

@@ -77,12 +77,8 @@ impl Hub {
                 if let Some(message) = taken.message {
                     state.trace(Way::Received, message);
                 }
-                match (taken.message, taken.event) {
-                    (message, Some(event)) => {
-                        state.hear(message.unwrap_or(input.unread()), event, after);
-                    }
-                    (Some(_), None) => state.hear_nothing(after),
-                    (None, None) => {}
+                if taken.message.is_some() || taken.event.is_some() {
+                    state.hear(taken.message.unwrap_or(input.unread()), taken.event, after);
                 }
                 state.dispatch_queued(after);
                 if taken.used == 0 {
@@ -104,7 +100,7 @@ impl Hub {
             }
             if let Some(message) = state.stream.finish(input.unread(), state.now) {
                 state.trace(Way::Received, message);
-                if let Some(event) = state.stream.connection_mut().poll_event() {
+                if let event @ Some(_) = state.stream.connection_mut().poll_event() {
                     state.hear(message, event, after);
                 }
             }
@@ -202,10 +198,7 @@ impl Hub {
         self.shared.at(|state, after| {
             let event = state.stream.connection_mut().receive(message, state.now);
             state.trace(Way::Received, message);
-            match event {
-                Some(event) => state.hear(message, event, after),
-                None => state.hear_nothing(after),
-            }
+            state.hear(message, event, after);
         });
     }
 

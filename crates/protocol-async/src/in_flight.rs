@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use protocol_core::Cause;
 use protocol_core::machine::{CallPhase, RequestPhase};
-use protocol_core::{Cause, Timestamp};
 
 use crate::cancellation::Cancellation;
-use crate::state::Core;
+use crate::state::State;
 
 /// One call or request in flight. Never holds any params.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,8 @@ pub enum Phase {
 }
 
 /// Lists at most `limit` calls and at most `limit` requests, oldest first.
-pub(crate) fn list(core: &Core, now: Timestamp, limit: usize) -> Vec<InFlight> {
+pub(crate) fn list(state: &State, limit: usize) -> Vec<InFlight> {
+    let (core, now) = (state.core(), state.now);
     let machine = core.machine();
     let calls = core.calls().take(limit).filter_map(|(call, entry)| {
         let phase = match machine.call_phase(call)? {
@@ -67,7 +68,7 @@ pub(crate) fn list(core: &Core, now: Timestamp, limit: usize) -> Vec<InFlight> {
         Some(InFlight {
             direction: Direction::Call,
             number: u64::from(call.number()),
-            method: entry.method.to_string(),
+            method: state.names.get(entry.method).to_owned(),
             age: now.since(entry.since),
             phase,
             cause: machine.call_cause(call),
@@ -82,7 +83,7 @@ pub(crate) fn list(core: &Core, now: Timestamp, limit: usize) -> Vec<InFlight> {
         Some(InFlight {
             direction: Direction::Request,
             number: request.number(),
-            method: entry.method.to_string(),
+            method: state.names.get(entry.method?).to_owned(),
             age: now.since(entry.since),
             phase,
             cause: entry.marker.as_ref().and_then(Cancellation::cause),

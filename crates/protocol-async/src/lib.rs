@@ -52,6 +52,7 @@ mod memory;
 mod message;
 mod messages;
 mod method;
+mod names;
 mod noise;
 pub mod operations;
 mod options;

@@ -9,7 +9,7 @@ use crate::afterwards::Afterward;
 use crate::cancellation::Cancellation;
 use crate::inbox::Inbox;
 use crate::message::Request;
-use crate::method::CLIPPED;
+use crate::names::Names;
 use crate::options::Options;
 use crate::outcome::Outcomes;
 use crate::outgoing::SHORTEST;
@@ -78,8 +78,8 @@ impl Options {
             core: Core::memory(limits),
             handles: sum(&[
                 (1, FIXED),
-                (calls, CLIPPED + Spans::CALL + told),
-                (requests, CLIPPED + Spans::REQUEST + told + spare + Cancellation::HEAP),
+                (calls, Names::ROW + Spans::CALL + told),
+                (requests, Names::ROW + Spans::REQUEST + told + spare + Cancellation::HEAP),
                 (batch_members, told),
             ]),
             inbox: Inbox::memory(self.inbox_bytes).saturating_add(message),

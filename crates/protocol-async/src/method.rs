@@ -56,11 +56,6 @@ impl MethodName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// The name, or as much of a long one as messages show.
-    pub(crate) fn clipped(&self) -> Self {
-        if self.0.len() <= CLIPPED { self.clone() } else { clip(&self.0).into() }
-    }
 }
 
 impl Deref for MethodName {

@@ -8,28 +8,46 @@ use protocol_core::CallId;
 use serde_json::value::RawValue;
 
 use crate::answer::CallError;
+use crate::contain::contain;
 
 /// What becomes of a call, as the peer wrote it. Errors are large and rare.
 pub(crate) type RawOutcome = Result<Box<RawValue>, Box<CallError>>;
 
-/// What is done with an outcome.
-pub(crate) type HandOver = Box<dyn FnOnce(RawOutcome) + Send>;
+/// What is done with an outcome: nothing, where nobody wants it. The box around it makes one word of two,
+/// for it is moved with the call's row.
+pub(crate) struct HandOver(Option<Box<Then>>);
 
-/// Nobody wants to know. A box of what captures nothing takes no room.
-pub(crate) fn nobody() -> HandOver {
-    Box::new(drop)
+type Then = Box<dyn FnOnce(RawOutcome) + Send>;
+
+impl HandOver {
+    /// Nobody wants to know.
+    pub(crate) const NOBODY: Self = Self(None);
+
+    pub(crate) fn to(then: impl FnOnce(RawOutcome) + Send + 'static) -> Self {
+        Self(Some(Box::new(Box::new(then))))
+    }
+
+    /// Hands it over.
+    pub(crate) fn give(self, outcome: RawOutcome) {
+        if let Some(then) = self.0 {
+            contain(|| then(outcome));
+        }
+    }
 }
 
-/// Who is told the outcome of a call in flight.
-#[derive(Default)]
+/// Who is told the outcome of a call in flight. Two words, for it is moved with the call's row.
 pub(crate) enum Interest {
-    /// Whoever asks for it later.
-    #[default]
-    Later,
     /// A task, which then asks for it.
     Task(Waker),
     /// What it is handed to.
     Handed(HandOver),
+}
+
+/// Nobody is told: whoever wants to know asks later.
+impl Default for Interest {
+    fn default() -> Self {
+        Self::Task(Waker::noop().clone())
+    }
 }
 
 /// What became of calls that have settled, until whoever made them asks. Bounded in bytes: a result that
@@ -120,6 +138,11 @@ mod tests {
     use protocol_core::{CallOptions, Config, Connection, Dialect, Timestamp};
 
     use super::*;
+
+    #[test]
+    fn g08_who_is_told_of_a_call_takes_two_words_of_its_row() {
+        assert_eq!(size_of::<Interest>(), size_of::<[usize; 2]>());
+    }
 
     #[test]
     fn g08_what_a_burst_of_outcomes_took_is_given_back() {

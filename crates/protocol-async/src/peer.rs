@@ -10,12 +10,11 @@ use crate::closed::Closed;
 use crate::in_flight::{self, InFlight};
 use crate::json::written;
 use crate::lease::Lease;
-use crate::method::clip;
 use crate::outcome::Interest;
 use crate::sent::SentRequest;
 use crate::spanned;
 use crate::spans::RequestSpan;
-use crate::state::{CallEntry, State};
+use crate::state::State;
 use crate::sync::{Arc, MutexGuard};
 use crate::turn::waits_for_peer;
 use crate::wait::WaitFor;
@@ -56,11 +55,7 @@ impl Peer {
     ) -> SentRequest<T> {
         let span = spanned::call(&self.lease, method, &options);
         let called = self.lease.send(|state, now| {
-            let entry =
-                CallEntry { interest: Interest::Later, method: clip(method).into(), since: now };
-            let core = state.stream.connection_mut();
-            let called = core.call(method, params, entry, options, now);
-            let call = called.map_err(|error| error.reason)?;
+            let call = state.call(method, params, Interest::default(), options)?;
             state.spans.call_begins(call, span.clone(), now);
             Ok(call)
         });
@@ -196,7 +191,7 @@ impl Peer {
     /// What is in flight both ways, oldest first, at most `limit` of each. Never any params.
     #[must_use]
     pub fn in_flight(&self, limit: usize) -> Vec<InFlight> {
-        self.lease.command(|core, now| in_flight::list(core, now, limit))
+        self.lease.at(|state, _| in_flight::list(state, limit))
     }
 }
 

@@ -5,6 +5,7 @@ use protocol_core::{CallOptions, SendError};
 use crate::failure::Failure;
 use crate::incoming::Arrival;
 use crate::message::Notification;
+use crate::outcome::HandOver;
 use crate::peer::Peer;
 use crate::responder::Responder;
 use crate::sent::SentRequest;
@@ -50,7 +51,7 @@ impl<T> SentRequest<T> {
     pub fn forward_response_to<R>(self, responder: Responder<R>) {
         let responder: Responder = responder.cast();
         let forwarded = self.forward_cancellation_from(&responder.cancellation());
-        forwarded.hand_to(Box::new(move |outcome| {
+        forwarded.hand_to(HandOver::to(move |outcome| {
             responder.answer(outcome.map_err(|error| Failure::from(*error)));
         }));
     }

@@ -112,10 +112,13 @@ impl<T> Responder<T> {
         let ended =
             lease.send(|state, _| state.stream.connection_mut().end_request(*request, reason));
         match ended {
-            Ok(_) => {
+            Ok(entry) => {
                 spanned::request_ends(lease, *request);
                 if let Some(Debt { lease, place, .. }) = self.debt.take() {
-                    lease.lock().at_work.leave(place);
+                    lease.with(|state, after| {
+                        state.at_work.leave(place);
+                        state.let_go(entry, after);
+                    });
                 }
                 Ok(())
             }

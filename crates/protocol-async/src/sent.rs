@@ -13,10 +13,9 @@ use serde_json::value::RawValue;
 
 use crate::answer::CallError;
 use crate::cancellation::{Cancellation, Following};
-use crate::contain::contain;
 use crate::handle::CancellationHandle;
 use crate::lease::Lease;
-use crate::outcome::{HandOver, RawOutcome, nobody};
+use crate::outcome::{HandOver, RawOutcome};
 use crate::spanned;
 use crate::sync::Arc;
 use crate::turn::waits_for_peer;
@@ -98,7 +97,7 @@ impl<T> SentRequest<T> {
     /// Gives up interest in the outcome without cancelling the call.
     pub fn detach(mut self) {
         if let Whereabouts::There { lease, call } = self.take_outcome() {
-            if lease.hand_over(call, self.and_let_go(nobody())).is_ok() {
+            if lease.hand_over(call, self.and_let_go(HandOver::NOBODY)).is_ok() {
                 lease.command(|core, now| core.detach(call, now));
             }
         }
@@ -124,16 +123,16 @@ impl<T> SentRequest<T> {
             Whereabouts::Taken(_) => Ok(()),
         };
         if let Err((then, outcome)) = settled {
-            contain(|| then(outcome));
+            then.give(outcome);
         }
     }
 
     /// Keeps what cancels the call as long as it is in flight.
     fn and_let_go(&mut self, then: HandOver) -> HandOver {
         let Some(followers) = self.followers.take() else { return then };
-        Box::new(move |outcome| {
+        HandOver::to(move |outcome| {
             drop(followers);
-            then(outcome);
+            then.give(outcome);
         })
     }
 
@@ -147,7 +146,7 @@ impl<T: DeserializeOwned> SentRequest<T> {
     /// Hands the outcome to `then` when it is there, on whatever thread routes it; `then` must not
     /// block. The call is not cancelled when this returns.
     pub fn on_result(self, then: impl FnOnce(Result<T, CallError>) + Send + 'static) {
-        self.hand_to(Box::new(move |outcome| then(decode(outcome))));
+        self.hand_to(HandOver::to(move |outcome| then(decode(outcome))));
     }
 }
 
@@ -180,7 +179,7 @@ fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
 impl<T> Drop for SentRequest<T> {
     fn drop(&mut self) {
         if let Whereabouts::There { lease, call } = &self.outcome {
-            if lease.hand_over(*call, nobody()).is_ok() {
+            if lease.hand_over(*call, HandOver::NOBODY).is_ok() {
                 spanned::cancelling(lease, *call, Cause::Dropped);
                 lease.command(|core, now| core.cancel(*call, Cause::Dropped, now));
             }

@@ -119,7 +119,8 @@ impl Shared {
         self.with(|state, after| {
             state.worker_gone(request, after);
             let entry = state.stream.connection_mut().request_data_mut(request);
-            entry.map_or_else(MethodName::default, |entry| entry.method.clone())
+            let name = entry.and_then(|entry| entry.method);
+            name.map_or_else(MethodName::default, |name| state.names.get(name).into())
         })
     }
 

@@ -10,8 +10,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CloseReason, Connection, Event, Outcome, Refusal, Reply, RequestHandle, Shutdown,
-    StreamConnection, Timestamp, code,
+    CallId, CallOptions, CloseReason, Connection, Event, Outcome, Refusal, Reply, RequestHandle,
+    SendError, Shutdown, StreamConnection, Timestamp, code,
 };
 use serde_json::value::RawValue;
 
@@ -24,6 +24,7 @@ use crate::closed::Closed;
 use crate::contain::contain;
 use crate::inbox::Inbox;
 use crate::method::MethodName;
+use crate::names::{NameKey, Names};
 use crate::noise::{Noise, is_noise};
 use crate::operations::{self, SharedOperations};
 use crate::options::{Options, Trace, Way};
@@ -46,7 +47,7 @@ pub(crate) type Core = Connection<CallEntry, RequestEntry>;
 /// What we keep with each call.
 pub(crate) struct CallEntry {
     pub(crate) interest: Interest,
-    pub(crate) method: MethodName,
+    pub(crate) method: NameKey,
     pub(crate) since: Timestamp,
 }
 
@@ -55,9 +56,8 @@ pub(crate) struct CallEntry {
 pub(crate) struct RequestEntry {
     /// Invariant: there once the request has arrived, which is before anything is told of it.
     pub(crate) marker: Option<Cancellation>,
-    /// [Clipped](MethodName::clipped), as that of a call is: it is kept for as long as the request is in
-    /// flight, and the peer chose how long it is.
-    pub(crate) method: MethodName,
+    /// Invariant: there as long as the marker is.
+    pub(crate) method: Option<NameKey>,
     pub(crate) since: Timestamp,
 }
 
@@ -65,6 +65,7 @@ pub(crate) struct State {
     pub(crate) stream: StreamConnection<CallEntry, RequestEntry>,
     pub(crate) inbox: Inbox,
     outcomes: Outcomes,
+    pub(crate) names: Names,
     /// Requests that were taken out of the inbox and are not answered.
     pub(crate) at_work: AtWork,
     /// Markers for the next requests: most are never set, so most can be used again.
@@ -139,6 +140,7 @@ impl State {
             stream: StreamConnection::new(options.config),
             inbox: Inbox::new(options.inbox_bytes),
             outcomes: Outcomes::new(options.result_bytes),
+            names: Names::default(),
             at_work: AtWork::new(options.work_requests, options.work_bytes),
             spare: Vec::new(),
             buckets: Buckets::new(options.budgets),
@@ -177,45 +179,49 @@ impl State {
     /// Passes on what the core has yet to tell.
     #[inline]
     pub(crate) fn dispatch_queued(&mut self, after: &mut Afterwards) {
-        while let Some(event) = self.stream.connection_mut().poll_event() {
+        while let event @ Some(_) = self.stream.connection_mut().poll_event() {
             self.dispatch(event, after);
         }
     }
 
-    /// Passes on what has happened.
-    pub(crate) fn dispatch(&mut self, event: Event<'_, CallEntry>, after: &mut Afterwards) {
-        self.observe(&event);
-        self.charge(Some(&event), after);
-        after.show(self.spans.see(&event, self.now));
+    /// Passes on what has happened; if that is nothing, a message has made nothing happen. (An event is
+    /// large: it is passed on as it came, and taken apart only here, so that it is never moved.)
+    fn dispatch(&mut self, event: Option<Event<'_, CallEntry>>, after: &mut Afterwards) {
+        if let Some(event) = &event {
+            self.observe(event);
+            after.show(self.spans.see(event, self.now));
+        }
+        self.charge(event.as_ref(), after);
         match event {
-            Event::Settled { call, outcome, data } => {
+            None => {}
+            Some(Event::Settled { call, outcome, data }) => {
                 let outcome = self.owned(outcome);
+                self.names.let_go(data.method);
                 match data.interest {
                     Interest::Handed(then) => {
                         return after.push(Afterward::HandOver(then, outcome));
                     }
                     Interest::Task(waker) => after.push(Afterward::Wake(waker)),
-                    Interest::Later => {}
                 }
                 self.outcomes.insert(call, outcome);
             }
-            Event::Request { request, method, params, options, .. } => {
+            Some(Event::Request { request, method, params, options, .. }) => {
                 self.take_request(request, &method, params, options, after);
             }
-            Event::Cancelled { request, cause, .. } => {
+            Some(Event::Cancelled { request, cause, .. }) => {
                 operations::cancelled(self.core(), self.operations.as_ref(), request, cause);
                 let entry = self.stream.connection_mut().request_data_mut(request);
                 if let Some(marker) = entry.and_then(|entry| entry.marker.as_ref()) {
                     after.push(Afterward::Tell(marker.raise(cause)));
                 }
             }
-            Event::Ready => {
+            Some(Event::Ready) => {
                 self.is_full = false;
                 self.answer_waiting(after);
                 self.beat_again();
                 self.room.wake_all(after);
             }
-            Event::Closed { reason } => {
+            Some(Event::Closed { reason }) => {
                 self.closed = Some(reason);
                 self.is_full = false;
                 for line in [&mut self.arrived, &mut self.room, &mut self.ended] {
@@ -223,11 +229,13 @@ impl State {
                 }
             }
             // Nobody here asks what else there is.
-            event => {
-                if self.is_served && self.inbox.take(event).is_ok() {
+            Some(event) if self.is_served => {
+                let is_taken = self.inbox.take(event).is_ok();
+                if is_taken {
                     self.arrived.wake_all(after);
                 }
             }
+            Some(_) => {}
         }
     }
 
@@ -248,6 +256,22 @@ impl State {
         Err(&mut entry.expect("an outcome is kept until it is taken").interest)
     }
 
+    /// Calls the peer.
+    pub(crate) fn call(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        interest: Interest,
+        options: CallOptions,
+    ) -> Result<CallId, Refusal> {
+        let entry = CallEntry { interest, method: self.names.keep(method), since: self.now };
+        let core = self.stream.connection_mut();
+        core.call(method, params, entry, options, self.now).map_err(|SendError { reason, data }| {
+            self.names.let_go(data.method);
+            reason
+        })
+    }
+
     /// Takes a request into the inbox.
     fn take_request(
         &mut self,
@@ -259,7 +283,7 @@ impl State {
     ) {
         let method = MethodName::from(name);
         if let Some(entry) = self.stream.connection_mut().request_data_mut(request) {
-            entry.method = method.clipped();
+            entry.method = Some(self.names.keep(name));
             entry.since = self.now;
             entry.marker = Some(self.spare.pop().unwrap_or_default());
         }
@@ -354,7 +378,7 @@ impl State {
             answered = self.respond(request, refused, after);
         }
         match answered {
-            Ok(entry) => keep(&mut self.spare, entry, after),
+            Ok(entry) => self.let_go(entry, after),
             Err(Refusal::OutboxFull) => return false,
             // It is answered already, or under these limits nothing can be.
             Err(_) => {}
@@ -379,6 +403,22 @@ impl State {
         Ok(entry)
     }
 
+    /// Lets go what was kept with a request that is over: mostly another can have its marker.
+    pub(crate) fn let_go(&mut self, entry: RequestEntry, after: &mut Afterwards) {
+        /// More markers than those are given back.
+        const KEPT: usize = 1024;
+
+        if let Some(name) = entry.method {
+            self.names.let_go(name);
+        }
+        let Some(mut marker) = entry.marker else { return };
+        if self.spare.len() < KEPT && marker.is_unused() {
+            self.spare.push(marker);
+        } else {
+            after.push(Afterward::Drop(marker));
+        }
+    }
+
     /// Whoever served a request has dropped it without an answer.
     pub(crate) fn worker_gone(&mut self, request: RequestHandle, after: &mut Afterwards) {
         let operations = self.operations.as_ref();
@@ -396,9 +436,12 @@ impl State {
     }
 
     fn take_transmit(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(transmit) = self.stream.poll_transmit(out) else { return false };
-        self.trace(Way::Sent, transmit.message(out));
-        true
+        let transmit = self.stream.poll_transmit(out);
+        // Mostly nobody wants to know what it was.
+        if let (Some(transmit), true) = (&transmit, self.trace.is_some()) {
+            self.trace(Way::Sent, transmit.message(out));
+        }
+        transmit.is_some()
     }
 
     /// Adds what may be written now; says whether that is anything.
@@ -430,11 +473,11 @@ impl State {
     pub(crate) fn hear(
         &mut self,
         bytes: &[u8],
-        event: Event<'_, CallEntry>,
+        event: Option<Event<'_, CallEntry>>,
         after: &mut Afterwards,
     ) {
         match (&event, &mut self.noise) {
-            (Event::Violation { violation, id }, Some(noise))
+            (Some(Event::Violation { violation, id }), Some(noise))
                 if is_noise(self.stream.connection().config(), *violation, id.as_ref()) =>
             {
                 contain(|| noise(*violation, bytes));
@@ -443,16 +486,13 @@ impl State {
         }
     }
 
-    /// A message made nothing happen. Once the connection is closed that is not the peer's doing.
-    pub(crate) fn hear_nothing(&mut self, after: &mut Afterwards) {
-        if !self.core().machine().is_closed() {
-            self.charge(None, after);
-        }
-    }
-
     /// The peer pays for what costs it little, or else the connection ends.
     #[inline]
     fn charge(&mut self, event: Option<&Event<'_, CallEntry>>, after: &mut Afterwards) {
+        // Once the connection is closed, that nothing happens is not the peer's doing.
+        if event.is_none() && self.core().machine().is_closed() {
+            return;
+        }
         let what = Cheap::of(event, self.core().config());
         let over = what.and_then(|what| self.buckets.pay(what, self.now));
         if let Some(over) = over {
@@ -534,18 +574,5 @@ impl State {
     /// There is nothing left to do.
     pub(crate) fn is_over(&self) -> bool {
         self.is_abandoned || self.is_settled() && self.is_flushed()
-    }
-}
-
-/// What is left of an answered request: mostly a marker that another can have.
-fn keep(spare: &mut Vec<Cancellation>, mut entry: RequestEntry, after: &mut Afterwards) {
-    /// More than those are given back.
-    const KEPT: usize = 1024;
-
-    let Some(mut marker) = entry.marker.take() else { return };
-    if spare.len() < KEPT && marker.is_unused() {
-        spare.push(marker);
-    } else {
-        after.push(Afterward::Drop(marker));
     }
 }

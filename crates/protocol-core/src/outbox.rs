@@ -70,8 +70,9 @@ impl Outbox {
     pub(crate) const SPARE: usize = 64;
     /// The bytes of a message's row.
     pub(crate) const ROW: usize = size_of::<Message>();
-    /// So much room for messages is kept when there are none.
-    const KEPT: usize = 64;
+    /// So much room for messages is kept when there are none: a quarter of the small ones that are written
+    /// at once.
+    const KEPT: usize = 256;
 
     /// The bytes that wait.
     pub(crate) const fn bytes(&self) -> usize {
@@ -107,8 +108,12 @@ impl Outbox {
         let mut bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(Self::BUFFER));
         match draft.write(context, most, &mut bytes) {
             Ok(()) => {
-                // A buffer doubles as it grows, and no message needs so much more than its length.
-                if bytes.capacity() - bytes.len() > Self::BUFFER {
+                if self.len() >= Self::SPARE && bytes.capacity() == Self::BUFFER {
+                    // As many wait as buffers are kept: this one is left to the next message.
+                    let exact = bytes.clone();
+                    self.recycle(mem::replace(&mut bytes, exact));
+                } else if bytes.capacity() - bytes.len() > Self::BUFFER {
+                    // A buffer doubles as it grows, and no message needs so much more than its length.
                     bytes.shrink_to_fit();
                 }
                 Ok(self.queue(lane, kind, number, bytes))
@@ -287,6 +292,26 @@ mod tests {
         }
         assert!(outbox.bulk.messages.capacity() <= 8, "{}", outbox.bulk.messages.capacity());
         assert_eq!(all(&mut outbox), ["first", "next"]);
+    }
+
+    #[test]
+    fn g08_many_that_wait_take_no_more_room_than_they_need() {
+        let config = crate::Config::client(crate::Dialect::ACP_V1);
+        let context = Context { config: &config, now: crate::Timestamp::ZERO, next: 0 };
+        let draft = Draft::Notification { method: "m", params: None };
+        let mut outbox = Outbox::default();
+        for _ in 0..3 {
+            for _ in 0..1_000 {
+                let kind = TransmitKind::Notification;
+                outbox.push(usize::MAX, &context, &draft, Lane::Bulk, kind, None).unwrap();
+            }
+            let room: usize = outbox.bulk.messages.iter().map(|it| it.bytes.capacity()).sum();
+            let buffers = (Outbox::SPARE + 1) * Outbox::BUFFER;
+            assert!(room <= outbox.bytes() + buffers, "{room} for {}", outbox.bytes());
+            assert!(outbox.spare.len() <= 1);
+            assert_eq!(all(&mut outbox).len(), 1_000);
+            assert_eq!(outbox.spare.len(), Outbox::SPARE, "the buffers of the first are kept");
+        }
     }
 
     #[test]

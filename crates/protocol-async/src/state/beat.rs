@@ -13,9 +13,9 @@ use std::io;
 
 use protocol_core::{CallId, CallOptions, Refusal, Timestamp};
 
-use super::{CallEntry, State};
+use super::State;
 use crate::keep_alive::{KeepAlive, Unanswered};
-use crate::outcome::{Interest, nobody};
+use crate::outcome::{HandOver, Interest};
 use crate::sync::Arc;
 
 /// A keep-alive, and how far it has come.
@@ -59,7 +59,7 @@ impl State {
         let KeepAlive { every, patience, .. } = heart.how;
         (heart.beat, heart.due) = match heart.beat {
             Beat::NotBegun => (Beat::Resting, now + every),
-            Beat::Resting => match self.ask(&heart.how, now) {
+            Beat::Resting => match self.ask(&heart.how) {
                 Some(question) => (Beat::Asked(question, now), now + every.min(patience)),
                 None => (Beat::Resting, now + every),
             },
@@ -73,15 +73,13 @@ impl State {
     }
 
     /// Asks, if there is anything to ask with.
-    fn ask(&mut self, how: &KeepAlive, now: Timestamp) -> Option<Question> {
-        let core = self.stream.connection_mut();
-        let method = how.method(&core.config().dialect)?.to_owned();
-        let interest = Interest::Handed(nobody());
-        let entry = CallEntry { interest, method: method.as_str().into(), since: now };
-        match core.call(&method, None, entry, CallOptions::default(), now) {
+    fn ask(&mut self, how: &KeepAlive) -> Option<Question> {
+        let method = how.method(&self.core().config().dialect)?.to_owned();
+        let interest = Interest::Handed(HandOver::NOBODY);
+        match self.call(&method, None, interest, CallOptions::default()) {
             Ok(call) => Some(Question::Sent(call)),
             // It is promised to be told when there is room.
-            Err(error) if error.reason == Refusal::OutboxFull => {
+            Err(Refusal::OutboxFull) => {
                 self.is_full = true;
                 Some(Question::Unsent)
             }
