@@ -1,7 +1,10 @@
 //! What is said of a conversation with a relay.
 
+use protocol_core::Dialect;
+
 use super::bench::Side;
 use super::checks::{RELAY_CHECKS, RelayCheck};
+use super::message::Protocol;
 use super::rules::{Checks, Rule};
 use super::{shift, verdict};
 use crate::report::Verdict;
@@ -59,4 +62,15 @@ fn a_check_fails_by_its_own_rules_and_those_of_every_conversation() {
 #[test]
 fn the_seed_shifts_the_ids() {
     assert_eq!([1, 2, 1_000, 1_001].map(shift), [0, 1_000, 999_000, 0]);
+}
+
+#[test]
+fn a_check_of_batches_is_for_protocols_without_them() {
+    for (dialect, applies) in
+        [("acp", true), ("lsp", true), ("mcp-2025-03-26", false), ("mcp-2025-11-25", true)]
+    {
+        let dialect = Dialect::named(dialect).expect("there is such a dialect");
+        let protocol = Protocol::of(&dialect).expect("it has checks");
+        assert_eq!((check("relay-form/batches").only)(protocol), applies, "{}", dialect.name);
+    }
 }
