@@ -42,6 +42,8 @@ pub(crate) struct Watched<S, T: Timer> {
     sleep: Option<(Timestamp, Pin<Box<T::Sleep>>)>,
     /// What had been read when it was looked at last.
     read: usize,
+    /// Whether there was no room for a frame when that was asked for last.
+    is_full: bool,
 }
 
 impl<S, T: Timer> Watched<S, T> {
@@ -52,7 +54,7 @@ impl<S, T: Timer> Watched<S, T> {
         work: Work,
         timer: T,
     ) -> Self {
-        Self { inner, meter, watch, work, timer, sleep: None, read: 0 }
+        Self { inner, meter, watch, work, timer, sleep: None, read: 0, is_full: false }
     }
 }
 
@@ -177,7 +179,9 @@ where
 
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let polled = Pin::new(&mut self.inner).poll_ready(cx);
-        self.wrote(polled, cx)
+        let was_full = std::mem::replace(&mut self.is_full, polled.is_pending());
+        // That there is room still says nothing of what left.
+        if was_full || self.is_full { self.wrote(polled, cx) } else { polled }
     }
 
     fn start_send(mut self: Pin<&mut Self>, message: Message) -> Result<(), Error> {
@@ -213,6 +217,8 @@ mod tests {
     struct World {
         seconds: Arc<AtomicU32>,
         is_full: Arc<AtomicBool>,
+        /// What is sent does not leave, though there is room for more.
+        is_stuck: Arc<AtomicBool>,
     }
 
     impl Timer for World {
@@ -247,7 +253,7 @@ mod tests {
         }
 
         fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-            self.poll_ready(cx)
+            if self.is_stuck.load(Relaxed) { Poll::Pending } else { self.poll_ready(cx) }
         }
 
         fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
@@ -281,5 +287,31 @@ mod tests {
             }
         }
         assert_eq!(evicted, Some((29, Eviction::Unread)), "ten seconds after the 19th");
+    }
+
+    #[test]
+    fn f45_room_for_more_is_no_sign_that_anything_leaves() {
+        let world = World::default();
+        world.is_stuck.store(true, Relaxed);
+        let limits = ListenerLimits {
+            write_time: SECOND * 10,
+            ping_every: None,
+            idle_time: None,
+            ..ListenerLimits::DEFAULT
+        };
+        let meter = Meter::new(&Unfinished::new(0), &Arc::default(), 0);
+        let watch = Watch::new(limits, world.now());
+        let mut watched = Watched::new(world.clone(), meter, watch, Work::default(), world.clone());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut evicted = None;
+        for second in 0..20 {
+            world.seconds.store(second, Relaxed);
+            let _ = Pin::new(&mut watched).poll_ready(&mut cx);
+            let _ = Pin::new(&mut watched).poll_flush(&mut cx);
+            if let Poll::Ready(Some(Err(_))) = Pin::new(&mut watched).poll_next(&mut cx) {
+                evicted = evicted.or(Some(second));
+            }
+        }
+        assert_eq!(evicted, Some(10));
     }
 }
