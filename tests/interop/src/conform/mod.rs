@@ -143,11 +143,11 @@ impl Peer {
 /// # Panics
 ///
 /// If one can't be tested.
-pub fn run_all<'p>(
-    peers: &'p [Peer],
+pub fn run_all(
+    peers: &[Peer],
     width: usize,
     seen: impl Fn(&Peer, &Report) + Sync,
-) -> Vec<(&'p Peer, Report)> {
+) -> Vec<(&Peer, Report)> {
     let next = AtomicUsize::new(0);
     let (done, all_done) = mpsc::channel();
     thread::scope(|scope| {
