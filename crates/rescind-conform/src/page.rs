@@ -89,20 +89,17 @@ fn clauses(out: &mut String, clauses: &[Clause], witness: &str) {
     let _ = writeln!(out, "\nWitness: {witness}\n");
 }
 
-/// What is played and judged, in the words of this crate.
+/// What is played and judged, in the words of this crate: a line, for the page is long.
 fn data(out: &mut String, needs: &[impl Debug], steps: &[impl Debug], rules: &[impl Debug]) {
-    words(out, "Needs", needs);
-    words(out, "Steps", steps);
-    words(out, "Rules", rules);
-    out.push('\n');
+    let all = [("Needs", words(needs)), ("Steps", words(steps)), ("Rules", words(rules))];
+    let said = all.iter().filter(|(_, words)| !words.is_empty());
+    let said: Vec<String> = said.map(|(what, words)| format!("{what}: {words}")).collect();
+    let _ = writeln!(out, "{}\n", said.join(". "));
 }
 
-fn words(out: &mut String, what: &str, words: &[impl Debug]) {
-    if words.is_empty() {
-        return;
-    }
+fn words(words: &[impl Debug]) -> String {
     let words: Vec<String> = words.iter().map(|word| format!("`{word:?}`")).collect();
-    let _ = writeln!(out, "- {what}: {}", words.join(", "));
+    words.join(", ")
 }
 
 #[cfg(test)]
