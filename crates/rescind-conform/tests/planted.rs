@@ -210,6 +210,7 @@ fn main() {
         .collect();
     trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(2));
+    // As many as cargo gives the other tests.
+    arguments.test_threads = arguments.test_threads.or(Some(8));
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -208,6 +208,7 @@ fn main() {
     trials.push(Trial::test("every_check_has_a_fault", every_check_has_a_fault));
     trials.push(Trial::test("a_client_that_starts_its_server", a_client_that_starts_its_server));
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(4));
+    // As many as cargo gives the other tests.
+    arguments.test_threads = arguments.test_threads.or(Some(8));
     libtest_mimic::run(&arguments, trials).exit();
 }

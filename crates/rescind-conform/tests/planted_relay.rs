@@ -286,6 +286,7 @@ fn main() {
     let told = "what_is_not_passed_on_is_no_verdict";
     trials.push(Trial::test(told, what_is_not_passed_on_is_no_verdict));
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(4));
+    // As many as cargo gives the other tests.
+    arguments.test_threads = arguments.test_threads.or(Some(8));
     libtest_mimic::run(&arguments, trials).exit();
 }

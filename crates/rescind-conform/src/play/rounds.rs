@@ -14,7 +14,10 @@ impl Play<'_> {
     ) -> Result<(), Stop> {
         let mut unclear = None;
         let mut against = None;
-        for _ in 0..self.facts.rounds() {
+        let rounds = self.facts.rounds();
+        // One round is enough where a request can be asked to take long: its cancel comes in time.
+        let in_time = in_time.filter(|_| rounds > 1);
+        for _ in 0..rounds {
             match (self.perform(steps), until) {
                 (Err(Stop::NotExercised(why)), _) => unclear = Some(why),
                 (Err(stop), _) => return Err(stop),
