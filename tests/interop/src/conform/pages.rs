@@ -154,4 +154,4 @@ fn column(page: &str, name: &str) -> BTreeMap<String, String> {
     rows.skip(1).filter_map(cell).collect()
 }
 
-const HEAD: &str = include_str!("results.md");
+const HEAD: &str = include_str!("results.txt");
