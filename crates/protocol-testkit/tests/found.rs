@@ -163,3 +163,17 @@ fn f06_a_fingerprint_tells_which_revision_is_spoken() {
     assert_eq!(agreed_on("2025-06-18"), agreed_on("2025-06-18"));
     assert_ne!(agreed_on("2025-06-18"), agreed_on("2025-03-26"));
 }
+
+/// Here the model was wrong. The request over the limit ends the connection, and the batch waits for nothing then: what it
+/// had kept back is queued behind an answer for which there was no room.
+#[test]
+fn b32_a_batch_leaves_at_the_end_though_the_answer_before_it_found_no_room() {
+    let mut config = small(Dialect::MCP_2025_03_26);
+    config.limits.requests = 1;
+    config.limits.unsent_messages = 1;
+    config.close_over_limit = true;
+    let batch = Operation::Hostile { to: Server, message: Hostile::Batch, id: 222 };
+    let notify = Operation::Notify { at: Server, long: false };
+    let over = [call(Asked::work(1)), drain(Client), read(Server)];
+    judge(config, &[&[batch, read(Server), notify][..], &over].concat());
+}

@@ -258,19 +258,22 @@ impl Model {
         if let Some(batch) = batch.and_then(|batch| self.batches.get_mut(&batch)) {
             return drop_last(&mut batch.answers);
         }
-        let is_last = self.bulk.back_mut().is_some_and(|last| match &mut last.message {
+        let holds = |leaving: &Leaving| match &leaving.message {
             Sent::Answer(answer) => is_it(answer),
-            Sent::Answers(answers) => {
-                drop_last(answers);
-                answers.is_empty()
-            }
+            Sent::Answers(answers) => answers.iter().any(is_it),
             Sent::Acknowledgement { id: acknowledged, .. } => acknowledged == id,
             _ => false,
-        });
-        if is_last {
-            self.bulk.pop_back();
-            self.issued -= u32::from(self.counts_all());
+        };
+        // The same message may have queued more: answers of batches that wait for nothing, once it closed.
+        let Some(place) = self.bulk.iter().rposition(holds) else { return };
+        if let Sent::Answers(answers) = &mut self.bulk[place].message {
+            drop_last(answers);
+            if !answers.is_empty() {
+                return;
+            }
         }
+        self.bulk.remove(place);
+        self.issued -= u32::from(self.counts_all());
     }
 
     /// What must leave next, if no answers leave early.
