@@ -108,13 +108,11 @@ impl Outbox {
         let mut bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(Self::BUFFER));
         match draft.write(context, most, &mut bytes) {
             Ok(()) => {
-                if self.len() >= Self::SPARE && bytes.capacity() == Self::BUFFER {
-                    // As many wait as buffers are kept: this one is left to the next message.
-                    let exact = bytes.clone();
-                    self.recycle(mem::replace(&mut bytes, exact));
-                } else if bytes.capacity() - bytes.len() > Self::BUFFER {
+                if bytes.capacity() > Self::BUFFER {
                     // A buffer doubles as it grows, and no message needs so much more than its length.
-                    bytes.shrink_to_fit();
+                    bytes.shrink_to(bytes.len() + Self::BUFFER);
+                } else if self.bulk.messages.len() >= Self::SPARE {
+                    bytes = self.copied(bytes);
                 }
                 Ok(self.queue(lane, kind, number, bytes))
             }
@@ -123,6 +121,14 @@ impl Outbox {
                 Err(len)
             }
         }
+    }
+
+    /// As many messages wait as buffers are kept: one more leaves its buffer to the next.
+    #[cold]
+    fn copied(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+        let exact = bytes.clone();
+        self.recycle(bytes);
+        exact
     }
 
     /// Queues a message that is written already.

@@ -87,13 +87,8 @@ impl<O, I: Default> Connection<O, I> {
         if self.config().dialect.envelope != Envelope::Dap {
             return;
         }
-        let id = self
-            .config()
-            .dialect
-            .cancel
-            .id_in(params)
-            .filter(|id| self.readable(id.token()).is_some());
-        if let Some(id) = id {
+        let id = self.config().dialect.cancel.id_in(params);
+        if let Some(id) = id.filter(|id| self.readable(id.token()).is_some()) {
             self.obey(&id, None, now);
         }
     }
