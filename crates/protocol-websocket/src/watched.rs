@@ -261,8 +261,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn f45_who_reads_slowly_stays_as_long_as_frames_leave() {
+    /// When a peer is sent away that has ten seconds to read, and why, if what it does in each of forty seconds is this.
+    fn sent_away(does: impl Fn(&World, u32)) -> Option<(u32, Eviction)> {
         let world = World::default();
         let limits = ListenerLimits {
             write_time: SECOND * 10,
@@ -274,44 +274,32 @@ mod tests {
         let watch = Watch::new(limits, world.now());
         let mut watched = Watched::new(world.clone(), meter, watch, Work::default(), world.clone());
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        // One leaves in every ninth second, and after the third none does.
-        let mut evicted = None;
-        for second in 0..40 {
+        (0..40).find_map(|second| {
             world.seconds.store(second, Relaxed);
-            world.is_full.store(second % 9 > 0 || second >= 27, Relaxed);
+            does(&world, second);
+            let _ = Pin::new(&mut watched).poll_ready(&mut cx);
             let _ = Pin::new(&mut watched).poll_flush(&mut cx);
-            if let Poll::Ready(Some(Err(Error::Io(error)))) =
-                Pin::new(&mut watched).poll_next(&mut cx)
-            {
-                evicted = evicted.or(Eviction::of(&error).map(|eviction| (second, eviction)));
+            match Pin::new(&mut watched).poll_next(&mut cx) {
+                Poll::Ready(Some(Err(Error::Io(error)))) => {
+                    Eviction::of(&error).map(|eviction| (second, eviction))
+                }
+                _ => None,
             }
-        }
-        assert_eq!(evicted, Some((29, Eviction::Unread)), "ten seconds after the 19th");
+        })
+    }
+
+    #[test]
+    fn f45_who_reads_slowly_stays_as_long_as_frames_leave() {
+        // One leaves in every ninth second, and after the third none does.
+        let reads =
+            |world: &World, second| world.is_full.store(second % 9 > 0 || second >= 27, Relaxed);
+        let expected = Some((29, Eviction::Unread));
+        assert_eq!(sent_away(reads), expected, "ten seconds after the 19th");
     }
 
     #[test]
     fn f45_room_for_more_is_no_sign_that_anything_leaves() {
-        let world = World::default();
-        world.is_stuck.store(true, Relaxed);
-        let limits = ListenerLimits {
-            write_time: SECOND * 10,
-            ping_every: None,
-            idle_time: None,
-            ..ListenerLimits::DEFAULT
-        };
-        let meter = Meter::new(&Unfinished::new(0), &Arc::default(), 0);
-        let watch = Watch::new(limits, world.now());
-        let mut watched = Watched::new(world.clone(), meter, watch, Work::default(), world.clone());
-        let mut cx = Context::from_waker(std::task::Waker::noop());
-        let mut evicted = None;
-        for second in 0..20 {
-            world.seconds.store(second, Relaxed);
-            let _ = Pin::new(&mut watched).poll_ready(&mut cx);
-            let _ = Pin::new(&mut watched).poll_flush(&mut cx);
-            if let Poll::Ready(Some(Err(_))) = Pin::new(&mut watched).poll_next(&mut cx) {
-                evicted = evicted.or(Some(second));
-            }
-        }
-        assert_eq!(evicted, Some(10));
+        let is_stuck = |world: &World, _| world.is_stuck.store(true, Relaxed);
+        assert_eq!(sent_away(is_stuck), Some((10, Eviction::Unread)));
     }
 }

@@ -29,6 +29,8 @@
 //! A check for another protocol is another [`Clause`] of the checks that hold there too, and rows of its own.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod by_hand;
 mod check;
 mod checks;
 mod client;

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use protocol_core::{Dialect, Violation};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::judge;
+use crate::by_hand::{self, hear, push};
 use crate::check::Rule;
 use crate::facts::Facts;
 use crate::play::{Made, Next, Play};
-use crate::session::{Entry, Session, What};
+use crate::session::{Session, What};
 use crate::target::Link;
 use crate::wire::Wire;
 
@@ -52,61 +53,48 @@ fn add(play: &mut Play<'_>, entry: &str) {
             made.cancelled_at = Some(at);
             made.cancel_id = Some("99".into());
         }
-        ["result", id] => return hear(play, &format!(r#"{{"id":{id},"result":{{}}}}"#)),
+        ["result", id] => {
+            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":{{}}}}"#));
+        }
         ["result", id, text] => {
-            return hear(play, &format!(r#"{{"id":{id},"result":"{text}"}}"#));
+            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":"{text}"}}"#));
         }
         ["error", id, code] => {
-            return hear(play, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
+            return hear(&mut play.session, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
         }
         ["progress", id] => {
             let token = format!("of-{id}");
             let params = json!({ "progressToken": token });
             let progress = json!({ "method": "notifications/progress", "params": params });
-            return hear(play, &progress.to_string());
+            return hear(&mut play.session, &progress.to_string());
         }
         ["broken"] => {
             let violation = Violation::Parse { offset: 0 };
-            return push(play, What::Broken { violation });
+            return push(&mut play.session, What::Broken { violation });
         }
         ["theirs", id] => play.theirs = Some(id.into()),
         ["ended", by_itself] => play.ended = Some(by_itself == "cleanly"),
         ["ratio", ratio] => play.ratio = ratio.parse().ok(),
         ["quiet"] => play.silent = at..usize::MAX,
         ["loud"] => play.silent.end = at,
-        _ => return hear(play, entry),
+        _ => return hear(&mut play.session, entry),
     }
-    push(play, What::Sent(entry.into()));
+    push(&mut play.session, What::Sent(entry.into()));
 }
 
 fn made(id: &str) -> Made {
     Made { id: id.into(), token: format!("of-{id}"), cancelled_at: None, cancel_id: None }
 }
 
-fn hear(play: &mut Play<'_>, message: &str) {
-    serde_json::from_str::<Value>(message).expect("an entry that is known, or JSON");
-    let heard = play.session.wire.read(message.as_bytes());
-    push(play, What::Got { message: message.into(), heard });
-}
-
-fn push(play: &mut Play<'_>, what: What) {
-    play.session.record.push(Entry { at: Duration::ZERO, what });
-}
-
 #[track_caller]
 fn holds(dialect: &str, rule: Rule, records: &[&str]) {
-    for record in records {
-        assert_eq!(broken(dialect, rule, record), None, "{rule:?} in {record:?}");
-    }
+    by_hand::holds(|record| broken(dialect, rule, record), records);
 }
 
 /// Each record breaks the rule, and that is said in these words.
 #[track_caller]
 fn breaks(dialect: &str, rule: Rule, records: &[(&str, &str)]) {
-    for (record, why) in records {
-        let found = broken(dialect, rule, record);
-        assert!(found.as_deref().is_some_and(|found| found == *why), "{record:?}: {found:?}");
-    }
+    by_hand::breaks(|record| broken(dialect, rule, record), records);
 }
 
 const A: Rule = Rule::Ended('a');

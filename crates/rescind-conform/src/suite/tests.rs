@@ -1,34 +1,17 @@
 //! What a check needs of a server, and what is said where the server does not have it.
 
-use std::io;
 use std::time::Duration;
 
 use protocol_core::Dialect;
 use serde_json::json;
 
 use super::{Case, Options, case_seed, hash, in_order, runs};
-use crate::check::{Check, Clause, Level, Need};
+use crate::by_hand::{Absent, IN_TWO_PROTOCOLS, is_played};
+use crate::check::{Check, Need};
 use crate::facts::{Facts, Slow};
-use crate::family::{Family, Request};
+use crate::family::Request;
 use crate::once::{Once, Told};
 use crate::report::Verdict::{self, NotApplicable, NotExercised, Pass};
-use crate::target::{Link, Target};
-
-/// A server that can't be started: whoever asks for one gets to play the check.
-struct Absent;
-
-impl Target for Absent {
-    fn start(&self) -> io::Result<Link> {
-        Err(io::Error::other("it would be played now"))
-    }
-}
-
-const MUST: &[Clause] = &[Clause {
-    families: &[Family::Acp, Family::Mcp2026],
-    level: Level::Must,
-    text: "",
-    source: "",
-}];
 
 /// What is said of a check that needs this, on a server of which that is known.
 fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
@@ -39,17 +22,13 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
     let check = Check {
         id: "cancel/late",
         title: "",
-        clauses: MUST,
+        clauses: IN_TWO_PROTOCOLS,
         needs: Box::leak(Box::new(needs)),
         steps: &[],
         rules: &[],
         witness: "",
     };
     Case { target: &Absent, options: &options, facts: &facts, check: &check }.run().verdict
-}
-
-fn is_played(verdict: &Verdict) -> bool {
-    verdict.why().is_some_and(|why| why.contains("it would be played now"))
 }
 
 /// A request that takes its time, with progress or not, while others are answered or not.

@@ -6,13 +6,14 @@ use protocol_core::{Dialect, Violation};
 use serde_json::{Value, json};
 
 use super::judge;
+use crate::by_hand::{self, hear, push};
 use crate::client::check::ClientRule;
 use crate::client::facts::ClientFacts;
 use crate::client::play::{Held, Play};
 use crate::client::reply::Asked;
 use crate::client::suite::ClientOptions;
 use crate::play::{Made, Next};
-use crate::session::{Entry, Session, What};
+use crate::session::{Session, What};
 use crate::target::Link;
 use crate::wire::Wire;
 
@@ -44,16 +45,16 @@ fn add(play: &mut Play<'_>, entry: &str) {
                 play.held = Some(Held { asked: asked.clone(), at, answered_at: None });
             }
             play.asked.push((at, asked));
-            return hear(play, &format!(r#"{{"id":{id},"method":"work"}}"#));
+            return hear(&mut play.session, &format!(r#"{{"id":{id},"method":"work"}}"#));
         }
         ["answer", id] => {
             let held = play.held.iter_mut().filter(|held| held.asked.id == id);
             held.for_each(|held| held.answered_at = Some(at));
-            return push(play, What::Sent(format!(r#"{{"id":{id},"result":{{}}}}"#)));
+            return push(&mut play.session, What::Sent(format!(r#"{{"id":{id},"result":{{}}}}"#)));
         }
         ["cancels", id] => {
             let cancel = play.session.wire.cancel(id, "\"c\"");
-            return hear(play, &cancel);
+            return hear(&mut play.session, &cancel);
         }
         ["ask", name, id] => {
             let name = name.chars().next().expect("it has a name");
@@ -72,49 +73,37 @@ fn add(play: &mut Play<'_>, entry: &str) {
             let mut all = play.named.values_mut().chain(&mut play.crowd);
             all.find(|made| made.id == id).expect("it was made").cancelled_at = Some(at);
         }
-        ["result", id] => return hear(play, &format!(r#"{{"id":{id},"result":{{}}}}"#)),
+        ["result", id] => {
+            return hear(&mut play.session, &format!(r#"{{"id":{id},"result":{{}}}}"#));
+        }
         ["error", id, code] => {
-            return hear(play, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
+            return hear(&mut play.session, &format!(r#"{{"id":{id},"error":{{"code":{code}}}}}"#));
         }
         ["broken"] => {
             let violation = Violation::Parse { offset: 0 };
-            return push(play, What::Broken { violation });
+            return push(&mut play.session, What::Broken { violation });
         }
         ["ended", how] => play.ended = Some(how == "cleanly"),
         ["quiet"] => play.silent = at..usize::MAX,
         ["loud"] => play.silent.end = at,
-        _ => return hear(play, entry),
+        _ => return hear(&mut play.session, entry),
     }
-    push(play, What::Sent(json!({ "method": entry }).to_string()));
+    push(&mut play.session, What::Sent(json!({ "method": entry }).to_string()));
 }
 
 fn made(id: &str) -> Made {
     Made { id: id.into(), token: String::new(), cancelled_at: None, cancel_id: None }
 }
 
-fn hear(play: &mut Play<'_>, message: &str) {
-    serde_json::from_str::<Value>(message).expect("an entry that is known, or JSON");
-    let heard = play.session.wire.read(message.as_bytes());
-    push(play, What::Got { message: message.into(), heard });
-}
-
-fn push(play: &mut Play<'_>, what: What) {
-    play.session.record.push(Entry { at: Duration::ZERO, what });
-}
-
 #[track_caller]
 fn holds(dialect: &str, rule: ClientRule, records: &[&str]) {
-    for record in records {
-        assert_eq!(broken(dialect, rule, record), None, "{rule:?} in {record:?}");
-    }
+    by_hand::holds(|record| broken(dialect, rule, record), records);
 }
 
 /// Each record breaks the rule, and that is said in these words.
 #[track_caller]
 fn breaks(dialect: &str, rule: ClientRule, records: &[(&str, &str)]) {
-    for (record, why) in records {
-        assert_eq!(broken(dialect, rule, record).as_deref(), Some(*why), "{rule:?} in {record:?}");
-    }
+    by_hand::breaks(|record| broken(dialect, rule, record), records);
 }
 
 #[test]

@@ -1,33 +1,14 @@
 //! What a check needs of a client, and what is said where the client does not have it.
 
-use std::io;
 use std::time::Duration;
 
 use protocol_core::Dialect;
 
 use super::{Case, ClientOptions};
-use crate::check::{Clause, Level};
+use crate::by_hand::{Absent, IN_TWO_PROTOCOLS, is_played};
 use crate::client::check::{ClientCheck, ClientNeed};
 use crate::client::facts::ClientFacts;
-use crate::family::Family;
 use crate::report::Verdict::{self, NotApplicable, NotExercised};
-use crate::target::{Link, Target};
-
-/// A client that can't be started: whoever asks for one gets to play the check.
-struct Absent;
-
-impl Target for Absent {
-    fn start(&self) -> io::Result<Link> {
-        Err(io::Error::other("it would be played now"))
-    }
-}
-
-const MUST: &[Clause] = &[Clause {
-    families: &[Family::Acp, Family::Mcp2026],
-    level: Level::Must,
-    text: "",
-    source: "",
-}];
 
 /// What is said of a check that needs this, on a client of which that is known.
 fn said(need: ClientNeed, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -> Verdict {
@@ -38,7 +19,7 @@ fn said(need: ClientNeed, dialect: &str, known: impl FnOnce(&mut ClientFacts)) -
     let check = ClientCheck {
         id: "client-cancel/once",
         title: "",
-        clauses: MUST,
+        clauses: IN_TWO_PROTOCOLS,
         needs: Box::leak(Box::new(needs)),
         steps: &[],
         rules: &[],
@@ -70,9 +51,8 @@ fn a_check_is_played_with_a_client_that_has_what_it_needs() {
         facts.cancels = Some(Duration::ZERO);
         (facts.answers, facts.ask_is_slow, facts.is_process) = (true, true, true);
     };
-    let is_played = |need, dialect, known: fn(&mut ClientFacts)| {
-        said(need, dialect, known).why().is_some_and(|why| why.contains("it would be played now"))
-    };
+    let is_played =
+        |need, dialect, known: fn(&mut ClientFacts)| is_played(&said(need, dialect, known));
     for need in [
         ClientNeed::Cancels,
         ClientNeed::Answers,
