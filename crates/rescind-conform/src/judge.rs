@@ -168,11 +168,21 @@ fn ended(play: &Play<'_>, made: &Made) -> Result<(), String> {
 fn as_cancelled(play: &Play<'_>, made: &Made) -> Result<(), String> {
     once(play, made)?;
     match answers(play, made)[..] {
-        [outcome, ..] if !outcome.is_cancelled() && !matches!(outcome, Outcome::Result(_)) => {
+        [outcome, ..]
+            if !says_it_ended(play, outcome) && !matches!(outcome, Outcome::Result(_)) =>
+        {
             Err(format!("request {} was cancelled, and is answered: {}", made.id, said(outcome)))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether an answer says that the work was given up: since it was cancelled, or since the document changed meanwhile,
+/// which we do to it whenever we ask for work that is not done yet.
+fn says_it_ended(play: &Play<'_>, outcome: &Outcome) -> bool {
+    let is_modified = play.facts.family() == Family::Lsp
+        && matches!(outcome, Outcome::Error { code: code::CONTENT_MODIFIED });
+    outcome.is_cancelled() || is_modified
 }
 
 fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), String> {
@@ -180,13 +190,8 @@ fn honoured(play: &Play<'_>, cancelled: Name, before: Name) -> Result<(), String
     let first = |made: &Made| {
         play.session.answers_to(&made.id).next().map(|(at, outcome)| (at, outcome.clone()))
     };
-    // A document that changed meanwhile ends the work on it too, and is told by an error of its own.
-    let is_modified = |outcome: &Outcome| {
-        play.facts.family() == Family::Lsp
-            && matches!(outcome, Outcome::Error { code: code::CONTENT_MODIFIED })
-    };
     match (first(cancelled), first(before)) {
-        (Some((_, outcome)), _) if outcome.is_cancelled() || is_modified(&outcome) => Ok(()),
+        (Some((_, outcome)), _) if says_it_ended(play, &outcome) => Ok(()),
         (Some((_, outcome @ Outcome::Error { .. })), _) => Err(format!(
             "request {} is answered with {}, which does not say that it was cancelled: whether the work was stopped can't be told (no protocol makes that a MUST)",
             cancelled.id,

@@ -62,9 +62,9 @@ impl Options {
             language: None,
             allow_tools: false,
             seed: 1,
-            patience: Duration::from_secs(20),
+            patience: PATIENCE,
             slow_ms: 1000,
-            jobs: 4,
+            jobs: JOBS,
             only: Vec::new(),
             known: Known::default(),
         }
@@ -102,6 +102,12 @@ impl std::fmt::Display for Unreached {
 }
 
 impl std::error::Error for Unreached {}
+
+/// How long is waited for what has to come, unless options say otherwise. What is still at work is waited for longer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many checks run at the same time, unless options say otherwise.
+pub(crate) const JOBS: usize = 4;
 
 /// A failure is looked at again with slow requests that take so many times as long: what was a race between
 /// a cancel and the end of its request is none then.

@@ -35,7 +35,10 @@ fn differing(peer: &Peer, report: &Report) -> Vec<String> {
     let again = peer.test(&first).unwrap().unwrap();
     let say = |id: &String| {
         let seen = pages::seen(peer, &again);
-        format!("{}: {id} is {:?}, and on the page {:?}", peer.name, seen.get(id), recorded.get(id))
+        let outcome = again.outcomes.iter().find(|outcome| outcome.id == *id);
+        let why = outcome.and_then(|outcome| outcome.verdict.why()).unwrap_or_default();
+        let (seen, recorded) = (seen.get(id), recorded.get(id));
+        format!("{}: {id} is {seen:?}, and on the page {recorded:?}: {why}", peer.name)
     };
     differing(&again).iter().map(say).collect()
 }

@@ -165,7 +165,7 @@ pub(super) const CANCEL: &[Check] = &[
             clause(
                 &[Lsp],
                 Level::Should,
-                "The answer is a result, or an error that says cancelled (-32800, -32802).",
+                "The answer is a result, or an error that says cancelled (-32800, -32802) or that the document has changed (-32801).",
                 LSP,
             ),
             clause(&[Abp], Level::Must, "The answer says cancelled, or is the result.", ABP),

@@ -14,7 +14,7 @@ use crate::family::Request;
 use crate::known::Known;
 use crate::once::{Once, Told, verdict};
 use crate::report::{Outcome, Report, Transcript, Verdict};
-use crate::suite::{AGAIN, Unreached, case_seed, in_order, runs};
+use crate::suite::{AGAIN, JOBS, PATIENCE, Unreached, case_seed, in_order, runs};
 use crate::target::Target;
 
 /// What a run on a client is told.
@@ -56,9 +56,9 @@ impl ClientOptions {
             trigger: None,
             ask: None,
             seed: 1,
-            patience: Duration::from_secs(20),
+            patience: PATIENCE,
             ask_ms: 1000,
-            jobs: 4,
+            jobs: JOBS,
             only: Vec::new(),
             known: Known::default(),
         }

@@ -23,7 +23,7 @@ use crate::family::{Family, Opening};
 use crate::known::Known;
 use crate::once::{Once, Told};
 use crate::report::{Outcome, Report, Verdict};
-use crate::suite::{Unreached, in_order, runs};
+use crate::suite::{PATIENCE, Unreached, in_order, runs};
 
 pub use checks::{RELAY_CHECKS, RelayCheck};
 pub use rules::Rule as RelayRule;
@@ -60,6 +60,9 @@ pub struct RelayOptions {
     pub known: Known,
 }
 
+/// How many checks run at the same time, unless options say otherwise: most of their time they wait.
+const JOBS: usize = 8;
+
 impl RelayOptions {
     /// The defaults for a relay between these.
     #[must_use]
@@ -69,8 +72,8 @@ impl RelayOptions {
             far,
             open: None,
             seed: 1,
-            patience: Duration::from_secs(20),
-            jobs: 4,
+            patience: PATIENCE,
+            jobs: JOBS,
             only: Vec::new(),
             known: Known::default(),
         }

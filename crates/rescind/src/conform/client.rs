@@ -133,9 +133,10 @@ impl ClientArgs {
         options.ask = request("--ask", self.ask.as_deref())?;
         options.ask_ms = u64::try_from(self.ask_time.as_millis()).unwrap_or(u64::MAX);
         options.seed = self.suite.seed;
-        options.patience = self.suite.patience;
+        options.patience = self.suite.patience.unwrap_or(options.patience);
         // Whoever comes is the client of the check that runs.
-        options.jobs = if self.command.is_empty() { 1 } else { self.suite.jobs };
+        options.jobs =
+            if self.command.is_empty() { 1 } else { self.suite.jobs.unwrap_or(options.jobs) };
         options.only = self.suite.only(&all)?;
         options.known = self.suite.known(&all)?;
         Ok(options)

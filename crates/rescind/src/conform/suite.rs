@@ -17,9 +17,6 @@ use serde_json::Value;
 use crate::terminal::{VALUE, harmless, spin, stop_spinning};
 use crate::{duration, exit, failure, output_error};
 
-/// How long is waited if nothing else is said.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// Which checks run, how, and what is written about it.
 #[derive(Debug, Args)]
 pub(super) struct SuiteArgs {
@@ -35,13 +32,13 @@ pub(super) struct SuiteArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
 
-    /// How many checks run at the same time
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub(super) jobs: usize,
+    /// How many checks run at the same time [default: 4; of relays 8]
+    #[arg(long, value_name = "N")]
+    pub(super) jobs: Option<usize>,
 
-    /// How long to wait for what has to come
-    #[arg(long, value_name = "DUR", value_parser = duration, default_value = "20s")]
-    pub(super) patience: Duration,
+    /// How long to wait for what has to come; what is still at work is waited for longer [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(super) patience: Option<Duration>,
 
     /// Checks that are known to fail, one id a line: they count no more, and it is a failure if one passes
     #[arg(long, value_name = "FILE")]
@@ -133,8 +130,8 @@ impl SuiteArgs {
 
     /// The words that run one check of `command` again, after `words`.
     pub(super) fn again(&self, mut words: Vec<String>, id: &str, command: &[OsString]) -> String {
-        if self.patience != PATIENCE {
-            words.extend(["--patience".into(), format!("{}ms", self.patience.as_millis())]);
+        if let Some(patience) = self.patience {
+            words.extend(["--patience".into(), format!("{}ms", patience.as_millis())]);
         }
         let seed = self.seed.to_string();
         words.extend(["--only", id, "--seed", &seed].map(String::from));

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use protocol_core::Dialect;
 use rescind_conform::{
@@ -23,11 +22,6 @@ use serde_json::{Value, json};
 use crate::peers::{CommandLine, rescind};
 pub use peers::peers;
 pub use truths::truths;
-
-/// How long is waited for what has to come. Longer than it takes on any machine that does something else too.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Checks at the same time; most of their time they wait.
-const JOBS: usize = 4;
 
 /// A server or a relay, and how it is run.
 #[derive(Clone, Debug)]
@@ -98,7 +92,6 @@ impl How {
 impl Peer {
     fn options(&self) -> Options {
         let mut options = Options::new(self.dialect.clone());
-        (options.patience, options.jobs) = (PATIENCE, JOBS);
         let lasting = |method| Some(Request::new(method, json!({ "ms": "$MS" })));
         match self.how {
             How::Server | How::Relay => {}
@@ -128,7 +121,7 @@ impl Peer {
         if self.how == How::Relay {
             let far = [rescind(), "conform", "far"].map(Into::into).to_vec();
             let mut options = RelayOptions::new(self.dialect.clone(), self.dialect.clone());
-            (options.patience, options.jobs, options.only) = (PATIENCE, JOBS, only.to_vec());
+            options.only = only.to_vec();
             return run_relay(&RelayProgram::new(command, far), &options, |_| {}).map(Some);
         }
         let mut options = self.options();
