@@ -62,6 +62,8 @@ const FALLBACK: Duration = Duration::from_secs(10);
 const NAME: usize = 80;
 /// How often a request is made that takes as long as it takes.
 const ROUNDS: usize = 8;
+/// It takes too long if it did so often.
+const TOO_LONG: usize = 3;
 /// A document that takes less than this part of the time is lengthened,
 const LEAST: u32 = 20;
 /// by so many hundredths,
@@ -100,9 +102,13 @@ impl Facts {
                 _ => break,
             };
             let fitted = document.scaled(usize::try_from(hundredths).unwrap_or(100));
-            let request = slow.request.clone();
+            let (request, reads_on) = (slow.request.clone(), slow.reads_on);
             (self.document, self.slow) = (Some(fitted), None);
             self.try_all(target, vec![request], options)?;
+            // What was seen once of a server is known of it, whatever the length of its document.
+            if let Some(slow) = &mut self.slow {
+                slow.reads_on |= reads_on;
+            }
         }
         Ok(())
     }
@@ -300,8 +306,10 @@ impl Facts {
         let most = Duration::from_millis(options.slow_ms);
         let mut best = self.measure_once(session, request, options, 2)?;
         for round in 1..self.rounds() {
-            // What takes too long will be shortened, and is measured then.
-            if best.reads_on || best.natural > most {
+            // What takes too long, and not because the machine was busy for a moment, will be shortened, and is
+            // measured then.
+            let is_certain = if best.natural > most { round >= TOO_LONG } else { best.reads_on };
+            if is_certain {
                 break;
             }
             let number = 2 + u64::try_from(round).unwrap_or(0);

@@ -174,6 +174,11 @@ fn what_is_known_does_not_count_and_a_stale_list_does() {
         let output = conform(&[&STUBBORN[..], &[list, &known]].concat(), &[]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     }
+    // In a table for people, what holds now and then varies.
+    let table = folder("conform-known").join("table.md");
+    let arguments = ["--known-flaky", &known, "--markdown", &table.to_string_lossy()];
+    conform(&[&STUBBORN[..], &arguments].concat(), &[]);
+    assert!(fs::read_to_string(&table).unwrap().contains("| `honour/one-read` | varies |"));
     let stale = ["--only", "honour/one-read", "--known-failing", &known];
     let output = conform(&[&SLOW[..], &stale].concat(), &[]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));

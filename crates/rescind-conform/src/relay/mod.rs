@@ -200,7 +200,8 @@ impl Runner<'_> {
         bench.reaches = self.reaches;
         let mut play = Play::new(&mut bench, caller, shift(self.options.seed));
         // Where it stopped short, the rules say what was missing.
-        let played = (check.run)(&mut play).and_then(|()| play.barrier());
+        let opened = play.opened();
+        let played = opened.and_then(|()| (check.run)(&mut play)).and_then(|()| play.barrier());
         play.finish(QUIET.min(self.options.patience));
         let mut checks = Checks::default();
         rules::check(&bench.log, self.protocols, &mut checks);

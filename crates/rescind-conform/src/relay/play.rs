@@ -174,6 +174,15 @@ impl<'a> Play<'a> {
         Some(())
     }
 
+    /// Before the server asks anything, a request of the client's has come and been answered: the relay has read all
+    /// of the opening then.
+    pub(super) fn opened(&mut self) -> Option<()> {
+        match self.caller {
+            Side::Near => Some(()),
+            Side::Far => self.barrier_of(Side::Near),
+        }
+    }
+
     fn barrier_of(&mut self, caller: Side) -> Option<()> {
         let id = json!(format!("barrier-{}", self.tags));
         let mut play = self.by(caller, self.tags);

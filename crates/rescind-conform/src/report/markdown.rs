@@ -6,6 +6,7 @@ use super::{Report, Verdict};
 use crate::check::Level;
 use crate::checks::CHECKS;
 use crate::client::CLIENT_CHECKS;
+use crate::known::Expected;
 use crate::relay::RELAY_CHECKS;
 
 /// A table of what several servers do, each under its name.
@@ -31,8 +32,10 @@ pub fn matrix(servers: &[(&str, &Report)]) -> String {
         }
         let _ = write!(out, "| `{id}` |");
         for outcome in row {
+            let is_flaky = outcome.as_ref().is_some_and(|it| it.known == Expected::Flaky);
             let text = match outcome.map(|outcome| (outcome.verdict, outcome.level)) {
                 None | Some((Verdict::NotApplicable, _)) => "",
+                Some((Verdict::Pass | Verdict::Fail { .. }, _)) if is_flaky => "varies",
                 Some((Verdict::Pass, _)) => "holds",
                 Some((Verdict::NotExercised { .. }, _)) => "?",
                 Some((Verdict::Fail { .. }, Level::Must)) => "does not hold",

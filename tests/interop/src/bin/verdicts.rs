@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{env, thread};
 
-use rescind_conform::Report;
+use rescind_conform::{Expected, Report};
 use rescind_interop::conform::{Peer, peers, run_all};
 
 const USAGE: u8 = 2;
@@ -26,7 +26,8 @@ impl Seen {
     fn add(&mut self, report: &Report) {
         self.runs += 1;
         self.longest = self.longest.max(report.took);
-        for outcome in &report.outcomes {
+        let certain = report.outcomes.iter().filter(|outcome| outcome.known != Expected::Flaky);
+        for outcome in certain {
             let verdicts = self.verdicts.entry(outcome.id).or_default();
             let (times, why) = verdicts.entry(outcome.verdict.as_str()).or_default();
             *times += 1;

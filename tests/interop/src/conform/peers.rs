@@ -19,7 +19,7 @@ pub fn peers() -> Vec<Peer> {
     let script = |name: &str| here.join(name).to_string_lossy().into_owned();
     let with =
         |line: Option<CommandLine>, word: &str| line.map(|line| [line, vec![word.into()]].concat());
-    let peer = |name, dialect, how, command| Peer { name, dialect, command, how };
+    let peer = |name, dialect, how, command| Peer { name, dialect, command, how, varying: "" };
     let lsp = |name, how, command| peer(name, Dialect::LSP_3_17, how, command);
     let mcp = |name, how, command| peer(name, Dialect::MCP, how, command);
     let acp = |name, command| peer(name, Dialect::ACP_V1, How::Agent, command);
@@ -36,7 +36,11 @@ pub fn peers() -> Vec<Peer> {
             with(node("node_modules/pyright/langserver.index.js"), "--stdio"),
         ),
         lsp("tower-lsp 0.20.0", How::Asking, own("tower_lsp")),
-        lsp("tower-lsp-server 0.23.0", How::Asking, own("tower_server")),
+        // It handles at the same time what it has read together, whatever came first.
+        Peer {
+            varying: "cancel/before-request",
+            ..lsp("tower-lsp-server 0.23.0", How::Asking, own("tower_server"))
+        },
         lsp(
             "typescript-language-server 6.0.2",
             How::Language("typescript"),
