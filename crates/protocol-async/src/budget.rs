@@ -281,4 +281,11 @@ mod tests {
         let mut empty = Bucket::new(Budget::Limited { per_second: 0, burst: 0 });
         assert!(!empty.take(Timestamp::from_millis(1 << 40)));
     }
+
+    #[test]
+    fn a_log_says_what_was_cheap() {
+        use Cheap::{CancelledRequest, ControlFrame, VainCancel, Violation};
+        let names = [CancelledRequest, VainCancel, Violation, ControlFrame].map(Cheap::as_str);
+        assert_eq!(names, ["cancelled_request", "vain_cancel", "violation", "control_frame"]);
+    }
 }

@@ -157,3 +157,23 @@ const fn written(bytes: usize) -> usize {
 fn sum(parts: &[(usize, usize)]) -> usize {
     parts.iter().fold(0, |sum, (times, bytes)| times.saturating_mul(*bytes).saturating_add(sum))
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol_core::{Config, Dialect};
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+
+    #[test]
+    fn f44_the_longest_request_has_room_beside_all_others() {
+        let mut options = Options::new(Config::server(Dialect::ACP_V1));
+        options.config.limits.header_bytes = 0;
+        options.work_bytes = 1_000;
+        // What else is in its message counts for nothing.
+        let params = "x".repeat(options.config.limits.message_bytes - 100);
+        let params = to_raw_value(&params).ok();
+        let longest = Request { method: "work".into(), params, options: None };
+        assert!(options.memory().work >= 1_000 + longest.bytes());
+    }
+}

@@ -84,3 +84,17 @@ impl fmt::Debug for Notification {
         f.debug_struct("Notification").field("method", &self.method).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+
+    #[test]
+    fn f44_all_that_a_request_says_counts() {
+        let [params, options] = [98, 998].map(|length| to_raw_value(&"x".repeat(length)).ok());
+        let request = Request { method: "work".into(), params, options };
+        assert_eq!(request.bytes(), size_of::<Request>() + 4 + 100 + 1_000);
+    }
+}

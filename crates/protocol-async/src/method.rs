@@ -131,3 +131,15 @@ pub(crate) fn clip_to(text: &str, bytes: usize) -> &str {
     }
     &text[..end]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_becomes_a_string_and_a_string_a_name() {
+        for name in ["", "session/prompt", &"long".repeat(100)] {
+            assert_eq!(String::from(MethodName::from(name.to_owned())), name);
+        }
+    }
+}

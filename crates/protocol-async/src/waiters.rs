@@ -64,3 +64,33 @@ impl Waiters {
         self.tasks.get_mut(key).filter(|(other, _)| *other == serial)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn who_was_woken_and_waits_again_takes_nobodys_place() {
+        let [first, other] = [(); 2].map(|()| Waker::from(Arc::new(Task)));
+        let (mut waiters, mut after) = (Waiters::default(), Afterwards::default());
+        let (mut stale, mut place) = (None, None);
+        assert!(waiters.wait(&mut stale, &first).is_none());
+        waiters.wake_all(&mut after);
+        after.run();
+        assert!(waiters.wait(&mut place, &other).is_none());
+        assert!(waiters.leave(stale).is_none(), "it left when it was woken");
+        assert!(waiters.wait(&mut stale, &first).is_none());
+        assert!(waiters.leave(place).is_some_and(|waker| waker.will_wake(&other)));
+        assert!(waiters.leave(stale).is_some_and(|waker| waker.will_wake(&first)));
+        assert!(waiters.is_empty());
+    }
+}

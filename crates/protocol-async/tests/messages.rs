@@ -14,8 +14,8 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::{FutureExt, Sink, StreamExt};
 use protocol_async::{
-    Arrival, CallError, Incoming, MessageDriver, Peer, Responder, SentRequest, Timer,
-    connect_messages,
+    Arrival, CallError, Incoming, MessageDriver, Options, Peer, Responder, SentRequest, Timer,
+    Verdict, connect_messages,
 };
 use protocol_core::{CallOptions, Cause, Config, Dialect, Timestamp};
 use serde_json::value::to_raw_value;
@@ -127,11 +127,11 @@ impl Bench {
         Self::with(Config::client(dialect))
     }
 
-    fn with(config: Config) -> Self {
+    fn with(options: impl Into<Options>) -> Self {
         let (transport, clock) = (Transport::default(), Clock::default());
         let wire = transport.0.clone();
         wire.lock().unwrap().room = usize::MAX;
-        let (peer, incoming, driver) = connect_messages(transport, clock.clone(), config);
+        let (peer, incoming, driver) = connect_messages(transport, clock.clone(), options);
         let woken = Arc::new(Flag(AtomicBool::new(true)));
         Self { peer: Some(peer), incoming, driver, wire, clock, woken, ended: None }
     }
@@ -259,6 +259,47 @@ fn f47_one_poll_reads_no_more_than_its_turn() {
 }
 
 #[test]
+fn a_driver_that_has_done_all_there_is_sleeps() {
+    let mut bench = Bench::new(Dialect::ACP_V1);
+    bench.run();
+    let call = bench.call("work");
+    assert!(bench.woken.0.swap(false, SeqCst));
+    let waker = Waker::from(bench.woken.clone());
+    let mut cx = Context::from_waker(&waker);
+    assert!(pin!(&mut bench.driver).poll(&mut cx).is_pending());
+    assert_eq!(bench.wire.lock().unwrap().sent.len(), 1);
+    assert!(!bench.woken.0.load(SeqCst), "all is sent");
+
+    let note = json!({ "jsonrpc": "2.0", "method": "note" }).to_string();
+    bench.wire.lock().unwrap().incoming.push_back(Some(Ok(note.into_bytes())));
+    assert!(pin!(&mut bench.driver).poll(&mut cx).is_pending());
+    assert!(bench.incoming.next().now_or_never().is_some());
+    assert!(!bench.woken.0.load(SeqCst), "all is read, and there is nothing to send");
+    drop(call);
+}
+
+#[test]
+fn who_waits_until_all_is_written_sleeps_until_it_is() {
+    let mut bench = Bench::new(Dialect::ACP_V1);
+    bench.room(0);
+    let stuck = bench.call("stuck");
+    bench.run();
+    let peer = bench.peer.clone().unwrap();
+    let mut flushed = pin!(peer.flushed());
+    let woken = Arc::new(Flag(AtomicBool::new(false)));
+    let waker = Waker::from(woken.clone());
+    let mut cx = Context::from_waker(&waker);
+    assert!(flushed.as_mut().poll(&mut cx).is_pending());
+    let other = bench.call("other");
+    bench.receive(&[request(1)]);
+    assert!(!woken.0.load(SeqCst), "nothing is written yet");
+    bench.room(8);
+    assert!(woken.0.load(SeqCst));
+    assert!(flushed.as_mut().poll(&mut cx).is_ready());
+    drop((stuck, other));
+}
+
+#[test]
 fn g03_cancels_are_marked_while_the_peer_reads_nothing() {
     let mut bench = Bench::new(Dialect::ACP_V1);
     bench.room(0);
@@ -362,6 +403,29 @@ fn g09_bad_messages_are_answered_and_the_connection_lives() {
     assert_eq!(codes, [-32700, -32700, -32700, -32600]);
     bench.receive(&[request(1)]);
     while !matches!(bench.incoming.next().now_or_never(), Some(Some(Arrival::Request(..)))) {}
+}
+
+#[test]
+fn f61_what_is_no_message_is_noise_and_the_observer_sees_all_else_and_the_end() {
+    let told = Arc::<Mutex<Vec<String>>>::default();
+    let mut options = Options::new(Config::client(Dialect::ACP_V1));
+    let (noise, seen) = (told.clone(), told.clone());
+    options.noise = Some(Box::new(move |_, bytes: &[u8]| {
+        noise.lock().unwrap().push(format!("noise: {}", String::from_utf8_lossy(bytes)));
+    }));
+    options.observer = Some(Box::new(move |verdict: Verdict<'_>| {
+        seen.lock().unwrap().push(match verdict {
+            Verdict::Violation { id, .. } => format!("violation: {}", id.unwrap()),
+            Verdict::Closed { reason } => format!("closed: {reason}"),
+            other => format!("{other:?}"),
+        });
+    }));
+    let mut bench = Bench::with(options);
+    bench.deliver([Some(Ok(b"listening on port 80".to_vec()))]);
+    bench.receive(&[json!({ "jsonrpc": "2.0", "id": 99, "result": "nobody asked" })]);
+    bench.deliver([None]);
+    let told = told.lock().unwrap();
+    assert_eq!(*told, ["noise: listening on port 80", "violation: 99", "closed: peer_gone"]);
 }
 
 #[test]

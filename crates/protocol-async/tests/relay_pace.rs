@@ -50,6 +50,8 @@ struct Bytes {
     bytes: Vec<u8>,
     /// Nothing more comes once these are read.
     is_ended: bool,
+    /// The same comes again and again, in each read once.
+    is_endless: bool,
     /// How many more bytes can be written now; any number.
     room: Option<usize>,
     /// Nothing can ever be written again.
@@ -102,7 +104,9 @@ impl AsyncRead for Pipe {
             return Poll::Pending;
         }
         room[..read].copy_from_slice(&pipe.bytes[..read]);
-        pipe.bytes.drain(..read);
+        if !pipe.is_endless {
+            pipe.bytes.drain(..read);
+        }
         Poll::Ready(Ok(read))
     }
 }
@@ -313,6 +317,20 @@ fn f76_a_client_that_reads_no_more_is_gone_though_its_input_is_open() {
     assert_eq!(bench.to_server.lines(), [CANCEL]);
     let told = bench.told();
     assert!(told.contains(&"Cancelled { requests: 1, within: 30s }".into()), "{told:?}");
+}
+
+#[test]
+fn f34_a_client_that_reads_no_more_is_gone_though_it_never_stops_talking() {
+    let mut bench = Bench::new(Duration::ZERO);
+    let note = r#"{"jsonrpc":"2.0","method":"n"}"#;
+    bench.from_client.put(note);
+    bench.from_client.0.lock().unwrap().is_endless = true;
+    bench.to_client.break_off();
+    bench.from_server.put(note);
+    bench.run();
+    assert_eq!(bench.told(), ["up: closed: peer_gone", "down: closed: shutdown"]);
+    let last = bench.to_server.lines().len();
+    assert!((1..300).contains(&last), "{last} reads are more than its last words take");
 }
 
 #[test]
