@@ -14,8 +14,8 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::{FutureExt, Sink, StreamExt};
 use protocol_async::{
-    Arrival, CallError, Incoming, MessageDriver, Options, Peer, Responder, SentRequest, Timer,
-    Verdict, connect_messages,
+    Arrival, CallError, Incoming, MessageDriver, Options, Peer, Responder, Router, SentRequest,
+    Timer, Verdict, connect_messages,
 };
 use protocol_core::{CallOptions, Cause, Config, Dialect, Timestamp};
 use serde_json::value::to_raw_value;
@@ -426,6 +426,24 @@ fn f61_what_is_no_message_is_noise_and_the_observer_sees_all_else_and_the_end() 
     bench.deliver([None]);
     let told = told.lock().unwrap();
     assert_eq!(*told, ["noise: listening on port 80", "violation: 99", "closed: peer_gone"]);
+}
+
+#[test]
+fn f42_a_layer_sees_why_a_request_was_cancelled() {
+    let mut bench = Bench::new(Dialect::ACP_V1);
+    let (causes, seen) = std::sync::mpsc::channel();
+    let router = Router::new()
+        .after(move |served| causes.send(served.cause()).unwrap())
+        .request("work", async |(): (), cx| Ok(cx.cancellation().cancelled().await.as_str()))
+        .request("quick", async |(): (), _| Ok(7));
+    let other = Bench::new(Dialect::ACP_V1).incoming;
+    let incoming = std::mem::replace(&mut bench.incoming, other);
+    let mut served = pin!(router.serve(&incoming));
+    let mut cx = Context::from_waker(Waker::noop());
+    let quick = json!({ "jsonrpc": "2.0", "id": 2, "method": "quick" });
+    bench.receive(&[request(1), quick, cancel(1)]);
+    assert!(served.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(seen.try_iter().collect::<Vec<_>>(), [Some(Cause::Peer), None]);
 }
 
 #[test]

@@ -18,11 +18,15 @@ use protocol_relay::{RelayEvent, Side};
 
 /// A clock that stands until it is moved. Whoever sleeps is polled by the test anyway.
 #[derive(Clone, Default)]
-struct Clock(Arc<AtomicU64>);
+struct Clock {
+    millis: Arc<AtomicU64>,
+    /// The time that was slept until last.
+    asked: Arc<Mutex<Timestamp>>,
+}
 
 impl Clock {
     fn advance(&self, millis: u64) {
-        self.0.fetch_add(millis, Ordering::Relaxed);
+        self.millis.fetch_add(millis, Ordering::Relaxed);
     }
 }
 
@@ -30,11 +34,12 @@ impl Timer for Clock {
     type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+        Timestamp::from_millis(self.millis.load(Ordering::Relaxed))
     }
 
     fn sleep_until(&self, due: Timestamp) -> Self::Sleep {
         let clock = self.clone();
+        *clock.asked.lock().unwrap() = due;
         Box::pin(std::future::poll_fn(move |_| {
             if clock.now() >= due { Poll::Ready(()) } else { Poll::Pending }
         }))
@@ -283,6 +288,7 @@ fn f76_the_end_of_input_is_kept_back_until_all_is_answered_or_the_time_is_over()
         bench.from_client.end();
         bench.run();
         assert_eq!(bench.told(), ["Answers { requests: 1, within: 5s }"]);
+        assert_eq!(*bench.clock.asked.lock().unwrap(), Timestamp::from_millis(5_000));
         assert_eq!(bench.to_server.lines().len(), 1);
         bench.clock.advance(4_999);
         assert!(!bench.run());
@@ -360,6 +366,24 @@ fn f76_a_held_end_is_told_in_time_though_the_server_takes_nothing() {
     let told = bench.told();
     assert!(told.contains(&"Cancelled { requests: 1, within: 30s }".into()), "{told:?}");
     assert!(bench.is_at_rest());
+}
+
+#[test]
+fn f69_a_client_that_does_not_read_has_time_for_as_long_as_the_server_works() {
+    let mut bench = Bench::new(Duration::ZERO);
+    bench.to_client.stick(true);
+    let note = r#"{"jsonrpc":"2.0","method":"n"}"#;
+    bench.from_client.put(r#"{"jsonrpc":"2.0","id":1,"method":"work"}"#);
+    bench.from_server.put(note);
+    bench.run();
+    bench.from_client.end();
+    bench.run();
+    assert_eq!(bench.to_server.lines().len(), 2, "it is asked, and then cancelled");
+    bench.clock.advance(5_000);
+    assert!(bench.ends().is_none());
+    bench.to_client.stick(false);
+    bench.run();
+    assert_eq!(bench.to_client.lines(), [note]);
 }
 
 #[test]

@@ -130,3 +130,19 @@ impl From<Answer> for Given<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+    use crate::answer::RpcError;
+
+    #[test]
+    fn f31_all_that_an_answer_says_counts() {
+        let data = to_raw_value(&"x".repeat(98)).unwrap();
+        let error = RpcError { data: Some(data.clone()), ..RpcError::new(-1, "no") };
+        assert_eq!(Given::Failure(Failure::Error(error)).len(), 2 + 100);
+        assert_eq!(Given::Result(Cow::Owned(data)).len(), 100);
+    }
+}
