@@ -14,10 +14,10 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::{FutureExt, Sink, StreamExt};
 use protocol_async::{
-    Arrival, CallError, Incoming, MessageDriver, Options, Peer, Responder, Router, SentRequest,
-    Timer, Verdict, connect_messages,
+    Arrival, CallError, Incoming, KeepAlive, MessageDriver, Options, Peer, Responder, Router,
+    SentRequest, Timer, Verdict, connect_messages,
 };
-use protocol_core::{CallOptions, Cause, Config, Dialect, Timestamp};
+use protocol_core::{CallOptions, Cause, Config, Dialect, Shutdown, Timestamp};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
@@ -242,6 +242,17 @@ fn messages_that_wait_together_leave_in_one_flush() {
 }
 
 #[test]
+fn g05_what_a_cork_holds_is_given_up_with_the_connection() {
+    let mut bench = Bench::new(Dialect::ACP_V1);
+    let cork = bench.peer.as_ref().unwrap().cork();
+    let call = bench.call("work");
+    bench.peer.as_ref().unwrap().shutdown(Shutdown::Abandon);
+    assert!(call.now_or_never().unwrap().is_err());
+    drop(cork);
+    assert_eq!(bench.sent(), Vec::<Value>::new());
+}
+
+#[test]
 fn f47_one_poll_reads_no_more_than_its_turn() {
     for (text, most) in [(String::new(), 16), ("x".repeat(10_000), 2)] {
         let mut bench = Bench::new(Dialect::ACP_V1);
@@ -339,6 +350,27 @@ fn g05_a_deadline_frees_its_caller_however_stuck_the_peer_is() {
     bench.advance(Duration::from_secs(3));
     let outcome = sent.now_or_never().unwrap();
     assert!(matches!(outcome, Err(CallError::TimedOut { cause: Cause::Deadline })), "{outcome:?}");
+}
+
+#[test]
+fn g07_a_keep_alive_asks_once_in_its_interval_however_soon_it_is_answered() {
+    let second = Duration::from_secs(1);
+    let dialect = Dialect::MCP_2025_06_18;
+    let how = KeepAlive::every(10 * second, &dialect).unwrap().patience(2 * second);
+    let mut options = Options::new(Config::client(dialect));
+    options.keep_alive = Some(how);
+    let mut bench = Bench::with(options);
+    bench.run();
+    let mut asked = Vec::new();
+    for now in 1..=40 {
+        bench.advance(second);
+        for ping in bench.sent() {
+            assert_eq!(ping["method"], "ping");
+            bench.receive(&[json!({ "jsonrpc": "2.0", "id": ping["id"], "result": {} })]);
+            asked.push(now);
+        }
+    }
+    assert_eq!(asked, [10, 20, 30, 40]);
 }
 
 #[test]

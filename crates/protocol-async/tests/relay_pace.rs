@@ -281,6 +281,32 @@ fn f70_what_does_not_fit_is_told_as_before() {
 }
 
 #[test]
+fn g04_what_the_server_does_not_take_can_be_withdrawn() {
+    let mut bench = Bench::new(Duration::ZERO);
+    let ask = |id: u64, bytes: usize| {
+        let padding = "x".repeat(bytes);
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"work","params":["{padding}"]}}"#)
+    };
+    bench.to_server.stick(true);
+    bench.from_client.put(&ask(4, 0));
+    bench.run();
+    for id in [3, 2, 1] {
+        bench.from_client.put(&ask(id, 50_000));
+        bench.run();
+    }
+    // The first leaves, and as much of the rest is taken as is written at once.
+    bench.to_server.take(ask(4, 0).len() + 1);
+    bench.run();
+    bench.from_client.put(CANCEL);
+    bench.run();
+    bench.to_server.stick(false);
+    bench.run();
+    let taken: Vec<usize> =
+        bench.to_server.lines().iter().map(|line| line.len() / 50_000).collect();
+    assert_eq!(taken, [0, 1, 1], "nothing of the one that was cancelled");
+}
+
+#[test]
 fn f76_the_end_of_input_is_kept_back_until_all_is_answered_or_the_time_is_over() {
     for is_answered in [true, false] {
         let mut bench = Bench::new(Duration::from_secs(5));
