@@ -25,7 +25,27 @@ pub(crate) fn written<T>(
     // Taken out while it is used: a value may make calls of its own while it is written.
     let mut buffer = BUFFER.take();
     let taken = protocol_core::write_value(value, &mut buffer).map(take);
+    // Cleared first, for nothing shrinks below what it holds.
+    buffer.clear();
     buffer.shrink_to(KEPT);
     BUFFER.set(buffer);
     taken
+}
+
+#[cfg(test)]
+mod tests {
+    use heap::Heap;
+
+    use super::*;
+
+    #[test]
+    fn a_value_that_leaves_at_once_allocates_nothing_unless_it_is_long() {
+        let write = |value: &str| written(value, |json| json.get().len()).unwrap();
+        let [short, long] = [1_000, 1 << 20].map(|bytes| "x".repeat(bytes));
+        write(&short);
+        let heap = Heap::of_thread();
+        assert_eq!((write(&short), heap.peak()), (1_002, 0), "the room of the one before is there");
+        write(&long);
+        assert!(heap.held() <= KEPT, "{} bytes are kept", heap.held());
+    }
 }

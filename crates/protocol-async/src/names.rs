@@ -96,6 +96,8 @@ impl NameKey {
 
 #[cfg(test)]
 mod tests {
+    use heap::Heap;
+
     use super::*;
 
     #[test]
@@ -127,5 +129,16 @@ mod tests {
         assert_eq!(names.kept.len(), keys.len());
         keys.into_iter().for_each(|key| names.let_go(key));
         assert!(names.kept.capacity() <= Names::KEPT && names.keys.capacity() <= Names::KEPT);
+    }
+
+    #[test]
+    fn g08_no_name_takes_more_than_its_row() {
+        // One more than fits makes a table grow; and each is longer than what is kept of it.
+        let names: Vec<String> = (0..897).map(|n| format!("{n}{}", "x".repeat(200))).collect();
+        let heap = Heap::of_thread();
+        let mut kept = Names::default();
+        names.iter().for_each(|name| drop(kept.keep(name)));
+        let (peak, most) = (heap.peak(), names.len() * Names::ROW);
+        assert!(peak <= most, "{peak} bytes were held, and {most} counted");
     }
 }

@@ -364,3 +364,27 @@ pub(crate) fn over_budget(over: OverBudget) -> Option<Box<Seen>> {
 pub(crate) fn missed(count: usize) {
     tell!(WARN, "missed", count);
 }
+
+#[cfg(test)]
+mod tests {
+    use heap::Heap;
+    use protocol_core::{CallOptions, Config, Connection};
+
+    use super::*;
+
+    #[test]
+    fn g08_no_span_of_a_call_takes_more_than_its_row() {
+        let mut conn: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
+        // One more than fits makes a table grow.
+        let calls: Vec<CallId> = (0..897)
+            .map(|_| conn.call("m", None, (), CallOptions::default(), Timestamp::ZERO).unwrap())
+            .collect();
+        let heap = Heap::of_thread();
+        let mut spans = Spans::default();
+        for &call in &calls {
+            spans.call_begins(call, CallSpan(Some(Arc::new(Span::none()))), Timestamp::ZERO);
+        }
+        let (peak, most) = (heap.peak(), calls.len() * Spans::CALL);
+        assert!(peak <= most, "{peak} bytes were held, and {most} counted");
+    }
+}

@@ -265,6 +265,7 @@ mod tests {
     fn sent_away(does: impl Fn(&World, u32)) -> Option<(u32, Eviction)> {
         let world = World::default();
         let limits = ListenerLimits {
+            message_time: SECOND * 20,
             write_time: SECOND * 10,
             ping_every: None,
             idle_time: None,
@@ -301,5 +302,10 @@ mod tests {
     fn f45_room_for_more_is_no_sign_that_anything_leaves() {
         let is_stuck = |world: &World, _| world.is_stuck.store(true, Relaxed);
         assert_eq!(sent_away(is_stuck), Some((10, Eviction::Unread)));
+    }
+
+    #[test]
+    fn f47_between_two_messages_a_client_may_be_silent() {
+        assert_eq!(sent_away(|_, _| ()), None);
     }
 }
