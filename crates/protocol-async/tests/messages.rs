@@ -341,6 +341,21 @@ fn g04_what_the_peer_has_no_room_for_can_be_withdrawn() {
 }
 
 #[test]
+fn g04_only_so_much_is_taken_to_be_written_and_the_rest_can_be_withdrawn() {
+    let mut options = Options::new(Config::client(Dialect::ACP_V1));
+    options.pipe_bytes = 1;
+    let mut bench = Bench::with(options);
+    bench.room(0);
+    let [first, second, withdrawn] = ["first", "second", "withdrawn"].map(|name| bench.call(name));
+    bench.run();
+    drop(withdrawn);
+    bench.room(8);
+    let sent: Vec<Value> = bench.sent().iter().map(|sent| sent["method"].clone()).collect();
+    assert_eq!(sent, ["first", "second"]);
+    drop((first, second));
+}
+
+#[test]
 fn g05_a_deadline_frees_its_caller_however_stuck_the_peer_is() {
     let mut bench = Bench::new(Dialect::ACP_V1);
     bench.room(0);
@@ -476,6 +491,31 @@ fn f42_a_layer_sees_why_a_request_was_cancelled() {
     bench.receive(&[request(1), quick, cancel(1)]);
     assert!(served.as_mut().poll(&mut cx).is_pending());
     assert_eq!(seen.try_iter().collect::<Vec<_>>(), [Some(Cause::Peer), None]);
+}
+
+#[test]
+fn g08_work_that_was_never_begun_is_dropped_with_who_serves() {
+    let mut bench = Bench::new(Dialect::ACP_V1);
+    let (contexts, seen) = std::sync::mpsc::channel();
+    let router = Router::new().request("work", async move |(): (), cx| {
+        contexts.send(cx).unwrap();
+        Ok(7)
+    });
+    let other = Bench::new(Dialect::ACP_V1).incoming;
+    let incoming = std::mem::replace(&mut bench.incoming, other);
+    let mut served = Box::pin(router.serve(&incoming));
+    bench.receive(&[request(1)]);
+    assert!(served.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let (cx, alive) = (seen.recv().unwrap(), Arc::new(()));
+    let held = alive.clone();
+    cx.spawn(async move {
+        drop(held);
+        Ok(())
+    });
+    assert_eq!(Arc::strong_count(&alive), 2);
+    drop(served);
+    assert_eq!(Arc::strong_count(&alive), 1, "though its context is still held");
+    drop(cx);
 }
 
 #[test]
