@@ -261,6 +261,12 @@ mod tests {
         }
     }
 
+    fn watched(world: &World, limits: ListenerLimits) -> Watched<World, World> {
+        let meter = Meter::new(&Unfinished::new(0), &Arc::default(), 0);
+        let watch = Watch::new(limits, world.now());
+        Watched::new(world.clone(), meter, watch, Work::default(), world.clone())
+    }
+
     /// When a peer is sent away that has ten seconds to read, and why, if what it does in each of forty seconds is this.
     fn sent_away(does: impl Fn(&World, u32)) -> Option<(u32, Eviction)> {
         let world = World::default();
@@ -271,9 +277,7 @@ mod tests {
             idle_time: None,
             ..ListenerLimits::DEFAULT
         };
-        let meter = Meter::new(&Unfinished::new(0), &Arc::default(), 0);
-        let watch = Watch::new(limits, world.now());
-        let mut watched = Watched::new(world.clone(), meter, watch, Work::default(), world.clone());
+        let mut watched = watched(&world, limits);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         (0..40).find_map(|second| {
             world.seconds.store(second, Relaxed);
@@ -302,6 +306,22 @@ mod tests {
     fn f45_room_for_more_is_no_sign_that_anything_leaves() {
         let is_stuck = |world: &World, _| world.is_stuck.store(true, Relaxed);
         assert_eq!(sent_away(is_stuck), Some((10, Eviction::Unread)));
+    }
+
+    #[test]
+    fn f47_a_client_that_is_told_something_now_and_then_is_not_idle() {
+        let world = World::default();
+        let idle_time = Some(SECOND * 10);
+        let limits = ListenerLimits { ping_every: None, idle_time, ..ListenerLimits::DEFAULT };
+        let mut watched = watched(&world, limits);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for second in 0..40 {
+            world.seconds.store(second, Relaxed);
+            if second % 9 == 0 {
+                Pin::new(&mut watched).start_send(Message::text("{}")).unwrap();
+            }
+            assert!(Pin::new(&mut watched).poll_next(&mut cx).is_pending());
+        }
     }
 
     #[test]
