@@ -241,4 +241,18 @@ mod tests {
         assert_eq!(seen, 0);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
+
+    #[test]
+    fn f47_a_lock_that_is_held_for_a_moment_is_waited_for() {
+        let path = path("moment");
+        let held = lock(&path.with_extension("lock")).unwrap();
+        std::thread::scope(|scope| {
+            let bound = scope.spawn(|| SocketFile::bind(&path).map(drop));
+            // Let go long before it is given up, and most often after it was tried.
+            thread::sleep(PATIENCE / 20);
+            drop(held);
+            bound.join().unwrap().unwrap();
+        });
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
 }

@@ -195,6 +195,30 @@ fn notifications_are_sent_after_the_opening_and_before_the_call() {
 }
 
 #[test]
+fn what_servers_ask_their_client_for_is_answered() {
+    let script = r#"read -r line
+        printf '{"jsonrpc":"2.0","id":7,"method":"%s","params":{"items":[{},{}]}}\n' "$0"
+        read -r answer; printf '{"jsonrpc":"2.0","id":1,"result":%s}\n' "$answer"; read -r line"#;
+    for (method, answer) in [
+        ("workspace/configuration", r#""result":[null,null]"#),
+        ("client/registerCapability", r#""result":null"#),
+        ("session/request_permission", r#""result":{"outcome":{"outcome":"cancelled"}}"#),
+        ("no/such", r#""error":{"code":-32601"#),
+    ] {
+        let said = call(&["--dialect", "jsonrpc", "m", "--", "sh", "-c", script, method]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(said.stdout.contains(answer), "{method}: {said:?}");
+    }
+}
+
+#[test]
+fn an_app_of_abp_says_what_it_can() {
+    let said = call(&["--dialect", "abp", "--trace", "echo", "[1]"]);
+    let capabilities = r#""capabilities":["echo","sleep","count","stubborn","fail","nested"]"#;
+    assert!(said.stderr.contains(capabilities), "{said:?}");
+}
+
+#[test]
 fn a_prompt_opens_its_session_streams_and_is_cancelled() {
     let prompt = ["call", "session/prompt", r#"{"prompt":["sessionId"]}"#];
     let said = interrupted(prompt, &["agent_message_chunk"]);

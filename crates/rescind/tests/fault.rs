@@ -23,13 +23,15 @@ fn a_dropped_cancel_cancels_nothing_and_the_method_is_looked_at() {
     }
 }
 
-#[test]
-fn a_delayed_answer_is_late_and_others_pass_it() {
+/// What a relay with these faults answers to an `echo` and to `no/such`, in which order, and what it says.
+fn answers(faults: &[&str]) -> (Vec<u64>, String) {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
     let mut relay = Command::new(RESCIND);
-    relay.args(["relay", "--fault", "delay response 2s method echo", "--", RESCIND, "serve"]);
+    relay.arg("relay");
+    faults.iter().for_each(|fault| drop(relay.args(["--fault", fault])));
+    relay.args(["--", RESCIND, "serve"]);
     relay.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = relay.spawn().unwrap();
     let requests = [(1, "echo"), (2, "no/such")]
@@ -37,9 +39,40 @@ fn a_delayed_answer_is_late_and_others_pass_it() {
     child.stdin.take().unwrap().write_all(requests.concat().as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    let (answers, said) = (text(output.stdout), text(output.stderr));
-    let order: Vec<bool> = answers.lines().map(|line| line.contains("\"id\":2")).collect();
-    assert_eq!(order, [true, false], "{answers}{said}");
+    let id = |line: &str| {
+        let answer: serde_json::Value = serde_json::from_str(line).unwrap();
+        answer["id"].as_u64().unwrap()
+    };
+    (text(output.stdout).lines().map(id).collect(), text(output.stderr))
+}
+
+#[test]
+fn what_is_delayed_comes_when_it_is_due_and_not_in_its_turn() {
+    let delays = ["delay response 1500ms method echo", "delay response 100ms method no/*"];
+    let (order, said) = answers(&delays);
+    assert_eq!(order, [2, 1], "{said}");
+}
+
+#[test]
+fn messages_with_headers_are_told_apart_too() {
+    let lsp = ["--dialect", "lsp"];
+    let fault = ["--fault", "duplicate notification to client", "--"];
+    let count = ["count", r#"{"to":3,"every_ms":0}"#, "--"];
+    let relay = [RESCIND, "relay"];
+    let serve = [RESCIND, "serve"];
+    let said = rescind([&["call"], &lsp[..], &count, &relay, &lsp, &fault, &serve, &lsp].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains("up: fault: duplicate notification"), "{said:?}");
+    for count in 1..=3 {
+        let shown = format!(r#""count":{count}"#);
+        assert_eq!(said.stderr.matches(&shown).count(), 2, "{said:?}");
+    }
+}
+
+#[test]
+fn a_delayed_answer_is_late_and_others_pass_it() {
+    let (order, said) = answers(&["delay response 2s method echo"]);
+    assert_eq!(order, [2, 1], "{said}");
     let told = "up: id 1: fault: delay response 2s method echo";
     assert_eq!((said.matches(told).count(), said.matches("fault:").count()), (1, 1), "{said}");
 }

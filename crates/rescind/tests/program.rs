@@ -13,6 +13,7 @@ mod conform_client;
 mod dialect_file;
 #[cfg(unix)]
 mod dialects;
+mod export;
 mod fault;
 mod guard;
 #[cfg(unix)]

@@ -282,6 +282,21 @@ fn what_can_not_be_viewed_is_said_with_its_place() {
     assert!(said.stderr.contains("can't record into /no/such/directory/file"), "{}", said.stderr);
 }
 
+#[cfg(unix)]
+#[test]
+fn what_is_recorded_into_a_pipe_is_for_whoever_reads_that() {
+    let path = directory("pipe").join("session.jsonl");
+    let _ = fs::remove_file(&path);
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let reader = {
+        let path = path.clone();
+        std::thread::spawn(move || fs::read_to_string(path).unwrap())
+    };
+    let said = rescind(["relay", "--record", text(&path), "--", RESCIND, "serve"]);
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "it is not read again: {said:?}");
+    assert!(reader.join().unwrap().contains(r#"{"end":"#));
+}
+
 #[test]
 fn the_chart_has_a_lane_for_each_party() {
     let path = directory("chart").join("session.jsonl");
@@ -297,6 +312,74 @@ client                              (recorded here)                     server
   |                                   |<---- result 2 --------------------|
   |<---- result 2 --------------------|                                   |";
     assert!(expected.lines().all(|line| lines.next() == Some(line)), "{chart}");
+}
+
+#[test]
+fn the_chart_of_a_listener_has_a_lane_for_each_client_and_says_what_was_decided() {
+    let lines = [
+        r#"{"opened":{"t":1,"hop":"one","role":"server","dialect":"acp"}}"#,
+        r#"{"opened":{"t":2,"hop":"two","role":"server","dialect":"acp"}}"#,
+        r#"{"opened":{"t":3,"hop":"one","role":"server","dialect":"acp"}}"#,
+        r#"{"message":{"t":4,"hop":"two","dir":"received","bytes":1,"parts":[{"kind":"request","id":1,"method":"m"}]}}"#,
+        r#"{"message":{"t":5,"hop":"two","dir":"received","bytes":1,"parts":[{"kind":"cancel","cancels":1,"method":"c"}]}}"#,
+        r#"{"verdict":{"t":5,"hop":"two","verdict":"violation","why":"late_response","id":1}}"#,
+        r#"{"verdict":{"t":6,"hop":"two","verdict":"settled","id":1,"outcome":"result"}}"#,
+    ];
+    let chart = rescind(["view", text(&written("lanes", &lines)), "--chart"]).stdout;
+    let lines: Vec<&str> = chart.lines().map(|line| line.get(16..).unwrap_or_default()).collect();
+    let expected = "\
+one                                 two                                 (recorded here)
+  |                                   |----- request 1 m ---------------->|
+  |                                   |----- cancel 1 ------------------->|
+  |                                   |                                   |  violation 1 late_response";
+    assert_eq!(lines, expected.lines().collect::<Vec<_>>(), "{chart}");
+}
+
+#[test]
+fn what_is_wrong_in_recordings_is_counted_over_all_of_them() {
+    let violation = |why: &str| {
+        format!(r#"{{"verdict":{{"t":1,"hop":"a","verdict":"violation","why":"{why}"}}}}"#)
+    };
+    let message = |part: &str| {
+        format!(r#"{{"message":{{"t":1,"hop":"a","dir":"sent","bytes":1,"parts":[{{{part}}}]}}}}"#)
+    };
+    // How often each is there, and what it is called.
+    let wrong = [
+        (2, "dropped", r#"{"dropped":{"t":1,"until":1,"lines":1,"bytes":1}}"#.to_owned(), "gap"),
+        (3, "unreadable", "none of a recording".into(), "gap"),
+        (4, "late_responses", violation("late_response"), "late"),
+        (5, "duplicate_responses", violation("duplicate_response"), "violation"),
+        (6, "unknown_responses", violation("unknown_response"), "violation"),
+        (7, "other_violations", violation("not_json"), "violation"),
+        (8, "cancels_of_nothing", message(r#""kind":"cancel","cancels":9"#), ""),
+        (9, "notifications", message(r#""kind":"notification","method":"n""#), ""),
+    ];
+    let end = r#"{"end":{"t":9,"lines":1,"dropped":0}}"#.to_owned();
+    let stats = |arguments: &[&str]| rescind([&["stats"], arguments].concat());
+    for (_, name, line, finding) in &wrong {
+        let path = written(&format!("wrong-{name}"), &[line, &end]);
+        for what in ["late", "violation", "gap"] {
+            let code = stats(&[text(&path), "--fail-on", what]).code;
+            assert_eq!(code, Some(i32::from(what == *finding)), "{name}: {what}");
+        }
+    }
+    let lines: Vec<&str> = wrong
+        .iter()
+        .flat_map(|(times, _, line, _)| std::iter::repeat_n(line.as_str(), *times))
+        .chain([end.as_str()])
+        .collect();
+    let [one, other] = ["wrong", "wrong-too"].map(|name| written(name, &lines));
+    let said: Value =
+        serde_json::from_str(&stats(&["--json", text(&one), text(&other)]).stdout).unwrap();
+    for (times, name, ..) in &wrong {
+        assert_eq!(said["summary"]["recording"][name], 2 * times, "{name}");
+    }
+    let cut = written("cut", &[]);
+    assert_eq!(stats(&[text(&cut), "--fail-on", "gap"]).code, Some(1), "it has no end");
+    let gone = written("gone", &[&end]);
+    let third = fs::read_to_string(&gone).unwrap().replace(r#""part":1"#, r#""part":3"#);
+    fs::write(&gone, third).unwrap();
+    assert_eq!(stats(&[text(&gone), "--fail-on", "gap"]).code, Some(1), "two files are gone");
 }
 
 #[cfg(target_os = "linux")]

@@ -61,6 +61,7 @@ fn real_sessions_make_a_page_of_one_file() {
         let rows = lines(data.trim());
         let count = rows.iter().filter(|row| row["method"].is_string()).count();
         assert_eq!(count, requests, "{name}");
+        assert!(rows[0]["recording"]["by"].is_string(), "{name}: what was recorded, and when");
         assert!(head.contains("default-src 'none'"), "{name}");
     }
 }

@@ -151,6 +151,16 @@ fn what_can_not_be_replayed_is_refused_with_what_to_do() {
     assert!(said.stderr.contains("only what `rescind relay` recorded can be replayed"), "{said:?}");
 }
 
+#[test]
+fn an_end_whose_last_bytes_were_withheld_is_refused() {
+    let path = path("withheld");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replayed/cancelled.jsonl");
+    let text = fs::read_to_string(kept).unwrap();
+    let end = r#","hop":"up","input":"end""#;
+    fs::write(&path, text.replace(end, &format!(r#"{end},"bytes":3"#))).unwrap();
+    stops_at(20, &replay(&path), &["what came here was withheld"]);
+}
+
 fn against(path: &Path, options: &[&str], server: &[&str]) -> Said {
     let file = path.to_str().unwrap();
     rescind([&["replay", file, "--against"], options, &["--"], server].concat())

@@ -142,5 +142,6 @@ fn f47_a_certificate_that_can_t_be_read_is_said() {
             key,
         ]);
         assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{said:?}");
+        assert!(said.stderr.contains(certificate) || said.stderr.contains(key), "{said:?}");
     }
 }

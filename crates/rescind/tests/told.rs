@@ -148,9 +148,11 @@ fn a_server_runs_where_it_is_told_to() {
     let said = rescind([&call[..], &relay, &process, &server].concat());
     assert_eq!(said.stdout, format!("[\"{place}\",\"1=2\",\"\"]\n"), "{said:?}");
     fs::remove_dir_all(&directory).unwrap();
-    for (option, wrong) in
-        [(["--cwd", place], "No such file"), (["--env", "=x"], "it is no NAME=VALUE")]
-    {
+    for (option, wrong) in [
+        (["--cwd", place], "No such file"),
+        (["--cwd", RESCIND], "it is no directory"),
+        (["--env", "=x"], "it is no NAME=VALUE"),
+    ] {
         let said = rescind([&call[..], &option, &["m"]].concat());
         assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{said:?}");
         assert!(said.stderr.contains(wrong), "{said:?}");

@@ -103,4 +103,15 @@ fn f66_dialects_have_a_page_of_their_own_and_swamp_no_other() {
         let mut names = said.stdout.lines().filter_map(|line| line.split_whitespace().next());
         assert!(names.any(|name| name == dialect.name), "{} is not in {said:?}", dialect.name);
     }
+    let families: Vec<Vec<&str>> = said
+        .stdout
+        .split("\n\n")
+        .skip(1)
+        .map(|family| family.lines().filter_map(|line| line.split('-').next()?.split(' ').next()))
+        .map(Iterator::collect)
+        .collect();
+    assert!(families.len() > 3, "an empty line between families: {said:?}");
+    for family in families {
+        assert!(family.iter().all(|name| *name == family[0]), "{family:?} in {said:?}");
+    }
 }

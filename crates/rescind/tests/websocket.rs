@@ -59,6 +59,14 @@ fn b26_connections_do_not_cancel_each_others_requests() {
 }
 
 #[test]
+fn a_call_that_is_over_waits_for_nothing() {
+    let server = Listening::start(&[LOCAL]);
+    // A server that does not say goodbye is waited for half a second. On a busy machine anything may take that long.
+    let is_fast = |_| server.call(&["echo", "[1]"]).took < Duration::from_millis(450);
+    assert!((0..40).any(is_fast), "each of them took longer");
+}
+
+#[test]
 fn g03_both_leave_in_one_write_and_the_cancel_is_there_in_time() {
     let server = Listening::start(&[LOCAL]);
     let said = server.call(&["--cancel-after", "0", "sleep", HOUR]);

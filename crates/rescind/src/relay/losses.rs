@@ -36,3 +36,32 @@ impl Losses {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol_core::{Refusal, WireId};
+
+    use super::*;
+
+    #[test]
+    fn g08_what_is_not_passed_on_is_counted_by_its_kind() {
+        let losses = Losses::default();
+        let (reason, id) = (Refusal::OutboxFull, WireId::from_token("1").unwrap());
+        losses.count(&RelayEvent::CancelDropped { method: "m".into() });
+        assert_eq!(losses.total(), None);
+        let dropped = RelayEvent::NotificationDropped { method: "m".into(), reason };
+        let refused = RelayEvent::RequestRefused { id: id.clone(), reason };
+        let replaced = RelayEvent::AnswerReplaced { id: id.clone(), reason };
+        for event in [&dropped, &dropped, &dropped, &refused, &replaced] {
+            losses.count(event);
+        }
+        losses.count(&RelayEvent::AnswerDropped { id });
+        let total = "not passed on in the whole: 3 notifications, 1 requests, 2 answers";
+        assert_eq!(losses.total().as_deref(), Some(total));
+        for event in [dropped, refused, replaced] {
+            let losses = Losses::default();
+            losses.count(&event);
+            assert!(losses.total().is_some(), "{event}");
+        }
+    }
+}

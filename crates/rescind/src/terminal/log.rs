@@ -236,4 +236,22 @@ mod tests {
         waiting.push("later\n".into());
         assert_eq!(lines(&mut waiting), ["later"]);
     }
+
+    #[test]
+    fn f67_as_much_waits_as_may_wait() {
+        let mut waiting = Waiting::default();
+        waiting.keep("x".repeat(WAITING));
+        assert_eq!(waiting.dropped, 0);
+        waiting.keep("y".into());
+        assert_eq!(waiting.dropped, 1);
+    }
+
+    #[test]
+    fn f67_the_end_sees_each_line_that_was_written() {
+        let log = Log::of_this_process();
+        let before = log.lock().written;
+        log.push("a line of a test\n".into());
+        log.finish();
+        assert!(log.lock().written > before, "whoever reads slowly would be given up");
+    }
 }

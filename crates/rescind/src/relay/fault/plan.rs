@@ -255,6 +255,8 @@ fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawVa
 
 #[cfg(test)]
 mod tests {
+    use protocol_core::Config;
+
     use super::*;
 
     #[test]
@@ -272,5 +274,18 @@ mod tests {
         asked.insert("new", 1);
         assert_eq!((asked.remove("1"), asked.remove("2"), asked.remove("new")), (2, 0, 1));
         assert_eq!(asked.by_id.len(), asked.by_age.len());
+    }
+
+    #[test]
+    fn what_is_held_longest_is_waited_for_at_the_end() {
+        let longest = |texts: &[&str]| {
+            let faults = texts.iter().map(|text| super::super::rule::parse(text).unwrap());
+            let mut options =
+                Options::new(Config::server(Dialect::ACP_V1), Config::client(Dialect::ACP_V1));
+            Plan::new(faults.collect(), 7, &mut options, Box::new(|_, _, _| {})).unwrap().longest()
+        };
+        assert_eq!(longest(&["drop cancel"]), Duration::ZERO);
+        let delays = ["delay response 2s", "drop cancel", "delay message 7s", "delay request 1s"];
+        assert_eq!(longest(&delays), Duration::from_secs(7));
     }
 }

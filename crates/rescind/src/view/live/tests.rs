@@ -190,6 +190,15 @@ fn a_filter_is_typed_and_what_is_wrong_with_it_is_said() {
 }
 
 #[test]
+fn g08_what_is_typed_is_bounded() {
+    let mut screen = Screen::new(100);
+    screen.tick(1);
+    screen.types("/");
+    screen.types(&"ü".repeat(1_001));
+    assert_eq!(screen.seen_at(1_100, 16).matches('ü').count(), 1_000);
+}
+
+#[test]
 fn a_request_is_opened_with_its_messages_and_those_of_what_was_made_for_it() {
     let mut screen = Screen::new(100);
     screen.asks(1_000, 1, "other");
