@@ -235,7 +235,8 @@ fn a_trace_shows_direction_milliseconds_and_the_request() {
     assert_eq!(lines.len(), 4, "initialize, echo, and their answers: {said:?}");
     for (line, arrow) in lines.iter().zip(["-->", "<--"].iter().cycle()) {
         let (time, message) = line.split_once(" ms ").unwrap();
-        time.trim().parse::<f64>().unwrap();
+        // A program does not start in less than a tenth of one.
+        assert!((0.1..60_000.0).contains(&time.trim().parse::<f64>().unwrap()), "{line}");
         let message = message.strip_prefix(arrow).unwrap();
         let (message, behind) = message.split_at(message.rfind('}').unwrap() + 1);
         assert_eq!(behind.starts_with(" (answers "), *arrow == "<--", "{line}");

@@ -360,7 +360,10 @@ fn mcp_tools_report_progress_and_are_silent_after_a_cancel() {
     for dialect in ["mcp", "mcp-2025-06-18"] {
         let said = rescind(["call", "--trace", "--dialect", dialect, "tools/call", count]);
         assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(said.stderr.contains(r#""progressToken":7"#), "{said:?}");
+        for progress in [1, 2] {
+            let params = format!(r#"{{"progressToken":7,"progress":{progress},"total":2}}"#);
+            assert!(said.stderr.contains(&params), "{said:?}");
+        }
         assert!(said.stdout.contains(r#"\"counted\":2"#), "{said:?}");
     }
     for runtime in RUNTIMES {

@@ -190,6 +190,33 @@ fn a_filter_is_typed_and_what_is_wrong_with_it_is_said() {
 }
 
 #[test]
+fn the_selected_request_stands_out_and_no_other() {
+    use ratatui::style::Modifier;
+
+    let mut screen = Screen::new(100);
+    for (id, method) in [(1, "first"), (2, "second"), (3, "third")] {
+        screen.asks(id, id, method);
+    }
+    screen.tick(1);
+    screen.key(KeyCode::Up);
+    let mut terminal = Terminal::new(TestBackend::new(110, 16)).unwrap();
+    terminal.draw(|frame| draw(&screen.0, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| -> String { (0..110).map(|x| buffer[(x, y)].symbol()).collect() };
+    let stands_out = |y: &u16| buffer[(0, *y)].modifier.contains(Modifier::REVERSED);
+    let lines: Vec<String> = (0..16).filter(stands_out).map(line).collect();
+    assert!(lines.len() == 1 && lines[0].contains("second"), "{lines:?}");
+}
+
+#[test]
+fn the_time_is_that_of_the_last_message_at_least() {
+    let mut screen = Screen::new(100);
+    screen.asks(1_000, 1, "m");
+    screen.answers(2_500_000, 1);
+    screen.shows(&["2500.000 ms"], &[]);
+}
+
+#[test]
 fn g08_what_is_typed_is_bounded() {
     let mut screen = Screen::new(100);
     screen.tick(1);
