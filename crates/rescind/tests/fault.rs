@@ -30,7 +30,9 @@ fn answers(faults: &[&str]) -> (Vec<u64>, String) {
 
     let mut relay = Command::new(RESCIND);
     relay.arg("relay");
-    faults.iter().for_each(|fault| drop(relay.args(["--fault", fault])));
+    for fault in faults {
+        relay.args(["--fault", fault]);
+    }
     relay.args(["--", RESCIND, "serve"]);
     relay.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = relay.spawn().unwrap();
