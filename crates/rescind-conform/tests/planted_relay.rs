@@ -1,8 +1,10 @@
 //! Relays that are wrong on purpose, one fault each: the checks find that, and only what follows from it.
 //!
-//! Those of three dialects that are right are tested by every check but the longest, the others by those that find
+//! Those of some dialects that are right are tested by every check but the longest, the others by those that find
 //! their fault. With `RESCIND_EVERY_CHECK=1` all of them by every check.
 
+#[path = "planted_relay/dap.rs"]
+mod dap;
 #[path = "planted_relay/relay.rs"]
 mod relay;
 #[path = "planted_relay/tamper.rs"]
@@ -26,6 +28,7 @@ use tamper::Fault::{self, *};
 /// it is planted for; the others follow.
 fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
     const ACP: [&str; 2] = ["acp"; 2];
+    const DAP: [&str; 2] = ["dap"; 2];
     const MCP: [&str; 2] = ["mcp"; 2];
     const MCP_2025: [&str; 2] = ["mcp-2025-11-25"; 2];
     vec![
@@ -34,6 +37,7 @@ fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
         (Nothing, ["lsp"; 2], vec![]),
         (Nothing, MCP_2025, vec![]),
         (Nothing, MCP, vec![]),
+        (Nothing, DAP, vec![]),
         (Nothing, ["lsp", "acp"], vec![]),
         (Nothing, ["acp", "mcp-2025-11-25"], vec![]),
         (Nothing, ["mcp-2025-11-25", "acp"], vec![]),
@@ -156,6 +160,35 @@ fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
         (LosesBeyondHundred, ACP, vec!["relay-load/many"]),
         (OutlivesItsCaller, ACP, vec!["relay-end/caller", "relay-end/callee"]),
         (ForgetsTheDeserted, ACP, vec!["relay-end/callee"]),
+        (LosesAcknowledgements, DAP, vec!["relay-cancel/acknowledged", "relay-cancel/progress"]),
+        (
+            AcknowledgesOnly,
+            DAP,
+            vec![
+                "relay-cancel/acknowledged",
+                "relay-cancel/live",
+                "relay-cancel/notified",
+                "relay-cancel/one-write",
+                "relay-cancel/twice",
+                "relay-form/spelling",
+                "relay-form/unchanged",
+                "relay-load/many",
+            ],
+        ),
+        (
+            LosesCancels,
+            DAP,
+            vec![
+                "relay-cancel/live",
+                "relay-cancel/one-write",
+                "relay-cancel/twice",
+                "relay-form/spelling",
+                "relay-load/many",
+            ],
+        ),
+        (LosesProgressCancels, DAP, vec!["relay-cancel/progress"]),
+        (MisnamesRequests, DAP, vec!["relay-notification/request"]),
+        (ForgetsCommands, DAP, vec!["relay-answer/error", "relay-end/caller"]),
     ]
 }
 
@@ -164,8 +197,11 @@ fn all_in_acp<const N: usize>(
     first: &'static str,
     without: [&'static str; N],
 ) -> Vec<&'static str> {
-    const OTHERS: [&str; 6] = [
+    const OTHERS: [&str; 9] = [
         "relay-cancel/uncancellable",
+        "relay-cancel/acknowledged",
+        "relay-cancel/progress",
+        "relay-notification/request",
         "relay-silence/progress",
         "relay-silence/many",
         "relay-silence/spares-others",
@@ -178,7 +214,7 @@ fn all_in_acp<const N: usize>(
 }
 
 /// The near dialects of the right relays that are tested in any case.
-const SAMPLE: [&str; 2] = ["lsp", "mcp"];
+const SAMPLE: [&str; 3] = ["lsp", "mcp", "dap"];
 
 /// It takes longer than what a wrong relay loses is waited for.
 const LARGEST: &str = "relay-form/large-message";
@@ -246,7 +282,7 @@ fn what_is_passed_on_is_asked() -> Result<(), Failed> {
     for fault in [RefusesUnknown, RefusesKnown] {
         for dialect in ["acp", "lsp", "mcp-2025-11-25"] {
             let report = test(fault, [dialect; 2], &checks)?;
-            if report.whole() != Whole::Pass || report.count("pass") != checks.len() {
+            if report.whole() != Whole::Pass || report.count("pass") < checks.len() {
                 let told: Vec<_> = report.outcomes.iter().map(|it| (it.id, &it.verdict)).collect();
                 return Err(format!("{fault:?} in {dialect}: {told:?}").into());
             }

@@ -25,6 +25,8 @@ pub(crate) const DAP: &str =
     "https://microsoft.github.io/debug-adapter-protocol/specification#Requests_Cancel";
 pub(crate) const DAP_BASE: &str =
     "https://microsoft.github.io/debug-adapter-protocol/specification#Base_Protocol";
+pub(crate) const DAP_PROGRESS: &str =
+    "https://microsoft.github.io/debug-adapter-protocol/specification#Events_ProgressStart";
 pub(crate) const OURS: &str = "docs/conformance.md, what users need";
 
 pub(crate) const CANCELLING: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026, Abp];

@@ -1,5 +1,6 @@
 //! A relay under test, with us on both of its sides.
 
+use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::message::{Message, Protocol};
+use super::envelope::Envelope;
+use super::message::{Message, Protocol, Request};
 use super::target::Ends;
 use super::work::Work;
 use crate::family::{Family, NEWEST_MCP, Opening};
@@ -16,6 +18,8 @@ use crate::target::{Child, Link, Told};
 
 /// A relay that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
+/// Numbers for messages that a scenario gives none are greater than this, and so than its own, whatever the seed.
+const OWN_NUMBERS: u64 = 2_000_000;
 /// How many times as long a relay is waited for that is busy.
 const LONGER: u32 = 4;
 
@@ -86,6 +90,8 @@ pub(super) struct Bench {
     /// Notifications of the opening; they may arrive late.
     opening: Vec<String>,
     is_open: bool,
+    /// How many messages have got a number that a scenario did not choose.
+    numbered: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -113,7 +119,7 @@ impl Bench {
         let near = End::new(Side::Near, protocols[0], near, &arrive);
         let mut opening = opening.iter();
         let first = opening.next();
-        let first_text = first.map(|first| text_of(first, 0));
+        let first_text = first.map(|first| text_of(near.protocol, first, 0));
         if let Some(text) = &first_text {
             near.write(near.protocol.framing.frame(text));
         }
@@ -135,13 +141,14 @@ impl Bench {
             log,
             opening: notifications,
             is_open: false,
+            numbered: Cell::new(0),
         };
         if let (Some(first), Some(text)) = (first, first_text) {
             bench.push(Side::Near, What::Opening(Way::Sent, text));
             bench.answered(first, 0).map_err(|why| (why, bench.stderr()))?;
         }
         for (number, step) in (1..).zip(opening) {
-            let text = text_of(step, number);
+            let text = text_of(bench.near.protocol, step, number);
             bench.near.write(bench.near.protocol.framing.frame(&text));
             bench.push(Side::Near, What::Opening(Way::Sent, text));
             bench.answered(step, number).map_err(|why| (why, bench.stderr()))?;
@@ -157,13 +164,14 @@ impl Bench {
             self.opening.push(method.clone());
             return Ok(());
         }
-        let own = json!(opening_id(number));
+        let own = opening_id(self.near.protocol, number);
         loop {
             match self.take(self.patience) {
                 Taken::Message(Side::Far, Message::Request(request)) => {
                     let result = welcome(self.near.protocol.family, &request.params);
-                    let answer = json!({ "jsonrpc": "2.0", "id": request.id, "result": result });
-                    let text = answer.to_string();
+                    let (number, answer) = (self.number(), json!({ "result": result }));
+                    let Request { id, method, .. } = &request;
+                    let text = self.far.protocol.response(number, id, method, &answer);
                     self.far.write(self.far.protocol.framing.frame(&text));
                     self.push(Side::Far, What::Opening(Way::Sent, text));
                 }
@@ -181,6 +189,12 @@ impl Bench {
                 Taken::Nothing => return Err(format!("{method} is not answered")),
             }
         }
+    }
+
+    /// A number that no other message has.
+    pub(super) fn number(&self) -> u64 {
+        self.numbered.set(self.numbered.get() + 1);
+        OWN_NUMBERS + self.numbered.get()
     }
 
     fn push(&mut self, side: Side, what: What) {
@@ -257,6 +271,7 @@ impl Bench {
                     false => What::Arrived(message.clone(), text),
                 };
                 self.push(side, what);
+                self.acknowledge(side, &message);
                 Taken::Message(side, message)
             }
             Err(why) => {
@@ -264,6 +279,16 @@ impl Bench {
                 self.push(side, What::Ended(why));
                 Taken::Ended
             }
+        }
+    }
+
+    /// A cancel that is a request is answered at once: that is all that it asks for itself.
+    fn acknowledge(&mut self, side: Side, message: &Message) {
+        if let Message::Cancel { own: Some(own), .. } = message {
+            let protocol = self.protocol(side);
+            let answer = json!({ "result": {} });
+            let text = protocol.response(self.number(), own, protocol.cancel, &answer);
+            self.send(side, &[text]);
         }
     }
 
@@ -384,18 +409,19 @@ impl Read for Chunks {
     }
 }
 
-fn opening_id(number: usize) -> String {
-    format!("open-{}", number + 1)
+fn opening_id(protocol: Protocol, number: usize) -> Value {
+    match protocol.envelope {
+        Envelope::JsonRpc => json!(format!("open-{}", number + 1)),
+        Envelope::Dap => json!(number + 1),
+    }
 }
 
-fn text_of(step: &Opening, number: usize) -> String {
+fn text_of(protocol: Protocol, step: &Opening, number: usize) -> String {
     let (method, params) = (&step.message.method, &step.message.params);
+    let id = opening_id(protocol, number);
     match step.is_request {
-        true => {
-            let id = opening_id(number);
-            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
-        }
-        false => json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string(),
+        true => protocol.request(&id, method, params),
+        false => protocol.notification(id.as_u64().unwrap_or(0), method, params),
     }
 }
 
@@ -404,6 +430,7 @@ fn welcome(family: Family, params: &Value) -> Value {
     let info = json!({ "name": "rescind conform", "version": env!("CARGO_PKG_VERSION") });
     match family {
         Family::Lsp => json!({ "capabilities": {}, "serverInfo": info }),
+        Family::Dap => json!({ "supportsCancelRequest": true }),
         Family::Mcp2026 => json!({
             "supportedVersions": [NEWEST_MCP],
             "capabilities": { "tools": {} },

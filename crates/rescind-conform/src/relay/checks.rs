@@ -1,15 +1,13 @@
 //! The table of checks of relays, in the order in which they are made and reported.
 
+use super::clauses::*;
 use super::message::{Cancelled, Cancellers, Framing, Protocol};
 use super::play::Play;
+use super::progress::*;
 use super::rules::Rule;
 use super::scenarios::*;
 use super::silent::*;
-use crate::check::{Clause, Level};
-use crate::checks::clauses::{
-    ACP, JSON_RPC, LSP, MCP, MCP_NEW, MCP_PROGRESS, OURS, WITH_ACP, clause,
-};
-use crate::family::Family::{self, Acp, AcpDraft, AcpV2, Lsp, Mcp2026, McpUntil2025};
+use crate::check::Clause;
 
 /// One check: a conversation with a relay, what has to hold of it, and who says so.
 #[derive(Clone, Copy, Debug)]
@@ -50,159 +48,6 @@ impl RelayCheck {
         protocols.iter().find_map(asks)
     }
 }
-
-const ALL: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026];
-
-const ANSWERED: &[Clause] = &[clause(
-    ALL,
-    Level::Must,
-    "A request is answered once, under its id: the same value, of the same type. A relay owes that to each side as any peer does.",
-    JSON_RPC,
-)];
-
-const LARGE: &[Clause] = &[clause(
-    &[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026],
-    Level::Should,
-    "An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
-    JSON_RPC,
-)];
-
-const REUSED: &[Clause] = &[clause(
-    ALL,
-    Level::Should,
-    "A client that misuses an id gets each of its requests answered or refused, and disturbs no other.",
-    OURS,
-)];
-
-const ONE_NAMED: &[Clause] = &[clause(
-    ALL,
-    Level::Must,
-    "A cancel names one request of its own direction; others go on, those with an id that only looks alike included.",
-    JSON_RPC,
-)];
-
-const FORWARDED: &[Clause] = &[
-    clause(
-        WITH_ACP,
-        Level::Should,
-        "The receiver of a cancel stops the work and what that had started: what a relay has started is the request on its other side.",
-        ACP,
-    ),
-    clause(
-        &[Lsp],
-        Level::Should,
-        "A cancelled request may be answered early: a relay leaves that to who works on it.",
-        LSP,
-    ),
-    clause(
-        &[McpUntil2025],
-        Level::Should,
-        "The receiver of a cancel stops the work: a relay's work is done on its other side.",
-        MCP,
-    ),
-    clause(
-        &[Mcp2026],
-        Level::Should,
-        "The receiver of a cancel stops the work: a relay's work is done on its other side.",
-        MCP_NEW,
-    ),
-];
-
-const ENDED: &[Clause] = &[
-    clause(
-        WITH_ACP,
-        Level::Must,
-        "A cancelled request is answered: with its result, a part of it, or error -32800.",
-        ACP,
-    ),
-    clause(
-        &[Lsp],
-        Level::Must,
-        "A cancelled request still has to return and send an answer; it can't be left hanging.",
-        LSP,
-    ),
-    clause(
-        &[McpUntil2025],
-        Level::Should,
-        "A cancel and an answer may cross: neither disturbs another request.",
-        MCP,
-    ),
-    clause(
-        &[Mcp2026],
-        Level::Should,
-        "A cancel and an answer may cross: neither disturbs another request.",
-        MCP_NEW,
-    ),
-];
-
-const PASSED_ON: &[Clause] = &[clause(
-    ALL,
-    Level::Should,
-    "A relay adds nothing, takes nothing away and changes no order: who hears of a cancelled request hears what was said about it.",
-    OURS,
-)];
-
-const IGNORED: &[Clause] = &[clause(
-    ALL,
-    Level::Should,
-    "A cancel that names no request in flight is ignored by who reads it first: on the next connection its id may be another request's.",
-    OURS,
-)];
-
-const STRAY: &[Clause] = &[clause(
-    ALL,
-    Level::Should,
-    "An answer that names no request is ignored by who reads it first: on the next connection its id may be another request's.",
-    OURS,
-)];
-
-const SILENCE: &[Clause] = &[
-    clause(
-        &[McpUntil2025],
-        Level::Should,
-        "The receiver of a cancel does not answer the request.",
-        MCP,
-    ),
-    clause(
-        &[Mcp2026],
-        Level::Must,
-        "On stdio nothing further is sent for a cancelled request.",
-        MCP_NEW,
-    ),
-];
-
-const PROGRESS: &[Clause] = &[clause(
-    &[McpUntil2025, Mcp2026],
-    Level::Should,
-    "Progress goes to who asked for it, by the token that he gave.",
-    MCP_PROGRESS,
-)];
-
-const UNCANCELLABLE: &[Clause] = &[
-    clause(&[AcpDraft], Level::Must, "The request that opens the session is not cancelled.", ACP),
-    clause(&[McpUntil2025], Level::Must, "A client does not cancel its initialize.", MCP),
-];
-
-const FORM: &[Clause] = &[clause(
-    ALL,
-    Level::Should,
-    "What comes to one side in whatever form leaves on the other in one that every peer reads, and what is no message does not leave.",
-    OURS,
-)];
-
-const SPELLED: &[Clause] = &[clause(
-    ALL,
-    Level::Must,
-    "How bytes are split, and in which order or how escaped the members of a JSON object come, changes nothing.",
-    JSON_RPC,
-)];
-
-const GONE: &[Clause] = &[clause(
-    ALL,
-    Level::Should,
-    "The end of one side leaves nobody waiting and nobody at work for nobody on the other.",
-    OURS,
-)];
 
 const fn by_lines(protocol: Protocol) -> bool {
     matches!(protocol.framing, Framing::Newline)
@@ -261,6 +106,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     RelayCheck {
         id: "relay-id/reused",
         title: "an id used again after its answer: the old cancel is not the new request's",
+        clauses: ANSWERED_BY_ID,
         run: id_reused_after_answer,
         ..BASE
     },
@@ -382,6 +228,22 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         ..BASE
     },
     RelayCheck {
+        id: "relay-cancel/acknowledged",
+        title: "cancels that are requests, of one at work, one that was answered and one that never was: each is answered",
+        clauses: ACKNOWLEDGED,
+        rules: &[Rule::Acknowledged],
+        run: acknowledged,
+        ..BASE
+    },
+    RelayCheck {
+        id: "relay-cancel/progress",
+        title: "a cancel that names a progress: it arrives, naming that, and its answer comes back",
+        clauses: PROGRESS_CANCELLED,
+        rules: &[Rule::RequestUnchanged],
+        run: progress_cancelled,
+        ..BASE
+    },
+    RelayCheck {
         id: "relay-silence/progress",
         title: "progress and an answer after a cancel: none is passed on where the protocol wants silence",
         clauses: SILENCE,
@@ -418,7 +280,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     RelayCheck {
         id: "relay-answer/other-type",
         title: "an answer under an id of the other JSON type: it answers nothing",
-        clauses: STRAY,
+        clauses: STRAY_BY_TYPE,
         run: answer_under_other_type,
         ..BASE
     },
@@ -441,6 +303,14 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
         clauses: PASSED_ON,
         rules: &[Rule::Notifications],
         run: notifications,
+        ..BASE
+    },
+    RelayCheck {
+        id: "relay-notification/request",
+        title: "a progress that names its request: it arrives with the id that its caller has given it",
+        clauses: PROGRESS_NAMES,
+        rules: &[Rule::Notifications],
+        run: progress_of_request,
         ..BASE
     },
     RelayCheck {

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Read};
 use protocol_core::Dialect;
 use serde_json::Value;
 
+use super::envelope::{self, Envelope};
 use crate::family::Family;
 
 /// A longer message is not read.
@@ -17,6 +18,8 @@ pub(super) struct Protocol {
     pub(super) family: Family,
     /// How messages are told apart.
     pub(super) framing: Framing,
+    /// How they are written.
+    pub(super) envelope: Envelope,
     /// The method of its cancel.
     pub(super) cancel: &'static str,
     /// The member of the cancel's params that names the request.
@@ -55,6 +58,7 @@ impl Protocol {
     const ACP: Self = Self {
         family: Family::Acp,
         framing: Framing::Newline,
+        envelope: Envelope::JsonRpc,
         cancel: "$/cancel_request",
         target: "requestId",
         cancelled: Cancelled::Answered,
@@ -92,7 +96,15 @@ impl Protocol {
         ..Self::MCP_UNTIL_2025
     };
 
-    /// That of a dialect, if requests are cancelled by notifications there.
+    const DAP: Self = Self {
+        framing: Framing::ContentLength,
+        envelope: Envelope::Dap,
+        cancel: "cancel",
+        cancellers: Cancellers::Client,
+        ..Self::ACP
+    };
+
+    /// That of a dialect, if there are rules for what its cancels name.
     pub(super) fn of(dialect: &Dialect) -> Option<Self> {
         let family = Family::of(dialect);
         let protocol = match family {
@@ -101,6 +113,7 @@ impl Protocol {
             Family::Lsp => Self::LSP,
             Family::McpUntil2025 => Self::MCP_UNTIL_2025,
             Family::Mcp2026 => Self::MCP_2026,
+            Family::Dap => Self::DAP,
             _ => return None,
         };
         let batches = matches!(&*dialect.name, "mcp-2024-11-05" | "mcp-2025-03-26");
@@ -164,11 +177,16 @@ pub(super) enum Message {
     Response {
         /// Whose.
         id: Value,
-        /// `{"result": …}` or `{"error": …}`, or more than one of them.
+        /// `{"result": …}` or `{"error": …}`, in whatever envelope, or more than one of them.
         answer: Value,
     },
     /// A cancel, well-formed or not.
-    Cancel(CancelTarget),
+    Cancel {
+        /// What it names.
+        target: CancelTarget,
+        /// Its own id, where it is a request.
+        own: Option<Value>,
+    },
     /// Any other notification, whole.
     Notification(Value),
     /// An array.
@@ -208,6 +226,13 @@ impl Message {
         if value.is_array() {
             return Self::Batch(value);
         }
+        match protocol.envelope {
+            Envelope::JsonRpc => Self::of_json_rpc(protocol, value),
+            Envelope::Dap => envelope::read_dap(protocol, value),
+        }
+    }
+
+    fn of_json_rpc(protocol: Protocol, value: Value) -> Self {
         let id = value.get("id").cloned();
         let Some(method) = value.get("method").and_then(Value::as_str) else {
             let mut answer = value.clone();
@@ -229,9 +254,22 @@ impl Message {
                 let tag = tag(&params);
                 Self::Request(Request { id, tag, method: method.into(), params })
             }
-            None if method == protocol.cancel => Self::Cancel(target(protocol, &value)),
+            None if method == protocol.cancel => {
+                let named = params.get(protocol.target);
+                let is_id = named.is_some_and(|id| id.is_string() || id.is_i64() || id.is_u64());
+                Self::cancel(named.filter(|_| is_id), &value, None)
+            }
             None => Self::Notification(value),
         }
+    }
+
+    /// A cancel that names this, if that could be a request.
+    pub(super) fn cancel(named: Option<&Value>, whole: &Value, own: Option<Value>) -> Self {
+        let target = match named {
+            Some(id) => CancelTarget::Id(id.clone()),
+            None => CancelTarget::Malformed(whole.clone()),
+        };
+        Self::Cancel { target, own }
     }
 }
 
@@ -242,14 +280,6 @@ pub(super) fn tag(params: &Value) -> Option<u64> {
             members.get("tag").and_then(Value::as_u64).or_else(|| members.values().find_map(tag))
         }
         _ => None,
-    }
-}
-
-fn target(protocol: Protocol, cancel: &Value) -> CancelTarget {
-    let id = cancel.get("params").and_then(|params| params.get(protocol.target));
-    match id {
-        Some(id) if id.is_string() || id.is_i64() || id.is_u64() => CancelTarget::Id(id.clone()),
-        _ => CancelTarget::Malformed(cancel.clone()),
     }
 }
 

@@ -6,8 +6,11 @@
 
 mod bench;
 mod checks;
+mod clauses;
+mod envelope;
 mod message;
 mod play;
+mod progress;
 mod rules;
 mod scenarios;
 mod silent;

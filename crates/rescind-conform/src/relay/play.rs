@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Entry, Side, What};
+use super::envelope::CANCELLED;
 use super::message::{CancelTarget, Cancelled, Message, Protocol};
 use super::work::Work;
 
@@ -39,7 +40,7 @@ impl<'a> Play<'a> {
     /// The text of a request, and the tag that tells it from all others.
     pub(super) fn request_text(&mut self, id: &Value) -> (String, u64) {
         let (method, params) = self.request_parts();
-        (request_of(method, id, &params), self.tags)
+        (self.protocol().request(id, method, &params), self.tags)
     }
 
     /// The method and the params of the next request, which has the last tag.
@@ -52,7 +53,7 @@ impl<'a> Play<'a> {
     pub(super) fn request_by(&mut self, method: &str, id: &Value) -> (String, u64) {
         self.tags += 1;
         let (_, params) = Work::Unknown.request(self.protocol().family, self.caller, self.tags);
-        (request_of(method, id, &params), self.tags)
+        (self.protocol().request(id, method, &params), self.tags)
     }
 
     /// The tag of the last request.
@@ -66,8 +67,23 @@ impl<'a> Play<'a> {
     }
 
     pub(super) fn cancel_text(&self, id: &Value) -> String {
-        let Protocol { cancel, target, .. } = self.protocol();
-        json!({ "jsonrpc": "2.0", "method": cancel, "params": { target: id } }).to_string()
+        self.cancel_with(&json!({ self.protocol().target: id }))
+    }
+
+    /// A cancel with these params.
+    pub(super) fn cancel_with(&self, params: &Value) -> String {
+        self.protocol().cancel(self.bench.number(), params)
+    }
+
+    /// A notification of the caller's.
+    pub(super) fn notification(&self, method: &str, params: &Value) -> String {
+        self.protocol().notification(self.bench.number(), method, params)
+    }
+
+    /// A notification of the callee's.
+    pub(super) fn note_back(&self, method: &str, params: &Value) -> String {
+        let protocol = self.bench.protocol(self.callee());
+        protocol.notification(self.bench.number(), method, params)
     }
 
     /// Sends from the caller, all in one write.
@@ -105,6 +121,14 @@ impl<'a> Play<'a> {
         })
     }
 
+    /// Waits for a request of this method at the callee.
+    pub(super) fn arrives_as(&mut self, method: &str) -> Option<Value> {
+        self.wait(self.callee(), |message| match message {
+            Message::Request(request) if request.method == method => Some(request.id.clone()),
+            _ => None,
+        })
+    }
+
     /// As [`arrives`](Self::arrives), without waiting.
     pub(super) fn arrived(&self, tag: u64) -> Option<Value> {
         self.bench.log.iter().find_map(|entry| match &entry.what {
@@ -117,10 +141,21 @@ impl<'a> Play<'a> {
 
     /// Answers from the callee. `answer` is `{"result": …}` or `{"error": …}`.
     pub(super) fn answer(&mut self, far: &Value, answer: &Value) {
-        let mut response = json!({ "jsonrpc": "2.0", "id": far });
-        let members = answer.as_object().expect("an answer is an object").clone();
-        response.as_object_mut().expect("it is one").extend(members);
-        self.send_back(&[response.to_string()]);
+        let text = self.answer_text(far, answer);
+        self.send_back(&[text]);
+    }
+
+    pub(super) fn answer_text(&self, far: &Value, answer: &Value) -> String {
+        let asked = self.bench.log.iter().rev().find_map(|entry| match &entry.what {
+            What::Arrived(Message::Request(request), _)
+                if entry.side == self.callee() && request.id == *far =>
+            {
+                Some(request.method.as_str())
+            }
+            _ => None,
+        });
+        let protocol = self.bench.protocol(self.callee());
+        protocol.response(self.bench.number(), far, asked.unwrap_or("work"), answer)
     }
 
     /// Answers with a result of the judge's.
@@ -138,17 +173,17 @@ impl<'a> Play<'a> {
         if self.bench.protocol(self.callee()).cancelled != Cancelled::Answered {
             return;
         }
-        let error = json!({ "code": -32800, "message": "Request cancelled" });
+        let error = json!({ "code": CANCELLED, "message": "Request cancelled" });
         self.answer(far, &json!({ "error": error }));
     }
 
     /// Waits for an answer at the caller; for nothing but what is under way, if there is none to a
     /// request that it has cancelled.
     pub(super) fn answered(&mut self, id: &Value) -> Option<()> {
+        let names_it = |message: &Message| matches!(message, Message::Cancel { target: CancelTarget::Id(named), .. } if named == id);
         let is_cancel = |entry: &Entry| {
-            let cancel = Message::Cancel(CancelTarget::Id(id.clone()));
             entry.side == self.caller
-                && matches!(&entry.what, What::Sent(sent, _) if *sent == cancel)
+                && matches!(&entry.what, What::Sent(sent, _) if names_it(sent))
         };
         let is_silent = self.protocol().cancelled != Cancelled::Answered;
         if is_silent && self.bench.log.iter().any(is_cancel) {
@@ -184,8 +219,8 @@ impl<'a> Play<'a> {
     }
 
     fn barrier_of(&mut self, caller: Side) -> Option<()> {
-        let id = json!(format!("barrier-{}", self.tags));
         let mut play = self.by(caller, self.tags);
+        let id = play.text_id(&format!("barrier-{}", play.tags));
         let far = play.call(&id);
         self.tags = play.tags;
         let mut play = self.by(caller, self.tags);
@@ -220,6 +255,12 @@ impl<'a> Play<'a> {
         json!(number + self.shift)
     }
 
+    /// An id that is this text, or where ids are no texts a number that no other has.
+    pub(super) fn text_id(&self, text: &str) -> Value {
+        let id = json!(text);
+        if self.protocol().has_id(&id) { id } else { json!(self.bench.number()) }
+    }
+
     /// One side hangs up.
     pub(super) fn hang_up(&mut self, side: Side) {
         self.bench.close(side);
@@ -229,7 +270,7 @@ impl<'a> Play<'a> {
     pub(super) fn cancelled_or_ended(&mut self, far: &Value) -> Option<()> {
         let callee = self.callee();
         let cancelled = self.wait(callee, |message| match message {
-            Message::Cancel(CancelTarget::Id(id)) if id == far => Some(()),
+            Message::Cancel { target: CancelTarget::Id(id), .. } if id == far => Some(()),
             _ => None,
         });
         cancelled.or_else(|| self.bench.ended(callee).then_some(()))
@@ -261,8 +302,4 @@ impl<'a> Play<'a> {
             }
         }
     }
-}
-
-fn request_of(method: &str, id: &Value, params: &Value) -> String {
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
 }

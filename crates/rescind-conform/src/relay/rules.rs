@@ -1,5 +1,7 @@
 //! The rules, checked on the log of what both sides sent and saw.
 
+mod notes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::mem;
@@ -7,7 +9,9 @@ use std::mem;
 use serde_json::Value;
 
 use super::bench::{Entry, Side, What};
+use super::envelope::{CANCELLED, Envelope};
 use super::message::{CancelTarget, Cancelled, Message, Protocol, Request, tag};
+use notes::Notes;
 
 /// What a relay owes to both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +34,8 @@ pub enum Rule {
     CancelOfAnother,
     /// Unknown ids, answered requests, ids of another side or type.
     CancelOfNothing,
+    /// Where a cancel is a request: under its own id, whatever became of what it names.
+    Acknowledged,
     /// Where the protocol wants that: no answer, nor progress if it wants none.
     Silence,
     /// Not in any form.
@@ -46,7 +52,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ForwardedOnce,
         Self::RequestUnchanged,
         Self::OwnIds,
@@ -56,6 +62,7 @@ impl Rule {
         Self::CancelForwarded,
         Self::CancelOfAnother,
         Self::CancelOfNothing,
+        Self::Acknowledged,
         Self::Silence,
         Self::MalformedCancel,
         Self::Batch,
@@ -79,6 +86,7 @@ impl fmt::Display for Rule {
             Self::CancelOfAnother => "no cancel hits a request that was not cancelled",
             Self::CancelForwarded => "each cancel of a live request arrives once, with the far id",
             Self::CancelOfNothing => "no cancel of an unknown or answered target arrives",
+            Self::Acknowledged => "each cancel that is a request is answered once",
             Self::Silence => {
                 "nothing is said about a cancelled request, where the protocol says so"
             }
@@ -118,16 +126,19 @@ impl Checks {
 }
 
 /// Checks a whole log, in both directions.
-pub(super) fn check(log: &[Entry], [near, far]: [Protocol; 2], checks: &mut Checks) {
-    let withheld = withheld(log, near);
+pub(super) fn check(log: &[Entry], protocols: [Protocol; 2], checks: &mut Checks) {
+    let [near, far] = protocols;
+    let notes = Notes::of(log, protocols);
     for (caller, protocols) in [(Side::Near, [near, far]), (Side::Far, [far, near])] {
-        let mut direction = Direction::new(caller, protocols, &withheld, checks);
+        let mut direction = Direction::new(caller, protocols, &notes, checks);
         log.iter().for_each(|entry| direction.take(entry));
         direction.settle();
     }
     for entry in log {
         match &entry.what {
-            What::Arrived(message, text) => form(message, text, checks),
+            What::Arrived(message, text) => {
+                form(protocols[entry.side as usize], message, text, checks);
+            }
             What::Ended(Some(error)) => checks.check(Rule::Form, false, || error.clone()),
             What::Ended(None) | What::Sent(..) | What::Opening(..) | What::Over | What::Closed => {}
         }
@@ -141,10 +152,11 @@ struct Direction<'a> {
     protocol: Protocol,
     /// What the callee speaks.
     callee: Protocol,
-    /// Notifications that must not arrive.
-    withheld: &'a [Value],
+    notes: &'a Notes,
     checks: &'a mut Checks,
     asked: Vec<Asked>,
+    /// The cancels that are requests, by their own ids, and how often each was answered.
+    cancels: Vec<(Value, usize)>,
     /// The tags that batches had.
     batched: Vec<u64>,
     /// Messages of the caller that a relay may answer with an error of id null.
@@ -191,16 +203,17 @@ impl<'a> Direction<'a> {
     fn new(
         caller: Side,
         [protocol, callee]: [Protocol; 2],
-        withheld: &'a [Value],
+        notes: &'a Notes,
         checks: &'a mut Checks,
     ) -> Self {
         Self {
             caller,
             protocol,
             callee,
-            withheld,
+            notes,
             checks,
             asked: Vec::new(),
+            cancels: Vec::new(),
             batched: Vec::new(),
             unanswerable: 0,
             malformed_cancels: 0,
@@ -243,6 +256,9 @@ impl<'a> Direction<'a> {
     }
 
     fn caller_sent(&mut self, message: &Message) {
+        if let Message::Cancel { own: Some(own), .. } = message {
+            self.cancels.push((own.clone(), 0));
+        }
         match message {
             Message::Request(request) => {
                 let twin = self.in_flight().find(|asked| asked.request.id == request.id);
@@ -254,7 +270,7 @@ impl<'a> Direction<'a> {
                 let deserted = self.callee_closed;
                 self.asked.push(Asked::new(request.clone(), twin, deserted));
             }
-            Message::Cancel(CancelTarget::Id(id)) => {
+            Message::Cancel { target: CancelTarget::Id(id), .. } => {
                 let Protocol { uncancellable, .. } = self.protocol;
                 let named = self.in_flight().find(|asked| {
                     asked.request.id == *id
@@ -265,7 +281,7 @@ impl<'a> Direction<'a> {
                     asked.answered_before_cancel = asked.given.is_some();
                 }
             }
-            Message::Cancel(CancelTarget::Malformed(_)) => {
+            Message::Cancel { target: CancelTarget::Malformed(_), .. } => {
                 self.unanswerable += 1;
                 self.malformed_cancels += 1;
             }
@@ -273,11 +289,11 @@ impl<'a> Direction<'a> {
             Message::Batch(batch) => {
                 self.unanswerable += 1;
                 let members = batch.as_array().into_iter().flatten();
-                self.batched.extend(members.filter_map(|member| tag(&member["params"])));
+                self.batched.extend(members.filter_map(tag));
             }
             Message::Notification(notification) => {
-                if !self.withheld.contains(notification) {
-                    self.notified.push(notification.clone());
+                if !self.notes.are_withheld(notification) {
+                    self.notified.push(self.notes.as_read(notification).clone());
                 }
             }
             Message::Response { .. } => self.unanswerable += 1,
@@ -294,8 +310,8 @@ impl<'a> Direction<'a> {
     fn callee_saw(&mut self, message: &Message) {
         match message {
             Message::Request(request) => self.forwarded(request),
-            Message::Cancel(CancelTarget::Id(id)) => self.cancel_arrived(id),
-            Message::Cancel(CancelTarget::Malformed(cancel)) => {
+            Message::Cancel { target: CancelTarget::Id(id), .. } => self.cancel_arrived(id),
+            Message::Cancel { target: CancelTarget::Malformed(cancel), .. } => {
                 self.malformed_cancels = 0;
                 self.checks.check(Rule::MalformedCancel, false, || cancel.to_string());
             }
@@ -303,7 +319,7 @@ impl<'a> Direction<'a> {
                 self.checks.check(Rule::Batch, false, || batch.to_string());
             }
             Message::Notification(notification) => {
-                if self.withheld.contains(notification) {
+                if self.notes.are_withheld(notification) {
                     self.checks.check(Rule::Silence, false, || notification.to_string());
                 } else {
                     self.notifications.push(notification.clone());
@@ -351,6 +367,10 @@ impl<'a> Direction<'a> {
     }
 
     fn answered(&mut self, id: &Value, answer: &Value) {
+        if let Some((_, answers)) = self.cancels.iter_mut().find(|(own, _)| own == id) {
+            *answers += 1;
+            return;
+        }
         let refused = answer["error"]["code"] == -32600;
         let mut open: Vec<&mut Asked> = self
             .asked
@@ -379,6 +399,10 @@ impl<'a> Direction<'a> {
     fn settle(mut self) {
         for asked in mem::take(&mut self.asked) {
             asked.settle([self.protocol, self.callee], self.checks);
+        }
+        for (own, answers) in &self.cancels {
+            let what = || format!("the cancel with {own} was answered {answers} times");
+            self.checks.check(Rule::Acknowledged, *answers == 1, what);
         }
         if !self.notified.is_empty() || !self.notifications.is_empty() {
             let (sent, arrived) = (&self.notified, &self.notifications);
@@ -449,16 +473,17 @@ impl Asked {
         // Where the callee owes no answer to what was cancelled, the relay does not wait for one.
         let is_settled_here = self.cancelled && callee.cancelled != Cancelled::Answered;
         let holds = match &self.given {
-            _ if is_settled_here && answer["error"]["code"] == -32800 => true,
+            _ if is_settled_here && answer["error"]["code"] == CANCELLED => true,
             Some(given) if !well_formed(given) => {
                 answer["error"].is_object() && well_formed(answer)
             }
             Some(given) if given.get("error").is_some() => {
                 let (given, answer) = (&given["error"], &answer["error"]);
-                (&given["code"], &given["message"]) == (&answer["code"], &answer["message"])
+                // In JSON-RPC none has a command.
+                ["code", "message", "command"].iter().all(|member| given[member] == answer[member])
             }
             Some(given) => given == answer,
-            None if self.cancelled => answer["error"]["code"] == -32800,
+            None if self.cancelled => answer["error"]["code"] == CANCELLED,
             None => answer["error"].is_object(),
         };
         let what = || match &self.given {
@@ -493,35 +518,6 @@ impl Asked {
     }
 }
 
-/// The progress that the server gave after the client's cancel had reached it, where the client is
-/// to hear none of it.
-fn withheld(log: &[Entry], near: Protocol) -> Vec<Value> {
-    let mut withheld = Vec::new();
-    if near.cancelled != Cancelled::Silence {
-        return withheld;
-    }
-    let mut far = BTreeMap::new();
-    let mut silenced = Vec::new();
-    for entry in log.iter().filter(|entry| entry.side == Side::Far) {
-        match &entry.what {
-            What::Arrived(Message::Request(request), _) => {
-                far.insert(request.id.to_string(), request.tag);
-            }
-            What::Arrived(Message::Cancel(CancelTarget::Id(id)), _) => {
-                silenced.extend(far.get(&id.to_string()).copied().flatten());
-            }
-            What::Sent(Message::Notification(notification), _) => {
-                let token = notification["params"]["progressToken"].as_u64();
-                if token.is_some_and(|token| silenced.contains(&token)) {
-                    withheld.push(notification.clone());
-                }
-            }
-            _ => {}
-        }
-    }
-    withheld
-}
-
 fn well_formed(answer: &Value) -> bool {
     match (answer.get("result"), answer.get("error")) {
         (Some(_), None) => true,
@@ -530,12 +526,17 @@ fn well_formed(answer: &Value) -> bool {
     }
 }
 
-/// What every peer understands: ids that fit 31 bits or plain strings, and no `params: null`.
-fn form(message: &Message, text: &str, checks: &mut Checks) {
+/// What every peer understands: the members that the envelope wants, ids that fit 31 bits or plain strings, and no
+/// `params: null`.
+fn form(protocol: Protocol, message: &Message, text: &str, checks: &mut Checks) {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let what = || format!("{text:.200}");
-    checks.check(Rule::Form, value.is_array() || value["jsonrpc"] == "2.0", what);
-    checks.check(Rule::Form, value.get("params").is_none_or(|params| !params.is_null()), what);
+    let (is_such, params) = match protocol.envelope {
+        Envelope::JsonRpc => (value["jsonrpc"] == "2.0", "params"),
+        Envelope::Dap => (protocol.has_id(&value["seq"]), "arguments"),
+    };
+    checks.check(Rule::Form, value.is_array() || is_such, what);
+    checks.check(Rule::Form, value.get(params).is_none_or(|params| !params.is_null()), what);
     if let Message::Request(Request { id, .. }) = message {
         let number = id.as_i64().is_some_and(|id| (1..1 << 31).contains(&id));
         let string = id.as_str().is_some_and(|id| id.is_ascii() && !id.is_empty());

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::message::{Framing, Protocol};
+use super::envelope::Envelope;
+use super::message::Framing;
 use super::play::Play;
 
 /// Calls with each id, and answers in the opposite order.
@@ -15,6 +16,11 @@ fn all_at_once(play: &mut Play<'_>, ids: &[Value]) -> Option<()> {
     ids.iter().try_for_each(|id| play.answered(id))
 }
 
+/// Those of these ids that requests can have in this protocol.
+fn possible(play: &Play<'_>, ids: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    ids.into_iter().filter(|id| play.protocol().has_id(id)).collect()
+}
+
 pub(super) fn ids_of_every_kind(play: &mut Play<'_>) -> Option<()> {
     let ids = [
         play.id(9001),
@@ -25,8 +31,9 @@ pub(super) fn ids_of_every_kind(play: &mut Play<'_>) -> Option<()> {
         json!("é\"\\\u{1f600}"),
         json!(i32::MAX),
         json!(-7),
+        play.id(9041),
     ];
-    all_at_once(play, &ids)
+    all_at_once(play, &possible(play, ids))
 }
 
 pub(super) fn large_ids(play: &mut Play<'_>) -> Option<()> {
@@ -50,8 +57,12 @@ pub(super) fn same_id_both_ways(play: &mut Play<'_>) -> Option<()> {
 
 pub(super) fn cancel_live(play: &mut Play<'_>) -> Option<()> {
     // A second request, with the other JSON type of the same id, is not to be hit.
-    for (id, other) in [(play.id(9003), json!(play.id(9003).to_string())), (json!("é"), json!("e"))]
-    {
+    let number = play.id(9003);
+    let pairs = [
+        (number.clone(), play.text_id(&number.to_string())),
+        (play.text_id("é"), play.text_id("e")),
+    ];
+    for (id, other) in pairs {
         let far = play.call(&id)?;
         let untouched = play.call(&other)?;
         play.cancel(&id);
@@ -89,7 +100,8 @@ pub(super) fn progress_after_cancel(play: &mut Play<'_>) -> Option<()> {
     let far = play.call(&id)?;
     play.cancel(&id);
     play.barrier()?;
-    play.send_back(&[notification("$/progress", &json!({ "token": id, "value": 1 }))]);
+    let progress = play.note_back("$/progress", &json!({ "token": id, "value": 1 }));
+    play.send_back(&[progress]);
     play.confirm_cancel(&far);
     play.answered(&id)
 }
@@ -108,8 +120,8 @@ pub(super) fn cancel_unknown(play: &mut Play<'_>) -> Option<()> {
     if far != id {
         unknown.push(far.clone());
     }
-    for unknown in &unknown {
-        play.cancel(unknown);
+    for unknown in possible(play, unknown) {
+        play.cancel(&unknown);
     }
     play.barrier()?;
     play.finish_call(&far);
@@ -129,7 +141,7 @@ pub(super) fn cancel_answered(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9009);
     let far = play.call(&id)?;
-    let Protocol { cancel, target, .. } = play.protocol();
+    let target = play.protocol().target;
     let params = [
         json!([]),
         json!([id]),
@@ -140,9 +152,9 @@ pub(super) fn cancel_malformed(play: &mut Play<'_>) -> Option<()> {
         json!({ target: 9009.5 }),
         json!({ "id_": id }),
     ];
-    let mut messages: Vec<String> =
-        params.iter().map(|params| notification(cancel, params)).collect();
-    messages.push(json!({ "jsonrpc": "2.0", "method": cancel }).to_string());
+    let mut messages: Vec<String> = params.iter().map(|params| play.cancel_with(params)).collect();
+    let without = play.cancel_with(&Value::Null).replace(r#","params":null"#, "");
+    messages.push(without.replace(r#","arguments":null"#, ""));
     play.send(&messages);
     play.barrier()?;
     play.finish_call(&far);
@@ -240,32 +252,39 @@ pub(super) fn duplicate_id(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn odd_spelling(play: &mut Play<'_>) -> Option<()> {
-    let Protocol { cancel, target, .. } = play.protocol();
-    let escaped = cancel.replace('/', "\\/");
-    let other = play.id(9017);
-    let (method, params) = play.request_parts();
-    let first = u32::from(method.as_bytes()[0]);
-    let (spelled, rest) = (params.to_string().replace('é', "\\u00e9"), &method[1..]);
-    let one = format!(
-        r#"{{ "params" : {spelled} , "id" : "\u00e9\/1", "method":"\u{first:04x}{rest}", "jsonrpc":"2.0" }}"#
-    );
-    let tag = play.tag();
-    let params = play.request_parts().1.to_string().replace(r#""text":"hé""#, r#""text":1e2"#);
-    let two = format!(r#"{{"id":{other},"params":{params},"jsonrpc":"2.0","method":"{method}"}}"#);
-    play.send(&[one, two]);
-    let (one, two) = (play.arrives(tag)?, play.arrives(tag + 1)?);
-    play.send(&[
-        format!(r#"{{"params":{{"_":1,"{target}":"é/1"}},"method":"{escaped}","jsonrpc":"2.0"}}"#),
-        format!(
-            r#"{{ "jsonrpc" : "2.0" , "method":"{escaped}" , "params" : {{ "{target}" : {other} }} }}"#
-        ),
-    ]);
+    let (one, two) = (play.text_id("é/1"), play.id(9017));
+    let (first, tag) = play.request_text(&one);
+    let (second, tag_2) = play.request_text(&two);
+    let second = second.replace(r#""text":"hé""#, r#""text":1e2"#);
+    play.send(&[respelled(&first), second]);
+    let (far, far_2) = (play.arrives(tag)?, play.arrives(tag_2)?);
+    let cancels = [&one, &two].map(|id| respelled(&play.cancel_text(id)));
+    play.send(&cancels);
     play.barrier()?;
-    play.confirm_cancel(&two);
-    let (id, result) = (&one, play.result(&one).to_string().replace('é', "\\u00e9"));
-    play.send_back(&[format!(r#"{{ "result" : {result} , "id" : {id} , "jsonrpc" : "2.0" }}"#)]);
-    play.answered(&json!("é/1"))?;
-    play.answered(&other)
+    play.confirm_cancel(&far_2);
+    let answer = play.answer_text(&far, &json!({ "result": play.result(&far) }));
+    play.send_back(&[respelled(&answer)]);
+    play.answered(&one)?;
+    play.answered(&two)
+}
+
+/// The same message with its members in the opposite order, spaces between them, and characters escaped that need not be.
+fn respelled(message: &str) -> String {
+    let message: Value = serde_json::from_str(message).expect("it is one of ours");
+    let members = message.as_object().into_iter().flatten().rev();
+    let spelled: Vec<String> =
+        members.map(|(name, value)| format!(r#" "{name}" : {}"#, escaped(value))).collect();
+    format!("{{{} }}", spelled.join(" ,"))
+}
+
+/// Slashes, what is no ASCII, and the first letter of a text that stands alone.
+fn escaped(value: &Value) -> String {
+    let text = value.to_string().replace('é', "\\u00e9").replace('/', "\\/");
+    let first = value.as_str().and_then(|text| text.chars().next());
+    match first.filter(char::is_ascii_lowercase) {
+        Some(first) => text.replacen(first, &format!("\\u{:04x}", u32::from(first)), 1),
+        None => text,
+    }
 }
 
 pub(super) fn batches(play: &mut Play<'_>) -> Option<()> {
@@ -286,10 +305,12 @@ pub(super) fn batches(play: &mut Play<'_>) -> Option<()> {
 pub(super) fn stray_answers(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9021);
     let far = play.call(&id)?;
-    for stray in [json!(1_000_000), json!("stray"), Value::Null] {
+    for stray in possible(play, [json!(1_000_000), json!("stray"), Value::Null]) {
         play.finish_call(&stray);
     }
-    play.send_back(&[r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no id"}}"#.into()]);
+    if play.protocol().envelope == Envelope::JsonRpc {
+        play.send_back(&[r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no id"}}"#.into()]);
+    }
     play.finish_call(&far);
     play.answered(&id)?;
     play.confirm_cancel(&far);
@@ -308,11 +329,16 @@ pub(super) fn answer_under_other_type(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn malformed_answers(play: &mut Play<'_>) -> Option<()> {
-    let answers = [
-        json!({ "result": 1, "error": { "code": 1, "message": "both" } }),
-        json!({ "error": { "code": "-32800", "message": "code as a string" } }),
-        json!({ "error": "no object" }),
-    ];
+    let answers = match play.protocol().envelope {
+        Envelope::JsonRpc => [
+            json!({ "result": 1, "error": { "code": 1, "message": "both" } }),
+            json!({ "error": { "code": "-32800", "message": "code as a string" } }),
+            json!({ "error": "no object" }),
+        ],
+        Envelope::Dap => {
+            [json!({ "success": "yes" }), json!({ "success": null }), json!({ "body": {} })]
+        }
+    };
     for (id, answer) in (9023..).zip(answers) {
         let far = play.call(&play.id(id))?;
         play.answer(&far, &answer);
@@ -322,7 +348,7 @@ pub(super) fn malformed_answers(play: &mut Play<'_>) -> Option<()> {
 }
 
 pub(super) fn errors_with_data(play: &mut Play<'_>) -> Option<()> {
-    let id = json!(play.id(9026).to_string());
+    let id = play.text_id(&play.id(9026).to_string());
     let far = play.call(&id)?;
     let error = json!({ "code": -32000, "message": "é", "data": { "requestId": far } });
     play.answer(&far, &json!({ "error": error }));
@@ -356,30 +382,33 @@ pub(super) fn garbage(play: &mut Play<'_>) -> Option<()> {
     play.answered(&id)
 }
 
-pub(super) fn notification(method: &str, params: &Value) -> String {
-    json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
-}
-
 pub(super) fn notifications(play: &mut Play<'_>) -> Option<()> {
     let id = play.id(9028);
     let far = play.call(&id)?;
     // Tokens are numbers of their own, even where they look like an id.
-    for token in [&far, &id, &json!(play.id(9028).to_string())] {
-        let progress = json!({ "token": token, "value": { "kind": "report" } });
-        play.send(&[notification("$/progress", &progress)]);
-        play.send_back(&[notification("$/progress", &progress)]);
+    let tokens = [far.clone(), id.clone(), json!(play.id(9028).to_string())];
+    let mut notes: Vec<(&str, Value)> = tokens
+        .iter()
+        .map(|token| ("$/progress", json!({ "token": token, "value": { "kind": "report" } })))
+        .collect();
+    notes.extend((0..50).map(|index| ("note", json!({ "n": index }))));
+    // A debugger has no events to tell its adapter.
+    if play.protocol().envelope != Envelope::Dap {
+        let sent: Vec<_> =
+            notes.iter().map(|(method, params)| play.notification(method, params)).collect();
+        play.send(&sent);
     }
-    let notes: Vec<String> =
-        (0..50).map(|index| notification("note", &json!({ "n": index }))).collect();
-    play.send(&notes);
-    play.send_back(&[notification("session/cancel", &json!({ "sessionId": "a" }))]);
+    notes.push(("session/cancel", json!({ "sessionId": "a" })));
+    let sent: Vec<_> =
+        notes.iter().map(|(method, params)| play.note_back(method, params)).collect();
+    play.send_back(&sent);
     play.barrier()?;
     play.finish_call(&far);
     play.answered(&id)
 }
 
 pub(super) fn byte_by_byte(play: &mut Play<'_>) -> Option<()> {
-    let id = json!("é");
+    let id = play.text_id("é");
     let (request, tag) = play.request_text(&id);
     let bytes = play.protocol().framing.frame(&request);
     let (last, first) = bytes.split_last()?;
@@ -434,8 +463,8 @@ pub(super) fn large_message(play: &mut Play<'_>) -> Option<()> {
     let large = "é".repeat(5 << 19);
     let (method, mut params) = play.request_parts();
     params["_meta"]["text"] = json!(large);
-    let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-    play.send(&[request.to_string()]);
+    let request = play.protocol().request(&id, method, &params);
+    play.send(&[request]);
     let far = play.arrives(play.tag())?;
     let mut result = play.result(&far);
     match result.as_array_mut() {

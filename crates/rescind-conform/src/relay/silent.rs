@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::play::Play;
-use super::scenarios::notification;
 
-fn progress(token: u64, progress: u64) -> String {
-    notification("notifications/progress", &json!({ "progressToken": token, "progress": progress }))
+fn progress(play: &Play<'_>, token: u64, progress: u64) -> String {
+    let params = json!({ "progressToken": token, "progress": progress });
+    play.note_back("notifications/progress", &params)
 }
 
 /// Progress before the cancel arrives, after it does and after the answer; beside it that of a
@@ -17,13 +17,16 @@ pub(super) fn token_after_cancel(play: &mut Play<'_>) -> Option<()> {
     let (request_2, tag_2) = play.request_text(&other);
     play.send(&[request, request_2]);
     let (far, far_2) = (play.arrives(tag)?, play.arrives(tag_2)?);
-    play.send_back(&[progress(tag, 1), progress(tag_2, 1)]);
+    let begun = [progress(play, tag, 1), progress(play, tag_2, 1)];
+    play.send_back(&begun);
     play.barrier()?;
     play.cancel(&id);
     play.barrier()?;
-    play.send_back(&[progress(tag, 2), progress(tag_2, 2)]);
+    let goes_on = [progress(play, tag, 2), progress(play, tag_2, 2)];
+    play.send_back(&goes_on);
     play.finish_call(&far);
-    play.send_back(&[progress(tag_2, 3)]);
+    let last = progress(play, tag_2, 3);
+    play.send_back(&[last]);
     play.barrier()?;
     play.finish_call(&far_2);
     play.answered(&other)
@@ -41,7 +44,8 @@ pub(super) fn late_of_many(play: &mut Play<'_>) -> Option<()> {
     play.send(&cancels);
     play.barrier()?;
     for (tag, far) in &sent {
-        play.send_back(&[progress(*tag, 1)]);
+        let begun = progress(play, *tag, 1);
+        play.send_back(&[begun]);
         play.finish_call(far);
     }
     ids.iter().try_for_each(|id| play.answered(id))

@@ -46,6 +46,10 @@ impl Work {
             (Self::Known, Lsp, Side::Far) => {
                 ("workspace/configuration", json!({ "items": [{ "section": "hé" }] }), "")
             }
+            (Self::Known, Dap, Side::Near) => ("evaluate", json!({ "expression": "hé" }), ""),
+            (Self::Known, Dap, Side::Far) => {
+                ("runInTerminal", json!({ "cwd": "/hé", "args": ["work"] }), "")
+            }
             (Self::Known, McpUntil2025 | Mcp2026, Side::Near) => {
                 ("tools/call", json!({ "name": "work" }), "arguments")
             }
@@ -78,6 +82,9 @@ impl Work {
             }
             (Self::Known, Lsp, Side::Near) => json!({ "contents": "é", "far": far }),
             (Self::Known, Lsp, Side::Far) => json!(["é", far]),
+            (Self::Known, Dap, Side::Near) => {
+                json!({ "result": "é", "variablesReference": 0, "far": far })
+            }
             (Self::Known, McpUntil2025 | Mcp2026, Side::Near) => {
                 json!({ "content": [content], "_meta": meta })
             }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use protocol_core::{Config, Dialect, Framing, InputBuffer, Timestamp};
 use protocol_relay::{Relay, Side};
 
+use crate::dap;
 use crate::tamper::{Fault, Route, Tamper};
 
 /// Relays between a client and a server until both have hung up.
@@ -151,7 +152,7 @@ impl Hop {
             while self.core.poll_transmit(side, &mut out).is_some() {
                 let message = std::mem::take(&mut out);
                 match self.framings[side as usize] {
-                    Framing::ContentLength => self.write(side, &message),
+                    Framing::ContentLength => self.write_with_header(side, &message),
                     _ => {
                         let line = message.strip_suffix(b"\n").unwrap_or(&message).to_vec();
                         for (to, message) in self.tamper.outgoing(side, line) {
@@ -162,6 +163,22 @@ impl Hop {
             }
         }
         while self.core.poll_event().is_some() {}
+    }
+
+    /// Only where messages have numbers somebody tampers with them behind headers.
+    fn write_with_header(&mut self, side: Side, message: &[u8]) {
+        let body = message.windows(4).position(|bytes| bytes == b"\r\n\r\n").map(|at| at + 4);
+        let value = serde_json::from_slice(&message[body.unwrap_or(0)..]);
+        match value {
+            Ok(value) if self.tamper.fault != Fault::Nothing => {
+                if let Some(value) = dap::outgoing(self.tamper.fault, side, value) {
+                    let text = value.to_string();
+                    let framed = format!("Content-Length: {}\r\n\r\n{text}", text.len());
+                    self.write(side, framed.as_bytes());
+                }
+            }
+            _ => self.write(side, message),
+        }
     }
 
     fn write(&mut self, side: Side, bytes: &[u8]) {

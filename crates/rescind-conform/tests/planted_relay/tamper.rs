@@ -51,6 +51,14 @@ pub(crate) enum Fault {
     LosesBeyondHundred,
     OutlivesItsCaller,
     ForgetsTheDeserted,
+    /// In the Debug Adapter Protocol, as all of these: it tells nobody what became of a cancel.
+    LosesAcknowledgements,
+    /// It takes the acknowledgement for the answer of what is cancelled.
+    AcknowledgesOnly,
+    LosesProgressCancels,
+    /// It counts numbers anew, and not those that events name.
+    MisnamesRequests,
+    ForgetsCommands,
     /// No fault that a check finds: it passes on what its protocol has, and nothing else.
     RefusesUnknown,
     /// The other way round: it keeps to itself what it knows.
@@ -88,7 +96,7 @@ struct Call {
 }
 
 pub(crate) struct Tamper {
-    fault: Fault,
+    pub(crate) fault: Fault,
     calls: Vec<Call>,
     chunk: usize,
     /// Cancels that came before their requests.

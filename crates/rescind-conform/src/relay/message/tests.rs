@@ -24,16 +24,17 @@ fn each_protocol_is_what_the_relay_is_held_to() {
         ("mcp-2025-06-18", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, false),
         ("mcp-2025-11-25", "notifications/cancelled", "requestId", Cancelled::Unanswered, 1, false),
         ("mcp-2026-07-28", "notifications/cancelled", "requestId", Cancelled::Silence, 0, false),
+        ("dap", "cancel", "requestId", Cancelled::Answered, 0, false),
     ];
     for (dialect, cancel, target, cancelled, uncancellable, batches) in rows {
         let protocol = protocol(dialect).expect("it has checks");
         assert_eq!((protocol.cancel, protocol.target), (cancel, target), "{dialect}");
         assert_eq!((protocol.cancelled, protocol.batches), (cancelled, batches), "{dialect}");
         assert_eq!(protocol.uncancellable.len(), uncancellable, "{dialect}");
-        let is_lsp = protocol.framing == Framing::ContentLength;
-        assert_eq!(is_lsp, dialect == "lsp");
+        let with_headers = protocol.framing == Framing::ContentLength;
+        assert_eq!(with_headers, ["lsp", "dap"].contains(&dialect));
         let only_client = protocol.cancellers == Cancellers::Client;
-        assert_eq!(only_client, dialect == "mcp-2026-07-28");
+        assert_eq!(only_client, ["mcp-2026-07-28", "dap"].contains(&dialect));
         assert_eq!(protocol.family, crate::Family::of(&Dialect::named(dialect).expect("named")));
     }
     assert_eq!(protocol("jsonrpc"), None);
@@ -115,13 +116,79 @@ fn a_cancel_names_a_number_without_fraction_or_a_text() {
         |id: &Value| json!({ "method": "$/cancel_request", "params": { "requestId": id } });
     for id in [json!(7), json!(-7), json!(u64::MAX), json!("7")] {
         let read = read("acp", &cancel(&id).to_string());
-        assert_eq!(read, Message::Cancel(CancelTarget::Id(id)));
+        assert_eq!(read, Message::Cancel { target: CancelTarget::Id(id), own: None });
     }
     for id in [json!(7.5), json!(null), json!([7]), json!(true)] {
         let cancel = cancel(&id);
         let read = read("acp", &cancel.to_string());
-        assert_eq!(read, Message::Cancel(CancelTarget::Malformed(cancel)));
+        assert_eq!(read, Message::Cancel { target: CancelTarget::Malformed(cancel), own: None });
     }
     let of_another = cancel(&json!(7));
     assert_eq!(read("lsp", &of_another.to_string()), Message::Notification(of_another));
+}
+
+#[test]
+fn messages_with_numbers_are_told_apart() {
+    let read = |message: Value| read("dap", &message.to_string());
+    let request = |command: &str, arguments: Value| json!({ "seq": 7, "type": "request", "command": command, "arguments": arguments });
+    let asked = |method: &str, params: Value| {
+        let tag = super::tag(&params);
+        Message::Request(Request { id: json!(7), tag, method: method.into(), params })
+    };
+    let tagged = json!({ "tag": 5 });
+    assert_eq!(read(request("work", tagged.clone())), asked("work", tagged));
+    let cancel = |target: CancelTarget| Message::Cancel { target, own: Some(json!(7)) };
+    let named = json!({ "requestId": 3, "progressId": "p" });
+    assert_eq!(read(request("cancel", named)), cancel(CancelTarget::Id(json!(3))));
+    for arguments in [json!({}), json!(null), json!({ "requestId": "3", "progressId": "p" })] {
+        let malformed = request("cancel", arguments);
+        assert_eq!(read(malformed.clone()), cancel(CancelTarget::Malformed(malformed)));
+    }
+    let progress = json!({ "progressId": "p" });
+    assert_eq!(read(request("cancel", progress.clone())), asked("cancel", progress));
+    let event = json!({ "seq": 7, "type": "event", "event": "stopped", "body": 1 });
+    let unnumbered = json!({ "type": "event", "event": "stopped", "body": 1 });
+    assert_eq!(read(event), Message::Notification(unnumbered));
+    for nothing in [
+        json!({ "seq": 0, "type": "request", "command": "work" }),
+        json!({ "seq": 7, "type": "request" }),
+        json!({ "seq": 7, "type": "event" }),
+        json!({ "seq": 7, "type": "response", "request_seq": "3", "success": true }),
+        json!({ "seq": 7, "command": "work" }),
+    ] {
+        assert_eq!(read(nothing.clone()), Message::Other(nothing.to_string()));
+    }
+}
+
+#[test]
+fn what_is_written_with_numbers_is_read_as_it_was_meant() {
+    let dap = protocol("dap").expect("it has checks");
+    let answer = |answer: Value| {
+        let text = dap.response(9, &json!(7), "work", &answer);
+        match read("dap", &text) {
+            Message::Response { id, answer } => (id, answer),
+            other => panic!("{other:?}"),
+        }
+    };
+    let result = json!({ "result": { "command": "work", "body": { "a": 1 } } });
+    assert_eq!(answer(json!({ "result": { "a": 1 } })), (json!(7), result));
+    let error = |code: i64| answer(json!({ "error": { "code": code, "message": "no" } })).1;
+    assert_eq!(
+        (&error(3)["error"]["code"], &error(3)["error"]["message"]),
+        (&json!(3), &json!("no"))
+    );
+    let cancelled = error(-32800);
+    assert_eq!(
+        (&cancelled["error"]["code"], &cancelled["error"]["message"]),
+        (&json!(-32800), &json!("cancelled"))
+    );
+    assert_eq!(answer(json!({ "success": "yes" })).1, json!({}));
+    let note = dap.notification(9, "note", &json!({ "n": 1 }));
+    assert_eq!(
+        read("dap", &note),
+        Message::Notification(json!({ "type": "event", "event": "note", "body": { "n": 1 } }))
+    );
+    let may_be: Vec<bool> =
+        [json!(7), json!(0), json!(-7), json!("7")].iter().map(|id| dap.has_id(id)).collect();
+    assert_eq!(may_be, [true, false, false, false]);
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{Checks, Rule, check};
 use crate::relay::bench::{Entry, Side, What};
+use crate::relay::envelope::Envelope;
 use crate::relay::message::{Message, Protocol};
 
 /// The rules that a conversation breaks.
@@ -53,6 +54,9 @@ fn entry_of(entry: &str, protocols: [Protocol; 2]) -> Entry {
 }
 
 fn text_of(words: &str, protocol: Protocol) -> String {
+    if protocol.envelope == Envelope::Dap {
+        return text_of_dap(words);
+    }
     let error = |id: &str, code: i64| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"no"}}}}"#)
     };
@@ -83,6 +87,35 @@ const ACP: [&str; 2] = ["acp"; 2];
 const MCP: [&str; 2] = ["mcp-2025-11-25"; 2];
 /// Nor progress.
 const MCP_2026: [&str; 2] = ["mcp"; 2];
+const DAP: [&str; 2] = ["dap"; 2];
+
+/// In the Debug Adapter Protocol `cancel 7 8` has a number of its own, and `acknowledged 8` is its answer; `begun 7` is the
+/// progress of a request.
+fn text_of_dap(words: &str) -> String {
+    let response = |to: &str, command: &str, said: &str| {
+        format!(
+            r#"{{"seq":5,"type":"response","request_seq":{to},"command":"{command}","success":{said}}}"#
+        )
+    };
+    let request = |seq: &str, command: &str, arguments: &str| {
+        format!(
+            r#"{{"seq":{seq},"type":"request","command":"{command}","arguments":{{{arguments}}}}}"#
+        )
+    };
+    match words.split(' ').collect::<Vec<_>>()[..] {
+        ["ask", id, tag] => request(id, "work", &format!(r#""tag":{tag}"#)),
+        ["cancel", id, own] => request(own, "cancel", &format!(r#""requestId":{id}"#)),
+        ["stop", own, progress] => request(own, "cancel", &format!(r#""progressId":"{progress}""#)),
+        ["acknowledged", own] => response(own, "cancel", "true"),
+        ["refused", own] => response(own, "cancel", r#"false,"message":"too late""#),
+        ["answer", id] => response(id, "work", "true"),
+        ["cancelled", id] => response(id, "work", r#"false,"message":"cancelled""#),
+        ["begun", id] => format!(
+            r#"{{"seq":5,"type":"event","event":"progressStart","body":{{"progressId":"p","requestId":{id}}}}}"#
+        ),
+        _ => words.into(),
+    }
+}
 
 #[track_caller]
 fn holds(dialects: [&str; 2], conversations: &[&str]) {
@@ -481,4 +514,68 @@ fn the_end_of_one_side_settles_the_requests_of_the_other() {
     // Of what was never forwarded nobody has to be told.
     breaks(ACP, &[Rule::ForwardedOnce], &["c> ask 7 1; c|"]);
     breaks(ACP, &[Rule::AnswerUnchanged], &[&asked("s|; c< answer 7")]);
+}
+
+#[test]
+fn a_cancel_that_is_a_request_is_answered_once_and_what_it_names_too() {
+    let cancelled = "c> cancel 7 8; s< cancel 1 2; s> acknowledged 2";
+    let ended = "s> cancelled 1; c< cancelled 7";
+    holds(
+        DAP,
+        &[
+            &asked(&format!("{cancelled}; c< acknowledged 8; {ended}")),
+            &asked(&format!("{cancelled}; {ended}; c< refused 8")),
+            &asked(&format!("{DONE}; c> cancel 7 8; c< refused 8")),
+            "c> cancel 7 8; c< refused 8",
+        ],
+    );
+    breaks(
+        DAP,
+        &[Rule::Acknowledged],
+        &[
+            &asked(&format!("{cancelled}; {ended}")),
+            &asked(&format!("{cancelled}; c< acknowledged 8; {ended}; c< acknowledged 8")),
+            &asked(&format!("{DONE}; c> cancel 7 8")),
+        ],
+    );
+    let acknowledged = asked(&format!("{cancelled}; c< acknowledged 8; s> cancelled 1"));
+    breaks(DAP, &[Rule::AnsweredOnce], &[&acknowledged]);
+    let as_it_came = asked(&format!("c> cancel 7 8; s< cancel 7 2; c< acknowledged 8; {ended}"));
+    breaks(DAP, &[Rule::CancelOfNothing, Rule::CancelForwarded], &[&as_it_came]);
+}
+
+#[test]
+fn a_progress_names_its_request_as_who_reads_it_does() {
+    holds(DAP, &[&asked(&format!("s> begun 1; c< begun 7; {DONE}"))]);
+    breaks(
+        DAP,
+        &[Rule::Notifications],
+        &[
+            &asked(&format!("s> begun 1; c< begun 1; {DONE}")),
+            &asked(&format!("s> begun 1; c< begun 8; {DONE}")),
+            &asked(&format!("s> begun 1; {DONE}")),
+        ],
+    );
+}
+
+#[test]
+fn a_cancel_of_a_progress_is_a_request_as_any_other() {
+    let stopped = "c> stop 8 p; s< stop 2 p; s> acknowledged 2; c< acknowledged 8";
+    holds(DAP, &[&asked(&format!("{stopped}; {DONE}"))]);
+    let other = asked(&format!("{}; {DONE}", stopped.replace("s< stop 2 p", "s< stop 2 q")));
+    breaks(DAP, &[Rule::RequestUnchanged], &[&other]);
+    let lost = asked(&format!("c> stop 8 p; c< acknowledged 8; {DONE}"));
+    breaks(DAP, &[Rule::ForwardedOnce, Rule::AnswerUnchanged], &[&lost]);
+}
+
+#[test]
+fn a_response_repeats_the_command_and_has_a_number() {
+    let said = |seq: u64, command: &str| {
+        asked(&format!(
+            r#"s> answer 1; c< {{"seq":{seq},"type":"response","request_seq":7,"command":"{command}","success":true}}"#
+        ))
+    };
+    holds(DAP, &[&said(5, "work")]);
+    breaks(DAP, &[Rule::AnswerUnchanged], &[&said(5, "play")]);
+    breaks(DAP, &[Rule::Form], &[&said(0, "work")]);
 }

@@ -1,0 +1,140 @@
+//! How messages are written and read in each envelope. JSON-RPC's are read in `message.rs`.
+
+use serde_json::{Value, json};
+
+use super::message::{Message, Protocol, Request, tag};
+
+/// The code of an answer that says that its request was cancelled, in whatever envelope.
+pub(super) const CANCELLED: i64 = -32800;
+
+/// How messages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Envelope {
+    /// `{"jsonrpc": "2.0", …}`.
+    JsonRpc,
+    /// That of the Debug Adapter Protocol, in which every message has a number and a cancel is a request.
+    Dap,
+}
+
+/// What we write. `number` is that of a message which is no request with an id of its own, where messages have
+/// numbers.
+impl Protocol {
+    /// Whether a request can have this id.
+    pub(super) fn has_id(self, id: &Value) -> bool {
+        match self.envelope {
+            Envelope::JsonRpc => true,
+            Envelope::Dap => id.as_u64().is_some_and(|id| id > 0),
+        }
+    }
+
+    pub(super) fn request(self, id: &Value, method: &str, params: &Value) -> String {
+        let request = match self.envelope {
+            Envelope::JsonRpc => {
+                json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+            }
+            Envelope::Dap => {
+                json!({ "seq": id, "type": "request", "command": method, "arguments": params })
+            }
+        };
+        request.to_string()
+    }
+
+    pub(super) fn notification(self, number: u64, method: &str, params: &Value) -> String {
+        let notification = match self.envelope {
+            Envelope::JsonRpc => json!({ "jsonrpc": "2.0", "method": method, "params": params }),
+            Envelope::Dap => {
+                json!({ "seq": number, "type": "event", "event": method, "body": params })
+            }
+        };
+        notification.to_string()
+    }
+
+    /// A cancel with these params.
+    pub(super) fn cancel(self, number: u64, params: &Value) -> String {
+        match self.envelope {
+            Envelope::JsonRpc => self.notification(number, self.cancel, params),
+            Envelope::Dap => self.request(&json!(number), self.cancel, params),
+        }
+    }
+
+    /// An answer to a request of this method: `{"result": …}` or `{"error": …}`, or other members as they are.
+    pub(super) fn response(self, number: u64, to: &Value, method: &str, answer: &Value) -> String {
+        let (mut response, answer) = match self.envelope {
+            Envelope::JsonRpc => (json!({ "jsonrpc": "2.0", "id": to }), answer.clone()),
+            Envelope::Dap => (
+                json!({ "seq": number, "type": "response", "request_seq": to, "command": method }),
+                dap_answer(answer),
+            ),
+        };
+        let members = answer.as_object().expect("an answer is an object").clone();
+        response.as_object_mut().expect("it is one").extend(members);
+        response.to_string()
+    }
+}
+
+fn dap_answer(answer: &Value) -> Value {
+    match (answer.get("result"), answer.get("error")) {
+        (Some(result), None) => json!({ "success": true, "body": result }),
+        (None, Some(error)) if error["code"] == CANCELLED => {
+            json!({ "success": false, "message": "cancelled" })
+        }
+        (None, Some(error)) => {
+            let told = json!({ "id": error["code"], "format": error["message"] });
+            json!({ "success": false, "message": error["message"], "body": { "error": told } })
+        }
+        _ => answer.clone(),
+    }
+}
+
+/// Reads a message of the Debug Adapter Protocol. A cancel that names a progress and no request is a request as any other.
+pub(super) fn read_dap(protocol: Protocol, value: Value) -> Message {
+    let text = |member: &str| value[member].as_str().map(str::to_owned);
+    let number = |value: &Value| Some(value.clone()).filter(|seq| protocol.has_id(seq));
+    let other = || Message::Other(value.to_string());
+    match value["type"].as_str() {
+        Some("event") if value["event"].is_string() => Message::Notification(unnumbered(value)),
+        Some("response") => {
+            let Some(id) = number(&value["request_seq"]) else { return other() };
+            Message::Response { id, answer: answer_in_dap(&value) }
+        }
+        Some("request") => {
+            let (Some(id), Some(method)) = (number(&value["seq"]), text("command")) else {
+                return other();
+            };
+            let params = value["arguments"].clone();
+            let names_progress =
+                params.get("progressId").is_some() && params.get(protocol.target).is_none();
+            if method == protocol.cancel && !names_progress {
+                let named = number(&params[protocol.target]);
+                return Message::cancel(named.as_ref(), &value, Some(id));
+            }
+            Message::Request(Request { id, tag: tag(&params), method, params })
+        }
+        _ => other(),
+    }
+}
+
+/// An event without its number, which is another on each side.
+fn unnumbered(mut event: Value) -> Value {
+    if let Some(members) = event.as_object_mut() {
+        members.remove("seq");
+    }
+    event
+}
+
+/// A response's outcome, and the command that it repeats.
+fn answer_in_dap(response: &Value) -> Value {
+    let [command, message, body] =
+        ["command", "message", "body"].map(|member| response[member].clone());
+    match response["success"].as_bool() {
+        Some(true) => json!({ "result": { "command": command, "body": body } }),
+        Some(false) => {
+            let code = match message == "cancelled" {
+                true => CANCELLED,
+                false => body["error"]["id"].as_i64().unwrap_or(0),
+            };
+            json!({ "error": { "command": command, "code": code, "message": message, "body": body } })
+        }
+        None => json!({}),
+    }
+}
