@@ -55,16 +55,35 @@ const DIALECTS: [&str; 14] = [
 const WITHOUT: [&str; 3] = ["lsp", "mcp-2026-07-28", "dap"];
 
 /// Whether a dialect is tested on a runtime: with `RESCIND_EVERY_RUNTIME=1` each on each, with `RESCIND_EVERY_CHECK=1`, as in
-/// `.ci/run`, each on one and some on all, and without either a sample.
+/// `.ci/run`, each on one and some on the others, and without either a sample.
 fn is_tried(dialect: &str, runtime: &str) -> bool {
     let is_set = |variable| env::var_os(variable).is_some();
-    let (is_first, is_sample) = (runtime == "blocking", WITHOUT.contains(&dialect));
-    let (every_runtime, every_check) =
-        (is_set("RESCIND_EVERY_RUNTIME"), is_set("RESCIND_EVERY_CHECK"));
-    every_runtime
-        || every_check && (is_first || is_sample && runtime != "single")
-        || is_first && is_sample
-        || dialect == "acp"
+    let (every_check, is_sample) = (is_set("RESCIND_EVERY_CHECK"), WITHOUT.contains(&dialect));
+    match runtime {
+        _ if is_set("RESCIND_EVERY_RUNTIME") => true,
+        "blocking" => every_check || is_sample || dialect == "acp",
+        "single" => every_check && dialect == "acp",
+        _ => every_check && is_sample || dialect == "acp",
+    }
+}
+
+/// Why something can't be tried with a server that does one thing at a time.
+const SERIAL: [&str; 2] = [
+    "the server answers nothing else while it is at work",
+    "10 s passed without an answer to the next request",
+];
+
+/// All of it passes that can be tried: on a single thread that is not all of it.
+fn is_good(output: &Output, said: &str, runtime: &str) -> bool {
+    let whole = said.lines().last().and_then(|last| last.split_once(':'));
+    match (output.status.code(), whole) {
+        (Some(0), Some(("pass", _))) => true,
+        (Some(8), Some(("incomplete", _))) if runtime == "single" => {
+            let mut untried = said.lines().filter(|line| line.starts_with("not exercised"));
+            untried.all(|line| SERIAL.iter().any(|why| line.contains(why)))
+        }
+        _ => false,
+    }
 }
 
 fn serve_passes_everything_on(runtime: &str) {
@@ -73,8 +92,7 @@ fn serve_passes_everything_on(runtime: &str) {
         let arguments = [vec!["--dialect", dialect], arguments(dialect)].concat();
         let output = conform(&arguments, &["--dialect", dialect, "--runtime", runtime]);
         let said = text(&output);
-        let is_pass = said.lines().last().is_some_and(|last| last.starts_with("pass: "));
-        if output.status.code() != Some(0) || !is_pass {
+        if !is_good(&output, &said, runtime) {
             failed.push(format!("{dialect} on {runtime}:\n{said}"));
         }
     }
@@ -86,6 +104,7 @@ fn serve_passes_everything_on_threads() {
     serve_passes_everything_on("blocking");
 }
 
+/// All that can be tried: a handler that does not look up keeps everything else waiting.
 #[test]
 fn serve_passes_everything_on_a_single_thread() {
     serve_passes_everything_on("single");

@@ -63,7 +63,7 @@ pub(super) const CONNECTION: &[Check] = &[
             Step::Natural('t'),
             Step::Next,
         ],
-        rules: &[Rule::TheirsUndisturbed, Rule::NextAnswered],
+        rules: &[Rule::TheirsUndisturbed],
         ..BASE
     },
     Check {

@@ -1,0 +1,173 @@
+//! `rescind conform` on servers that are made of the libraries alone, in this process, one for each runtime.
+//!
+//! With `RESCIND_EVERY_RUNTIME=1` in every dialect, and in two of them without.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::env;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use protocol_async::{Incoming, LocalRouter, RpcError, Timer};
+use protocol_blocking::{Answer, Request, Responder, block_on, threaded};
+use protocol_core::{CallOptions, Config, Dialect, code};
+use rescind_conform::{InProcess, Options, Report, Request as Asked, Verdict, run};
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+/// The params of what takes its time.
+#[derive(Deserialize)]
+struct Work {
+    ms: u64,
+}
+
+impl Work {
+    const fn duration(&self) -> Duration {
+        Duration::from_millis(self.ms)
+    }
+}
+
+/// What a session is opened with: all that a client may have to know of any of these dialects.
+fn welcome() -> Value {
+    json!({
+        "protocolVersion": 1,
+        "capabilities": {},
+        "supportsCancelRequest": true,
+        "agentCapabilities": { "cancellation": { "request": true } },
+    })
+}
+
+/// `sleep` works, and `nested` has the client work.
+async fn serve<T: Timer + Clone + 'static>(incoming: &Incoming, timer: T) {
+    let router = LocalRouter::new()
+        .request("initialize", async |_: Value, _| Ok(welcome()))
+        .request("sleep", async move |work: Work, cx| {
+            let sleep = timer.sleep_until(timer.now() + work.duration());
+            cx.cancellation().unless_cancelled(sleep).await?;
+            Ok(work.ms)
+        })
+        .request("nested", async |work: Value, cx| {
+            Ok(cx.call::<Box<RawValue>>("sleep", work).await?)
+        });
+    router.serve(incoming).await;
+}
+
+/// The same on threads, or on one.
+fn handle(request: &Request, responder: &mut dyn Responder) -> Answer {
+    match request.method.as_str() {
+        "initialize" => Ok(to_raw_value(&welcome())?),
+        "sleep" => {
+            let work: Work = request.params()?;
+            responder.sleep(work.duration())?;
+            Ok(to_raw_value(&work.ms)?)
+        }
+        "nested" => {
+            Ok(responder.call("sleep", request.params.as_deref(), CallOptions::default())?)
+        }
+        _ => Err(RpcError::new(code::METHOD_NOT_FOUND, "method not found").into()),
+    }
+}
+
+fn on_tokio(stream: TcpStream, config: Config) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        stream.set_nonblocking(true).unwrap();
+        let stream = tokio::net::TcpStream::from_std(stream).unwrap();
+        let connection = protocol_tokio::tcp(stream, config).unwrap();
+        serve(&connection.incoming, protocol_tokio::TokioTimer::start()).await;
+        connection.peer.closed().await;
+    });
+}
+
+fn on_smol(stream: TcpStream, config: Config) {
+    smol::block_on(async {
+        let stream = smol::net::TcpStream::try_from(stream).unwrap();
+        let connection = protocol_smol::tcp(stream, config).unwrap();
+        serve(&connection.incoming, protocol_smol::SmolTimer::start()).await;
+        connection.peer.closed().await;
+    });
+}
+
+fn on_threads(stream: TcpStream, config: Config) {
+    const WORKERS: usize = 8;
+    let (peer, incoming) = threaded::tcp(stream, config).unwrap();
+    threaded::serve(&incoming, WORKERS, &handle);
+    block_on(peer.closed());
+}
+
+#[cfg(unix)]
+fn on_a_single_thread(stream: TcpStream, config: Config) {
+    use protocol_blocking::single::{FdTransport, Host};
+
+    Host::new(FdTransport::new(&stream, &stream), config).run(&handle).unwrap();
+}
+
+/// One whose cancelled requests are answered, and one whose are not.
+const SAMPLE: [&str; 2] = ["acp", "mcp-2025-11-25"];
+
+/// Those whose servers can't ask, or must not.
+const ASKS_NOTHING: [&str; 6] = ["jsonrpc", "mcp", "mcp-2026-07-28", "abp", "dap", "erlmcp"];
+
+/// What is said of a server in each dialect.
+fn reports(serve: fn(TcpStream, Config)) -> Vec<(String, Report)> {
+    // What HTTP changes of a dialect does not show on a stream.
+    let is_tried = |dialect: &&Dialect| match env::var_os("RESCIND_EVERY_RUNTIME") {
+        Some(_) => !dialect.name.ends_with("-http"),
+        None => SAMPLE.contains(&&*dialect.name),
+    };
+    let report = |dialect: &Dialect| {
+        let mut options = Options::new(dialect.clone());
+        options.slow = Some(Asked::new("sleep", json!({ "ms": "$MS" })));
+        options.slow_ms = 500;
+        options.reverse = (!ASKS_NOTHING.contains(&&*dialect.name))
+            .then(|| Asked::new("nested", json!({ "ms": "$MS" })));
+        let config = Config::server(dialect.clone());
+        let target = InProcess(move |stream: TcpStream| serve(stream, config.clone()));
+        (dialect.name.to_string(), run(&target, &options, |_| {}).unwrap())
+    };
+    Dialect::PRESETS.iter().filter(is_tried).map(report).collect()
+}
+
+/// What is left open: sleeping reports no progress, and how soon one thing after another is done can't be timed.
+const UNTRIED: [&str; 2] = ["reports no progress", "works on several requests at the same time"];
+/// What is left open of a server that does one thing at a time.
+const SERIAL: [&str; 2] =
+    ["answers nothing else while it is at work", "passed without an answer to the next request"];
+
+#[track_caller]
+fn passes(serve: fn(TcpStream, Config), open: &[&str]) {
+    for (dialect, report) in reports(serve) {
+        for outcome in &report.outcomes {
+            let is_good = match &outcome.verdict {
+                Verdict::Pass | Verdict::NotApplicable => true,
+                Verdict::NotExercised { why } => {
+                    UNTRIED.iter().chain(open).any(|open| why.contains(open))
+                }
+                Verdict::Fail { .. } => false,
+            };
+            assert!(is_good, "{dialect}, {}: {:?}", outcome.id, outcome.verdict);
+        }
+        assert!(report.count("pass") > 5, "{dialect}: {}", report.summary());
+    }
+}
+
+#[test]
+fn a_server_on_tokio_passes() {
+    passes(on_tokio, &[]);
+}
+
+#[test]
+fn a_server_on_smol_passes() {
+    passes(on_smol, &[]);
+}
+
+#[test]
+fn a_server_on_threads_passes() {
+    passes(on_threads, &[]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_on_a_single_thread_passes_what_can_be_tried() {
+    passes(on_a_single_thread, &SERIAL);
+}
