@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use protocol_async::{Incoming, LocalRouter, RpcError, Timer};
 use protocol_blocking::{Answer, Request, Responder, block_on, threaded};
-use protocol_core::{CallOptions, Config, Dialect, code};
+use protocol_core::{CallOptions, Config, Dialect, Framing, code};
 use rescind_conform::{InProcess, Options, Report, Request as Asked, Verdict, run};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -31,6 +31,7 @@ impl Work {
 fn welcome() -> Value {
     json!({
         "protocolVersion": 1,
+        "supportedVersions": ["2026-07-28"],
         "capabilities": {},
         "supportsCancelRequest": true,
         "agentCapabilities": { "cancellation": { "request": true } },
@@ -41,6 +42,7 @@ fn welcome() -> Value {
 async fn serve<T: Timer + Clone + 'static>(incoming: &Incoming, timer: T) {
     let router = LocalRouter::new()
         .request("initialize", async |_: Value, _| Ok(welcome()))
+        .request("server/discover", async |_: Value, _| Ok(welcome()))
         .request("sleep", async move |work: Work, cx| {
             let sleep = timer.sleep_until(timer.now() + work.duration());
             cx.cancellation().unless_cancelled(sleep).await?;
@@ -55,7 +57,7 @@ async fn serve<T: Timer + Clone + 'static>(incoming: &Incoming, timer: T) {
 /// The same on threads, or on one.
 fn handle(request: &Request, responder: &mut dyn Responder) -> Answer {
     match request.method.as_str() {
-        "initialize" => Ok(to_raw_value(&welcome())?),
+        "initialize" | "server/discover" => Ok(to_raw_value(&welcome())?),
         "sleep" => {
             let work: Work = request.params()?;
             responder.sleep(work.duration())?;
@@ -116,12 +118,17 @@ fn reports(serve: fn(TcpStream, Config)) -> Vec<(String, Report)> {
         None => SAMPLE.contains(&&*dialect.name),
     };
     let report = |dialect: &Dialect| {
-        let mut options = Options::new(dialect.clone());
+        let mut spoken = dialect.clone();
+        // On a stream what transports would frame is a line.
+        if spoken.framing == Framing::Whole {
+            spoken.framing = Framing::Newline;
+        }
+        let mut options = Options::new(spoken.clone());
         options.slow = Some(Asked::new("sleep", json!({ "ms": "$MS" })));
         options.slow_ms = 500;
         options.reverse = (!ASKS_NOTHING.contains(&&*dialect.name))
             .then(|| Asked::new("nested", json!({ "ms": "$MS" })));
-        let config = Config::server(dialect.clone());
+        let config = Config::server(spoken);
         let target = InProcess(move |stream: TcpStream| serve(stream, config.clone()));
         (dialect.name.to_string(), run(&target, &options, |_| {}).unwrap())
     };
