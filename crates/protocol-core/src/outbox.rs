@@ -279,9 +279,21 @@ mod tests {
         push(&mut outbox, "d", Lane::Ahead);
         outbox.withdraw(b);
         outbox.withdraw(b);
-        assert_eq!((outbox.bytes(), outbox.next_len()), (3, Some(1)));
+        assert_eq!((outbox.bytes(), outbox.len(), outbox.next_len()), (3, 3, Some(1)));
         assert_eq!(all(&mut outbox), ["d", "a", "c"]);
         assert_eq!((outbox.bytes(), outbox.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn g08_what_was_withdrawn_is_not_counted() {
+        let mut outbox = Outbox::default();
+        let tickets = ["a", "b", "c", "d", "e"].map(|text| push(&mut outbox, text, Lane::Bulk));
+        outbox.withdraw(tickets[2]);
+        assert_eq!((outbox.len(), outbox.bytes()), (4, 4));
+        outbox.withdraw(tickets[0]);
+        assert_eq!((outbox.len(), outbox.next_len()), (3, Some(1)));
+        assert_eq!(all(&mut outbox), ["b", "d", "e"]);
+        assert!(outbox.is_empty());
     }
 
     #[test]

@@ -33,6 +33,18 @@ fn agent(change: impl FnOnce(&mut Config)) -> Host {
     host(Role::Client, change)
 }
 
+/// The same, with its session open.
+fn opened() -> Host {
+    let mut agent = agent(|_| {});
+    let number = agent.sent_call("initialize").number();
+    agent.receive(&answer_to("initialize", number, "{}"));
+    agent
+}
+
+fn answer_to(asked: &str, number: u32, payload: &str) -> String {
+    format!(r#"{{"type":"{asked}-result","id":"{number}","payload":{payload}}}"#)
+}
+
 fn call(id: &str) -> String {
     let id =
         format!(r#""id":"m-{id}","payload":{{"capability":"a","options":{{"callId":"{id}"}}}}"#);
@@ -206,4 +218,68 @@ fn g09_no_payload_is_sent_that_a_peer_would_refuse() {
     assert_eq!(call("x/y"), Err(Refusal::InvalidParams));
     assert!(call("capability").is_ok(), "its params stand inside the payload");
     assert_eq!(agent.notify("x", array), Err(Refusal::InvalidParams));
+}
+
+#[test]
+fn g09_a_cancel_that_names_no_call_is_told_so() {
+    let mut app = app(|_| {});
+    app.receive(&call("a"));
+    for named in ["{}", r#"{"callId":[]}"#] {
+        let cancel = format!(r#"{{"type":"capabilities/cancel","id":"x","payload":{named}}}"#);
+        app.receive(&cancel);
+        let sent = app.sent().pop().expect("a refusal");
+        assert!(sent.contains("the cancel names nothing"), "{named}: {sent}");
+    }
+    assert_eq!(app.in_flight(), (0, 1), "nothing is cancelled");
+}
+
+#[test]
+fn g09_a_message_may_be_as_deep_as_the_limit_and_no_deeper() {
+    let mut app = app(|config| config.limits.depth = 5);
+    let deep = |depth: usize| {
+        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+        format!(r#"{{"type":"x/y","payload":{{"a":{open}{close}}}}}"#)
+    };
+    assert!(app.receive(&deep(3))[0].starts_with("notification x/y"));
+    assert_eq!(app.receive(&deep(4)), ["violation invalid_notification"]);
+}
+
+#[test]
+fn g01_what_failed_is_an_error_whichever_member_says_so() {
+    let mut agent = opened();
+    let failed = r#""error":{"code":"NO","message":"no"}"#;
+    let number = agent.sent_call("settings/read").number();
+    let answer = format!(r#"{{"success":false,{failed}}}"#);
+    let settled = agent.receive(&answer_to("settings/read", number, &answer));
+    assert_eq!(settled.len(), 1);
+    assert!(settled[0].starts_with("settled settings/read error"), "{settled:?}");
+    for success in ["", r#""success":false,"#] {
+        let number = agent.sent_call("a").number();
+        let answer = format!(r#"{{{success}"callId":"{number}",{failed}}}"#);
+        let settled = agent.receive(&answer_to("capabilities/call", number, &answer));
+        assert!(settled[0].starts_with("settled a error"), "{settled:?}");
+    }
+    let number = agent.sent_call("a").number();
+    let answer = format!(r#"{{"success":false,"callId":"{number}"}}"#);
+    let settled = agent.receive(&answer_to("capabilities/call", number, &answer));
+    assert_eq!(settled[0], format!("violation malformed_response \"{number}\""));
+}
+
+#[test]
+fn g12_the_answer_of_a_call_does_not_acknowledge_its_cancel() {
+    let mut agent = opened();
+    let call = agent.sent_call("a");
+    agent.cancel(call);
+    agent.sent();
+    let (number, cancel) = (call.number(), call.number() + 1);
+    let answer = |number: u32| {
+        let payload = format!(r#"{{"callId":"{number}","success":true}}"#);
+        answer_to("capabilities/call", number, &payload)
+    };
+    let unknown = format!("violation unknown_response \"{cancel}\"");
+    assert_eq!(agent.receive(&answer(cancel)), [unknown]);
+    assert_eq!(agent.receive(&answer(number)), ["settled a result null"]);
+    let again = format!("violation duplicate_response \"{number}\"");
+    assert_eq!(agent.receive(&answer(number)), [again]);
+    assert_eq!(agent.receive(&acknowledgement(&cancel.to_string())), [""; 0]);
 }

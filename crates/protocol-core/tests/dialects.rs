@@ -301,6 +301,28 @@ fn b13_a_server_ends_a_call_that_was_made_before_another_revision_was_settled() 
     assert_eq!(client.receive(&cancelled("1")), ["settled subscriptions/listen cancelled peer"]);
 }
 
+#[test]
+fn f72_only_the_answer_of_the_exchange_settles_the_revision() {
+    let settled = r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#;
+    let mut client = host(Dialect::MCP, Role::Client);
+    client.sent_call("tools/call");
+    client.receive(&result("1", settled));
+    assert_eq!(client.conn.config().dialect, Dialect::MCP);
+
+    let mut server = host(Dialect::MCP, Role::Server);
+    let asked = server.peer_requests("1");
+    server.respond(asked, Reply::Result(raw(settled))).unwrap();
+    assert_eq!(server.conn.config().dialect, Dialect::MCP);
+
+    // Nor does that of another request which opens something.
+    let mut dialect = Dialect::MCP;
+    dialect.session = Some("hello".into());
+    let mut client = host(dialect.clone(), Role::Client);
+    client.sent_call("hello");
+    client.receive(&result("1", settled));
+    assert_eq!(client.conn.config().dialect, dialect);
+}
+
 // Silence
 
 #[test]
@@ -447,6 +469,21 @@ fn an_early_cancel_of_what_can_not_be_cancelled_is_ignored() {
 }
 
 // The end of input
+
+#[test]
+fn g05_what_the_end_of_input_left_running_is_cancelled_by_a_shutdown() {
+    for how in [Shutdown::CancelAll, Shutdown::Abandon] {
+        let mut dialect = Dialect::JSON_RPC;
+        dialect.closed_stream = None;
+        let mut server = host(dialect, Role::Server);
+        server.peer_requests("1");
+        assert_eq!(server.eof(), ["closed peer_gone"]);
+        let events = server.shutdown(how);
+        assert_eq!(events, [""; 0], "{how:?}: nothing is told after the end");
+        let cause = server.conn.machine().request_cause(server.request(1));
+        assert_eq!(cause, Some(Cause::Shutdown), "{how:?}");
+    }
+}
 
 #[test]
 fn g07_the_end_of_input_means_what_the_dialect_says() {

@@ -117,6 +117,31 @@ fn long_id(number: usize, bytes: usize) -> String {
     format!("\"\\n{number:08}{}\"", "x".repeat(bytes - 12))
 }
 
+/// What one more of each limit may cost, on machines of 64 bits. Whoever raises a price has made a row larger, and
+/// lowers nothing by mistake.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn g08_the_price_of_each_limit_is_known() {
+    let formula = |change: fn(&mut Limits)| Connection::<u64, u64>::memory(&limits(change));
+    let none = formula(|_| {});
+    for (limit, price, one_more) in [
+        ("a call", 1_592, formula(|it| it.calls += 1)),
+        ("a request", 3_240, formula(|it| it.requests += 1)),
+        ("a byte of an id", 108, formula(|it| it.id_bytes += 1)),
+        ("an abandoned id", 1_216, formula(|it| it.abandoned_ids += 1)),
+        ("an early cancel", 576, formula(|it| it.early_cancels += 1)),
+        ("a member of a batch", 384, formula(|it| it.batch_members += 1)),
+        ("an unsent byte", 4, formula(|it| it.unsent_bytes += 1)),
+        ("an unsent message", 120, formula(|it| it.unsent_messages += 1)),
+        ("a byte of a message", 1, formula(|it| it.message_bytes += 1)),
+    ] {
+        assert_eq!(one_more - none, price, "{limit}");
+    }
+    let kept = none - formula(|it| it.unsent_messages -= 1);
+    assert_eq!(kept, 120 + 256, "an unsent message whose buffer is kept");
+    assert_eq!(none, 116_096, "all of these limits");
+}
+
 #[test]
 fn f01_a_refused_message_gives_back_what_it_needed() {
     let big = format!("[\"{}\"]", "x".repeat(16 << 20));

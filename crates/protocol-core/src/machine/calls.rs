@@ -312,6 +312,8 @@ impl<C> Hash for Calls<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::{Action, Answer, Machine};
+    use crate::{CallOptions, Config, Dialect, Violation};
 
     fn insert(calls: &mut Calls<()>) -> CallId {
         let id = calls.next_id();
@@ -351,6 +353,64 @@ mod tests {
         assert_eq!(old.number(), new.number());
         assert!(calls.get(old).is_none() && calls.get(new).is_some());
         assert!(calls.find(old).is_none() && calls.find(new).is_some());
+    }
+
+    #[test]
+    fn g12_nothing_is_remembered_of_the_last_call_of_a_reissued_number() {
+        let mut machine = Machine::<(), ()>::new(Config::client(Dialect::JSON_RPC));
+        let call = |machine: &mut Machine<(), ()>| {
+            let id = machine.admit_call(&CallOptions::default()).unwrap();
+            machine.call(id, &CallOptions::default(), None, (), Timestamp::ZERO);
+            machine.transmitted(id.number());
+            id
+        };
+        let answered = |machine: &mut Machine<(), ()>| machine.receive_response(1, Answer::Result);
+        let old = call(&mut machine);
+        // It settles here, so that its answer would be late.
+        let _ = machine.cancel(old, Cause::Dropped, Timestamp::ZERO);
+        machine.handle_timeout(Timestamp::from_millis(u64::MAX / 2));
+        assert!(machine.calls.get(old).is_none() && machine.past.get(&1).is_some());
+        machine.calls.last = LAST_NUMBER;
+        let new = call(&mut machine);
+        assert_eq!(new.number(), old.number());
+        assert!(matches!(answered(&mut machine), (Some(Action::Complete(_)), None)));
+        assert_eq!(answered(&mut machine).1, Some(Violation::DuplicateResponse));
+    }
+
+    #[test]
+    fn g12_the_last_message_of_a_number_is_told_from_those_before() {
+        let mut calls = Calls::new();
+        let first = insert(&mut calls);
+        let second = calls.take_number();
+        let issued = |calls: &Calls<()>| [0, 1, 2, 3].map(|number| calls.issued(number));
+        assert_eq!(issued(&calls), [None, Some(first), Some(second), None]);
+        calls.remove(calls.find(first).unwrap());
+        calls.last = LAST_NUMBER;
+        let again = insert(&mut calls);
+        assert_eq!((again.number(), calls.issued(1)), (1, Some(again)));
+        assert_eq!(issued(&calls)[2], Some(second));
+    }
+
+    #[test]
+    fn g08_so_many_boxes_are_kept_for_the_next_calls() {
+        let mut calls = Calls::new();
+        let all: Vec<CallId> = (0..Calls::<()>::SPARE + 9).map(|_| insert(&mut calls)).collect();
+        for (before, call) in all.into_iter().enumerate() {
+            let place = calls.find(call).unwrap();
+            calls.rare(place).cancel = Some(7);
+            calls.remove(place);
+            // Each call takes the box of the one before.
+            assert_eq!(calls.spare.len(), 1, "after {before}");
+            assert_eq!(calls.spare[0].cancel, None, "nothing of it is left in the box");
+        }
+        let all: Vec<CallId> = (0..Calls::<()>::SPARE + 9).map(|_| insert(&mut calls)).collect();
+        for call in &all {
+            calls.rare(calls.find(*call).unwrap());
+        }
+        for call in all {
+            calls.remove(calls.find(call).unwrap());
+        }
+        assert_eq!(calls.spare.len(), Calls::<()>::SPARE);
     }
 
     #[test]

@@ -174,8 +174,11 @@ impl Host {
     }
 
     pub(crate) fn send_one(&mut self) -> Option<(TransmitKind, String)> {
+        let next = self.conn.next_transmit_len();
         let mut message = Vec::new();
-        let transmit = self.conn.poll_transmit(&mut message)?;
+        let transmit = self.conn.poll_transmit(&mut message);
+        assert_eq!(next, transmit.map(|it| it.len), "what was said to be next");
+        let transmit = transmit?;
         assert_eq!(transmit.len, message.len());
         Some((transmit.kind, String::from_utf8(message).expect("what we send is UTF-8")))
     }

@@ -41,6 +41,18 @@ fn b25_a_progress_names_the_request_as_the_tool_knows_it() {
     assert!(bench.sent(Side::Up).concat().ends_with(r#""body":{ "title":"t" }}"#));
 }
 
+/// What is called so elsewhere is nothing of DAP's.
+#[test]
+fn b25_in_other_dialects_a_progress_passes_as_it_is() {
+    let configs = [Config::server(Dialect::LSP_3_17), Config::client(Dialect::JSON_RPC)];
+    let mut bench = Bench::new(Side::Up, configs);
+    let start = r#"{"jsonrpc":"2.0","method":"progressStart","params":{ "requestId":1 }}"#;
+    for (from, to) in [(Side::Up, Side::Down), (Side::Down, Side::Up)] {
+        bench.receive(from, start);
+        assert_eq!(bench.sent(to), [start]);
+    }
+}
+
 #[test]
 fn b25_a_cancel_of_a_progress_passes_and_what_it_names_beside_is_translated() {
     let cancel = |seq: u32, arguments: &str| {
