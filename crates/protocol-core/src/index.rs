@@ -174,6 +174,16 @@ mod tests {
         }
     }
 
+    /// The same, at the end of the table and over it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct CollidingLast(u32);
+
+    impl Key for CollidingLast {
+        fn spread(&self) -> u64 {
+            u64::from(self.0 % 5).wrapping_neg()
+        }
+    }
+
     /// Puts keys in and out at random, and compares with a map after each step.
     fn agrees_with_a_map<K: Key>(keys: u32, key: impl Fn(u32) -> K) -> Index<K> {
         let (mut index, mut model) = (Index::new(), BTreeMap::new());
@@ -204,6 +214,7 @@ mod tests {
     fn it_agrees_with_a_map() {
         assert!(agrees_with_a_map(200, |number| number).crowded.is_empty());
         agrees_with_a_map(20, |number| number);
+        agrees_with_a_map(60, CollidingLast);
     }
 
     /// How far from home keys that count are, on average, after each of them was removed that many

@@ -301,3 +301,20 @@ fn b01_a_broken_acknowledgement_settles_the_call_that_waits_for_it() {
     assert_eq!(events, ["violation malformed_response 2", "settled tool/call malformed"]);
     assert_eq!(client.sent(), [""; 0], "a response is never answered");
 }
+
+#[test]
+fn g12_a_second_answer_is_told_while_the_cancel_is_under_way() {
+    for has_left in [false, true] {
+        let mut client = client(|_| {});
+        let call = client.sent_call("tool/call");
+        client.cancel(call);
+        assert_eq!(client.receive(&answer("1", TOKEN)), [""; 0]);
+        if has_left {
+            assert_eq!(client.sent().len(), 1);
+        }
+        for again in [answer("1", TOKEN), result("1", "1")] {
+            assert_eq!(client.receive(&again), ["violation duplicate_response 1"], "{has_left}");
+        }
+        assert_eq!(client.in_flight(), (1, 0));
+    }
+}

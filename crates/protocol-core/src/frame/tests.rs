@@ -133,3 +133,18 @@ fn what_is_written_is_exactly_what_every_server_reads() {
         assert_eq!(out, expected.as_bytes());
     }
 }
+
+#[test]
+fn g08_a_message_may_be_as_long_as_the_limit_and_no_longer() {
+    for framing in [Framing::Newline, Framing::ContentLength, Framing::Whole] {
+        for (len, is_taken) in [(40, true), (41, false)] {
+            let message = "x".repeat(len);
+            let mut stream = Vec::new();
+            framing.open(len, &mut stream);
+            stream.extend_from_slice(message.as_bytes());
+            framing.close(&mut stream);
+            let expected = if is_taken { &*message } else { "<too large>" };
+            assert_eq!(read(framing, &stream, stream.len()), [expected], "{framing:?}");
+        }
+    }
+}
