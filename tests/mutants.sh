@@ -5,7 +5,7 @@
 #
 # Takes hours for each; `--shard 0/8` takes every eighth way, `--in-diff FILE` what a difference touches, `--re WORDS`
 # what is named so. CARGO_MUTANTS_JOBS says how many at a time. Installs cargo-mutants if it is missing. Prints how many
-# were noticed; docs/testing.md argues those that were not.
+# were noticed; docs/mutants.md argues those that were not.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
