@@ -44,17 +44,22 @@ struct Shown {
     seen: String,
 }
 
+/// The program on a terminal of its own, and our side of that.
+fn start(path: &Path) -> (Program, File) {
+    let (ours, theirs) = terminal();
+    let size = Winsize { ws_row: 20, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    termios::tcsetwinsize(&ours, size).unwrap();
+    // A session of its own, which has this terminal: not the one that the tests are run from.
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", RESCIND, "view", "--live", path.to_str().unwrap()]);
+    command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap());
+    command.stderr(theirs).env("TERM", "xterm-256color");
+    (Program::from(command.spawn().unwrap()), ours)
+}
+
 impl Shown {
     fn start(path: &Path) -> Self {
-        let (ours, theirs) = terminal();
-        let size = Winsize { ws_row: 20, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-        termios::tcsetwinsize(&ours, size).unwrap();
-        // A session of its own, which has this terminal: not the one that the tests are run from.
-        let mut command = Command::new("setsid");
-        command.args(["--ctty", RESCIND, "view", "--live", path.to_str().unwrap()]);
-        command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap());
-        command.stderr(theirs).env("TERM", "xterm-256color");
-        let program = Program::from(command.spawn().unwrap());
+        let (program, ours) = start(path);
         let (send, screen) = channel();
         let mut read = ours.try_clone().unwrap();
         thread::spawn(move || {
@@ -130,6 +135,25 @@ fn a_signal_restores_the_terminal_and_ends_it_as_such() {
         signal(shown.program.id(), sent);
         assert_eq!(shown.ends().signal(), Some(sent.as_raw()));
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let path = recording("closed");
+    asks(&path, 1, "first/method");
+    let (mut program, mut terminal) = start(&path);
+    let (mut seen, mut piece) = (String::new(), [0; 4096]);
+    while !seen.contains("first/method") {
+        let length = terminal.read(&mut piece).unwrap();
+        seen.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    drop(terminal);
+    let ended = program.wait();
+    // Whichever comes first: the signal, or that nothing can be drawn.
+    assert!(ended.signal() == Some(Signal::HUP.as_raw()) || ended.code() == Some(7), "{ended}");
 }
 
 #[test]

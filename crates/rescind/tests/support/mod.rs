@@ -157,7 +157,11 @@ pub(crate) fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
 pub(crate) fn terminal() -> (std::fs::File, std::os::fd::OwnedFd) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    // Who has our side, too, keeps the terminal from being closed.
+    #[cfg(target_os = "linux")]
+    let flags = flags | OpenptFlags::CLOEXEC;
+    let ours = openpt(flags).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
     let name = ptsname(&ours, Vec::new()).unwrap();

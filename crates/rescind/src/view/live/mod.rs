@@ -9,6 +9,7 @@ mod state;
 mod texts;
 
 use std::io::{self, IsTerminal};
+use std::mem;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
@@ -57,7 +58,11 @@ pub(super) fn show(path: &Path, most: usize, filter: Option<Filter>, text: Strin
 fn on_terminal<T>(run: impl FnOnce(&mut DefaultTerminal) -> T) -> io::Result<T> {
     let mut terminal = ratatui::try_init()?;
     let done = run(&mut terminal);
-    // It shows the cursor again.
+    // Where nobody sees the cursor any more, dropping it would panic: it says so on standard error, which is gone too.
+    if let Err(error) = terminal.show_cursor() {
+        mem::forget(terminal);
+        return Err(error);
+    }
     drop(terminal);
     ratatui::try_restore()?;
     Ok(done)
@@ -96,23 +101,33 @@ fn run(
 /// The signals that end a program: the terminal is restored before they do.
 #[cfg(unix)]
 mod signals {
-    use std::io;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicI32, Ordering};
+    use std::time::Duration;
+    use std::{io, thread};
 
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    use signal_hook::{flag, low_level};
+    use signal_hook::iterator;
+    use signal_hook::low_level::emulate_default_handler;
+
+    /// So long a signal waits for the terminal to be restored. One that has hung up is read for ever, by crossterm.
+    const GRACE: Duration = Duration::from_secs(1);
 
     /// The number of the last one; 0 if none has come.
-    pub(super) struct Signals(Arc<AtomicUsize>);
+    pub(super) struct Signals(Arc<AtomicI32>);
 
     /// From now on none is missed.
     pub(super) fn catch() -> io::Result<Signals> {
-        let come = Arc::new(AtomicUsize::new(0));
-        for signal in [SIGHUP, SIGINT, SIGTERM] {
-            let number = usize::try_from(signal).unwrap_or(usize::MAX);
-            flag::register_usize(signal, come.clone(), number)?;
-        }
+        let come = Arc::new(AtomicI32::new(0));
+        let (told, mut coming) = (come.clone(), iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?);
+        thread::spawn(move || {
+            for signal in coming.forever() {
+                told.store(signal, Ordering::Relaxed);
+                thread::sleep(GRACE);
+                // It can't be refused: all three end a program.
+                let _ = emulate_default_handler(signal);
+            }
+        });
         Ok(Signals(come))
     }
 
@@ -123,9 +138,8 @@ mod signals {
 
         /// Ends the program as the signal would have.
         pub(super) fn obey(&self) {
-            if let Ok(signal @ 1..) = i32::try_from(self.0.load(Ordering::Relaxed)) {
-                // It can't be refused: all three end a program.
-                let _ = low_level::emulate_default_handler(signal);
+            if self.has_come() {
+                let _ = emulate_default_handler(self.0.load(Ordering::Relaxed));
             }
         }
     }
