@@ -28,6 +28,13 @@ use tamper::Fault::{self, *};
 /// it is planted for; the others follow.
 fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
     const ACP: [&str; 2] = ["acp"; 2];
+    const LOST_CANCELS: [&str; 5] = [
+        "relay-cancel/live",
+        "relay-cancel/one-write",
+        "relay-cancel/twice",
+        "relay-form/spelling",
+        "relay-load/many",
+    ];
     const DAP: [&str; 2] = ["dap"; 2];
     const MCP: [&str; 2] = ["mcp"; 2];
     const MCP_2025: [&str; 2] = ["mcp-2025-11-25"; 2];
@@ -91,17 +98,7 @@ fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
         (RefusesUsedIds, ACP, vec!["relay-id/reused"]),
         (DropsReusedIds, ACP, vec!["relay-id/reused-at-once"]),
         (DropsDuplicates, ACP, vec!["relay-id/duplicate"]),
-        (
-            LosesCancels,
-            ACP,
-            vec![
-                "relay-cancel/live",
-                "relay-cancel/one-write",
-                "relay-cancel/twice",
-                "relay-form/spelling",
-                "relay-load/many",
-            ],
-        ),
+        (LosesCancels, ACP, LOST_CANCELS.to_vec()),
         (LosesImmediateCancels, ACP, vec!["relay-cancel/one-write"]),
         (RepeatsCancels, ACP, vec!["relay-cancel/twice"]),
         (CancelsTheirsToo, ACP, vec!["relay-cancel/both-directions"]),
@@ -175,17 +172,7 @@ fn planted() -> Vec<(Fault, [&'static str; 2], Vec<&'static str>)> {
                 "relay-load/many",
             ],
         ),
-        (
-            LosesCancels,
-            DAP,
-            vec![
-                "relay-cancel/live",
-                "relay-cancel/one-write",
-                "relay-cancel/twice",
-                "relay-form/spelling",
-                "relay-load/many",
-            ],
-        ),
+        (LosesCancels, DAP, LOST_CANCELS.to_vec()),
         (LosesProgressCancels, DAP, vec!["relay-cancel/progress"]),
         (MisnamesRequests, DAP, vec!["relay-notification/request"]),
         (ForgetsCommands, DAP, vec!["relay-answer/error", "relay-end/caller"]),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::{env, fs};
 
+use protocol_core::Dialect;
 use serde_json::Value;
 
 use crate::support::RESCIND;
@@ -34,22 +35,9 @@ fn arguments(dialect: &'static str) -> Vec<&'static str> {
 }
 
 /// Every protocol and revision; what HTTP changes of them does not show on standard streams.
-const DIALECTS: [&str; 14] = [
-    "jsonrpc",
-    "acp",
-    "acp-v2",
-    "acp-draft",
-    "lsp",
-    "mcp",
-    "mcp-2024-11-05",
-    "mcp-2025-03-26",
-    "mcp-2025-06-18",
-    "mcp-2025-11-25",
-    "mcp-2026-07-28",
-    "abp",
-    "dap",
-    "erlmcp",
-];
+pub(crate) fn dialects() -> impl Iterator<Item = &'static str> {
+    Dialect::PRESETS.iter().map(|it| &*it.name).filter(|name| !name.ends_with("-http"))
+}
 
 /// The silent and the others, with either framing, and the one whose messages have numbers.
 const WITHOUT: [&str; 3] = ["lsp", "mcp-2026-07-28", "dap"];
@@ -88,7 +76,7 @@ fn is_good(output: &Output, said: &str, runtime: &str) -> bool {
 
 fn serve_passes_everything_on(runtime: &str) {
     let mut failed = Vec::new();
-    for dialect in DIALECTS.into_iter().filter(|dialect| is_tried(dialect, runtime)) {
+    for dialect in dialects().filter(|dialect| is_tried(dialect, runtime)) {
         let arguments = [vec!["--dialect", dialect], arguments(dialect)].concat();
         let output = conform(&arguments, &["--dialect", dialect, "--runtime", runtime]);
         let said = text(&output);

@@ -137,7 +137,6 @@ fn a_signal_restores_the_terminal_and_ends_it_as_such() {
     }
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_that_is_closed_ends_it() {
     use std::os::unix::process::ExitStatusExt;

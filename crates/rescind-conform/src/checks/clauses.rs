@@ -46,63 +46,72 @@ pub(crate) const fn clause(
     Clause { families, level, text, source }
 }
 
+pub(crate) const ENDED_IN_ACP: Clause = clause(
+    WITH_ACP,
+    Level::Must,
+    "A cancelled request is answered: with its result, a part of it, or error -32800.",
+    ACP,
+);
+pub(crate) const ENDED_IN_LSP: Clause = clause(
+    &[Lsp],
+    Level::Must,
+    "A cancelled request still has to return and send an answer; it can't be left hanging.",
+    LSP,
+);
+pub(crate) const ENDED_IN_MCP: Clause = clause(
+    &[McpUntil2025],
+    Level::Should,
+    "The receiver of a cancel stops the work and does not answer the request.",
+    MCP,
+);
+pub(crate) const ENDED_IN_MCP_2026: Clause = clause(
+    &[Mcp2026],
+    Level::Must,
+    "On stdio nothing further is sent for a cancelled request.",
+    MCP_NEW,
+);
+pub(crate) const ENDED_IN_DAP: Clause = clause(
+    &[Dap],
+    Level::Must,
+    "The request that got cancelled still needs to send a response back: a normal result, or success false with the message cancelled.",
+    DAP,
+);
+
 /// What each protocol wants of a request that was cancelled.
 pub(crate) const ENDED: &[Clause] = &[
-    clause(
-        WITH_ACP,
-        Level::Must,
-        "A cancelled request is answered: with its result, a part of it, or error -32800.",
-        ACP,
-    ),
-    clause(
-        &[Lsp],
-        Level::Must,
-        "A cancelled request still has to return and send an answer; it can't be left hanging.",
-        LSP,
-    ),
-    clause(
-        &[McpUntil2025],
-        Level::Should,
-        "The receiver of a cancel stops the work and does not answer the request.",
-        MCP,
-    ),
-    clause(
-        &[Mcp2026],
-        Level::Must,
-        "On stdio nothing further is sent for a cancelled request.",
-        MCP_NEW,
-    ),
+    ENDED_IN_ACP,
+    ENDED_IN_LSP,
+    ENDED_IN_MCP,
+    ENDED_IN_MCP_2026,
     clause(
         &[Abp],
         Level::Must,
         "A cancelled call is answered, and its cancel is acknowledged.",
         ABP,
     ),
-    clause(
-        &[Dap],
-        Level::Must,
-        "The request that got cancelled still needs to send a response back: a normal result, or success false with the message cancelled.",
-        DAP,
-    ),
+    ENDED_IN_DAP,
 ];
 
 /// The same for the protocols whose clients choose their ids: all but the last.
 pub(crate) const ENDED_BY_ID: &[Clause] = ENDED.split_at(ENDED.len() - 1).0;
 
+pub(crate) const IGNORED_IN_LSP: Clause = clause(
+    &[Lsp],
+    Level::Must,
+    "A cancel is a notification: nothing answers it, and a finished request is not answered again.",
+    LSP,
+);
+pub(crate) const IGNORED_IN_MCP: Clause = clause(
+    &[McpUntil2025],
+    Level::Should,
+    "A cancel of an unknown or finished request is ignored.",
+    MCP,
+);
+
 pub(crate) const IGNORED: &[Clause] = &[
     clause(WITH_ACP, Level::Must, "A cancel of an unknown or finished request is ignored.", ACP),
-    clause(
-        &[Lsp],
-        Level::Must,
-        "A cancel is a notification: nothing answers it, and a finished request is not answered again.",
-        LSP,
-    ),
-    clause(
-        &[McpUntil2025],
-        Level::Should,
-        "A cancel of an unknown or finished request is ignored.",
-        MCP,
-    ),
+    IGNORED_IN_LSP,
+    IGNORED_IN_MCP,
     clause(
         &[Mcp2026],
         Level::Should,

@@ -20,12 +20,7 @@ pub(super) const WORK: &[Check] = &[
                 "Processing stops, and with it progress.",
                 MCP_PROGRESS,
             ),
-            clause(
-                &[Mcp2026],
-                Level::Must,
-                "On stdio nothing further is sent for a cancelled request.",
-                MCP_NEW,
-            ),
+            ENDED_IN_MCP_2026,
         ],
         needs: &[Need::Slow, Need::Progress, Need::ReadsOn],
         steps: &[

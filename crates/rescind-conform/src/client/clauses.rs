@@ -6,8 +6,9 @@ use crate::family::Family::{
 };
 
 pub(super) use crate::checks::clauses::{
-    ABP, ACP, ALL, CANCELLING, DAP, DAP_BASE, JSON_RPC, LSP, LSP_DOLLAR, MCP, MCP_NEW, MCP_STDIO,
-    OURS, TYPED, WITH_ACP, clause,
+    ABP, ACP, ALL, CANCELLING, DAP, DAP_BASE, ENDED_IN_LSP, ENDED_IN_MCP, IGNORED_IN_LSP,
+    IGNORED_IN_MCP, JSON_RPC, LSP, LSP_DOLLAR, MCP, MCP_NEW, MCP_STDIO, OURS, TYPED, WITH_ACP,
+    clause,
 };
 
 pub(super) const LSP_ERRORS: &str = "https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/#errorCodes";
@@ -128,18 +129,8 @@ pub(super) const ENDED: &[Clause] = &[
         "Of clients that declare it: a cancelled request is answered with its result, a part of it, or error -32800.",
         ACP,
     ),
-    clause(
-        &[Lsp],
-        Level::Must,
-        "A cancelled request still has to return and send an answer; it can't be left hanging.",
-        LSP,
-    ),
-    clause(
-        &[McpUntil2025],
-        Level::Should,
-        "The receiver of a cancel stops the work and does not answer the request.",
-        MCP,
-    ),
+    ENDED_IN_LSP,
+    ENDED_IN_MCP,
 ];
 
 /// A cancel that finds nothing.
@@ -156,18 +147,8 @@ pub(super) const IGNORED: &[Clause] = &[
         "Of clients that declare it: a cancel of an unknown or finished request is ignored.",
         ACP,
     ),
-    clause(
-        &[Lsp],
-        Level::Must,
-        "A cancel is a notification: nothing answers it, and a finished request is not answered again.",
-        LSP,
-    ),
-    clause(
-        &[McpUntil2025],
-        Level::Should,
-        "A cancel of an unknown or finished request is ignored.",
-        MCP,
-    ),
+    IGNORED_IN_LSP,
+    IGNORED_IN_MCP,
 ];
 
 pub(super) const MALFORMED: &[Clause] = &[

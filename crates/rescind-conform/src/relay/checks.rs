@@ -98,7 +98,7 @@ pub const RELAY_CHECKS: &[RelayCheck] = &[
     RelayCheck {
         id: "relay-id/large",
         title: "ids greater than 2^53 that differ by one: each request is answered under its own",
-        clauses: LARGE,
+        clauses: ENDED_LARGE,
         only: by_lines,
         run: large_ids,
         ..BASE

@@ -2,10 +2,12 @@
 
 use crate::check::{Clause, Level};
 use crate::checks::clauses::{
-    ACP, DAP, DAP_BASE, DAP_PROGRESS, JSON_RPC, LSP, MCP, MCP_NEW, MCP_PROGRESS, OURS, WITH_ACP,
-    clause,
+    ACP, DAP, DAP_BASE, DAP_PROGRESS, ENDED_IN_ACP, ENDED_IN_DAP, ENDED_IN_LSP, ENDED_IN_MCP_2026,
+    JSON_RPC, LSP, MCP, MCP_NEW, MCP_PROGRESS, OURS, WITH_ACP, clause,
 };
 use crate::family::Family::{self, Acp, AcpDraft, AcpV2, Dap, Lsp, Mcp2026, McpUntil2025};
+
+pub(super) use crate::checks::clauses::ENDED_LARGE;
 
 /// Those in which cancels are notifications, and ids numbers or texts that the caller chooses.
 const BY_ID: &[Family] = &[Acp, AcpV2, AcpDraft, Lsp, McpUntil2025, Mcp2026];
@@ -30,13 +32,6 @@ pub(super) const ANSWERED: &[Clause] = &[
 
 /// The same for the protocols whose clients choose their ids.
 pub(super) const ANSWERED_BY_ID: &[Clause] = ANSWERED.split_at(1).0;
-
-pub(super) const LARGE: &[Clause] = &[clause(
-    &[Acp, AcpV2, AcpDraft, McpUntil2025, Mcp2026],
-    Level::Should,
-    "An id is an integer of any size, or a text. (Numbers over 2^53 are not carried by everybody: SHOULD at most.)",
-    JSON_RPC,
-)];
 
 pub(super) const REUSED: &[Clause] = &[clause(
     BY_ID,
@@ -86,18 +81,8 @@ pub(super) const FORWARDED: &[Clause] = &[
 ];
 
 pub(super) const ENDED: &[Clause] = &[
-    clause(
-        WITH_ACP,
-        Level::Must,
-        "A cancelled request is answered: with its result, a part of it, or error -32800.",
-        ACP,
-    ),
-    clause(
-        &[Lsp],
-        Level::Must,
-        "A cancelled request still has to return and send an answer; it can't be left hanging.",
-        LSP,
-    ),
+    ENDED_IN_ACP,
+    ENDED_IN_LSP,
     clause(
         &[McpUntil2025],
         Level::Should,
@@ -110,12 +95,7 @@ pub(super) const ENDED: &[Clause] = &[
         "A cancel and an answer may cross: neither disturbs another request.",
         MCP_NEW,
     ),
-    clause(
-        &[Dap],
-        Level::Must,
-        "The request that got cancelled still needs to send a response back: a normal result, or success false with the message cancelled.",
-        DAP,
-    ),
+    ENDED_IN_DAP,
 ];
 
 pub(super) const PASSED_ON: &[Clause] = &[clause(
@@ -153,12 +133,7 @@ pub(super) const SILENCE: &[Clause] = &[
         "The receiver of a cancel does not answer the request.",
         MCP,
     ),
-    clause(
-        &[Mcp2026],
-        Level::Must,
-        "On stdio nothing further is sent for a cancelled request.",
-        MCP_NEW,
-    ),
+    ENDED_IN_MCP_2026,
 ];
 
 pub(super) const PROGRESS: &[Clause] = &[clause(

@@ -157,10 +157,8 @@ pub(crate) fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
 pub(crate) fn terminal() -> (std::fs::File, std::os::fd::OwnedFd) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     // Who has our side, too, keeps the terminal from being closed.
-    #[cfg(target_os = "linux")]
-    let flags = flags | OpenptFlags::CLOEXEC;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = openpt(flags).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
