@@ -193,6 +193,19 @@ fn a_failure_has_its_evidence_in_every_report() {
 }
 
 #[test]
+fn a_report_has_standard_output_for_itself() {
+    let output = conform(&["--json", "-", "--only", "id/zero"], &[]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["checks"][0]["id"], "id/zero");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("pass          MUST        id/zero"), "{said}");
+
+    let two = conform(&["--json", "-", "--badge", "-"], &[]);
+    assert_eq!(two.status.code(), Some(2), "{}", text(&two));
+    assert!(String::from_utf8_lossy(&two.stderr).contains("only one report"));
+}
+
+#[test]
 fn what_is_known_does_not_count_and_a_stale_list_does() {
     let known = folder("conform-known").join("known.txt");
     fs::write(&known, "honour/one-read # it is stubborn\n").unwrap();

@@ -48,7 +48,7 @@ pub(super) struct SuiteArgs {
     #[arg(long, value_name = "FILE")]
     known_flaky: Option<PathBuf>,
 
-    /// Write everything into this file, with what both sides said
+    /// Write everything into this file, with what both sides said; - is standard output, of this and the next three
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
@@ -91,18 +91,25 @@ impl SuiteArgs {
         replay: impl Fn(&str) -> String,
         run: impl FnOnce(&mut dyn FnMut(&Outcome)) -> Result<Report, Unreached>,
     ) -> ExitCode {
+        let mut out: Box<dyn Write> = match self.to_stdout() {
+            0 => Box::new(anstream::stdout()),
+            // A report has it for itself.
+            1 => Box::new(anstream::stderr()),
+            _ => return failure(exit::USAGE, "only one report can be written to standard output"),
+        };
         let mut written = Ok(());
         let ran = run(&mut |outcome| {
             spin(format_args!("after {}", outcome.id));
-            let print = || print(outcome, || replay(outcome.id));
-            written = written.as_ref().map_err(clone).and_then(|()| print());
+            if written.is_ok() {
+                written = print(&mut *out, outcome, || replay(outcome.id));
+            }
         });
         stop_spinning();
         let report = match ran {
             Ok(report) => report,
             Err(error) => return failure(exit::UNREACHABLE, error),
         };
-        if let Err(error) = written.and_then(|()| print_whole(&report)) {
+        if let Err(error) = written.and_then(|()| print_whole(&mut *out, &report)) {
             return output_error(error);
         }
         if let Err(error) = self.write_reports(&report, name) {
@@ -115,8 +122,17 @@ impl SuiteArgs {
         }
     }
 
+    /// How many reports go to standard output.
+    fn to_stdout(&self) -> usize {
+        let reports = [&self.json, &self.junit, &self.markdown, &self.badge];
+        reports.into_iter().flatten().filter(|path| is_stdout(path)).count()
+    }
+
     fn write_reports(&self, report: &Report, name: &str) -> Result<(), String> {
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, String>| match path {
+            Some(path) if is_stdout(path) => io::stdout()
+                .write_all(text()?.as_bytes())
+                .map_err(|error| format!("standard output: {error}")),
             Some(path) => {
                 fs::write(path, text()?).map_err(|error| format!("{}: {error}", path.display()))
             }
@@ -148,13 +164,13 @@ pub(super) fn name(command: &[OsString]) -> String {
     command.first().map(|program| program.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 /// What is in a file.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn clone(error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), error.to_string())
 }
 
 /// A word as a shell reads it.
@@ -166,11 +182,14 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Prints on standard output what came of a check, with the evidence of a failure.
-fn print(outcome: &Outcome, replay: impl FnOnce() -> String) -> io::Result<()> {
+/// Prints what came of a check, with the evidence of a failure.
+fn print(
+    out: &mut dyn Write,
+    outcome: &Outcome,
+    replay: impl FnOnce() -> String,
+) -> io::Result<()> {
     /// Lines of a transcript that are shown, at its end.
     const LINES: usize = 12;
-    let mut out = anstream::stdout().lock();
     let colour = match (&outcome.verdict, outcome.is_failure()) {
         (Verdict::NotApplicable, _) => return Ok(()),
         (Verdict::Pass, _) => AnsiColor::Green,
@@ -212,8 +231,7 @@ fn print(outcome: &Outcome, replay: impl FnOnce() -> String) -> io::Result<()> {
     out.flush()
 }
 
-fn print_whole(report: &Report) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn print_whole(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     for id in &report.stale {
         writeln!(out, "{id} is listed as known to fail, and does not")?;
     }
