@@ -7,9 +7,14 @@ use crate::known::Known;
 use crate::play::Stop;
 use crate::report::{Outcome, Transcript, Verdict};
 
+/// A check is run so often at most.
+const RUNS: usize = 3;
+
 /// What came of one run.
 pub(crate) struct Once {
     pub(crate) verdict: Verdict,
+    /// Nothing was seen this time, and another run may see it.
+    is_missed: bool,
     pub(crate) transcript: Transcript,
     pub(crate) stderr: String,
 }
@@ -17,24 +22,58 @@ pub(crate) struct Once {
 impl Once {
     /// Without anything having been said.
     pub(crate) fn without(verdict: Verdict) -> Self {
-        Self { verdict, transcript: Transcript::default(), stderr: String::new() }
+        Self { verdict, is_missed: false, transcript: Transcript::default(), stderr: String::new() }
     }
 
-    fn fails(&self) -> bool {
+    /// A run in which the steps `stopped` short, or did not, and something was `broken`, or nothing.
+    pub(crate) fn of(stopped: Option<Stop>, broken: Option<String>) -> Self {
+        let is_missed = match &stopped {
+            Some(Stop::Missed(_)) => true,
+            Some(Stop::Stuck(_)) => broken.is_none(),
+            _ => false,
+        };
+        let verdict = match (stopped, broken) {
+            (Some(Stop::NotExercised(why) | Stop::Missed(why)), _) => Verdict::NotExercised { why },
+            (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => {
+                Verdict::Fail { why }
+            }
+            // Nothing wrong was seen of what was not done: that is no pass.
+            (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
+            (None, Some(why)) => Verdict::Fail { why },
+            (None, None) => Verdict::Pass,
+        };
+        Self { is_missed, ..Self::without(verdict) }
+    }
+
+    /// With what was said in it.
+    pub(crate) fn with(self, transcript: Transcript, stderr: String) -> Self {
+        Self { transcript, stderr, ..self }
+    }
+
+    pub(crate) fn fails(&self) -> bool {
         matches!(self.verdict, Verdict::Fail { .. })
     }
 }
 
-/// What a run says in which the steps `stopped` short, or did not, and something was `broken`, or nothing.
-pub(crate) fn verdict(stopped: Option<Stop>, broken: Option<String>) -> Verdict {
-    match (stopped, broken) {
-        (Some(Stop::NotExercised(why)), _) => Verdict::NotExercised { why },
-        (Some(Stop::Ended(why)), _) | (Some(Stop::Stuck(why)), Some(_)) => Verdict::Fail { why },
-        // Nothing wrong was seen of what was not done: that is no pass.
-        (Some(Stop::Stuck(why)), None) => Verdict::NotExercised { why },
-        (None, Some(why)) => Verdict::Fail { why },
-        (None, None) => Verdict::Pass,
-    }
+/// Whether nothing that one more run could show would change what is said: two runs that fail or that miss it agree, and
+/// one in which all was seen needs another only if a run has failed.
+fn is_certain(runs: &[Once]) -> bool {
+    let failed = runs.iter().filter(|run| run.fails()).count();
+    let missed = runs.iter().filter(|run| run.is_missed).count();
+    failed > 1 || missed > 1 || (failed == 0 && missed < runs.len())
+}
+
+/// The run that is told: the last that failed if two did; else the last that saw it hold, or, if there is none, that saw
+/// nothing.
+fn told(mut runs: Vec<Once>) -> Once {
+    let is_failure = runs.iter().filter(|run| run.fails()).count() > 1;
+    // Of equal ones the last.
+    runs.sort_by_key(|run| match run.verdict {
+        Verdict::Fail { .. } => 2 * u8::from(is_failure),
+        Verdict::Pass => 1 + u8::from(!is_failure),
+        Verdict::NotExercised { .. } | Verdict::NotApplicable => 1,
+    });
+    runs.pop().expect("a check is run at least once")
 }
 
 /// A check as reports tell it.
@@ -46,23 +85,16 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Runs the check until its verdict is certain: a failure is one if two of three runs agree. `run` is told whether it
-    /// is the first.
+    /// Runs the check until its verdict is certain: a failure is one if two of three runs agree, and what was missed is looked
+    /// for once more. `run` is told whether it is the first.
     pub(crate) fn outcome(self, known: &Known, mut run: impl FnMut(bool) -> Once) -> Outcome {
         let begun = Instant::now();
-        let mut last = run(true);
-        let mut runs = vec![last.verdict.clone()];
-        if last.fails() {
-            let second = run(false);
-            runs.push(second.verdict.clone());
-            if !second.fails() {
-                let third = run(false);
-                runs.push(third.verdict.clone());
-                if !third.fails() {
-                    last = third;
-                }
-            }
+        let mut made = vec![run(true)];
+        while made.len() < RUNS && !is_certain(&made) {
+            made.push(run(false));
         }
+        let runs = made.iter().map(|run| run.verdict.clone()).collect();
+        let last = told(made);
         let Self { id, title, clause } = self;
         Outcome {
             id,

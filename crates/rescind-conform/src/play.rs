@@ -40,6 +40,8 @@ pub(crate) struct Next {
 pub(crate) enum Stop {
     /// The check can't be done with this server.
     NotExercised(String),
+    /// It can, and this time nothing was seen: what is looked at was over too soon, or the machine too slow for it.
+    Missed(String),
     /// The server did not do for long what it has to.
     Stuck(String),
     /// The server ended, and was not asked to.
@@ -292,7 +294,7 @@ impl<'a> Play<'a> {
                 Err(Stop::Stuck(format!("{} s passed without {what}", self.patience.as_secs())))
             }
             // It is slow, or the machine is: that is no evidence of anything.
-            Waited::Talking => Err(Stop::NotExercised(format!(
+            Waited::Talking => Err(Stop::Missed(format!(
                 "the server was still answering what was asked before {what}"
             ))),
         }
@@ -327,9 +329,7 @@ impl<'a> Play<'a> {
             self.next()?;
         }
         if self.session.is_answered(&made.id) {
-            return Err(Stop::NotExercised(
-                "the request was done before it could be cancelled".into(),
-            ));
+            return Err(Stop::Missed("the request was done before it could be cancelled".into()));
         }
         Ok(())
     }

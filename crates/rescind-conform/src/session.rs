@@ -200,7 +200,7 @@ impl Session {
     }
 
     /// How much time its processes have used so far, where that is known.
-    pub(crate) fn busy(&self) -> Option<u64> {
+    pub(crate) fn busy(&self) -> Option<Duration> {
         self.child().and_then(Child::busy)
     }
 

@@ -1,5 +1,7 @@
 //! Stopping a process, so that two messages wait for it in one read (`SIGSTOP`, write, `SIGCONT`).
 
+use std::time::Duration;
+
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 
@@ -42,7 +44,7 @@ fn group_of(process: u32) -> Option<Pid> {
 /// Waits until the process is seen to be stopped; a signal is not obeyed at once.
 #[cfg(target_os = "linux")]
 fn is_stopped(group: Pid) -> bool {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     const PATIENCE: Duration = Duration::from_secs(2);
     let begun = Instant::now();
@@ -62,16 +64,17 @@ fn group_states(group: i32) -> impl Iterator<Item = char> {
     group_stats(group).filter_map(|fields| fields.first()?.chars().next())
 }
 
-/// How much processor time the group of a process has used, in ticks.
+/// How much processor time the group of a process has used, to a hundredth of a second.
 #[cfg(target_os = "linux")]
-pub(crate) fn busy(process: u32) -> Option<u64> {
+pub(crate) fn busy(process: u32) -> Option<Duration> {
     const USER_AND_SYSTEM: std::ops::Range<usize> = 11..13;
     let group = group_of(process)?.as_raw_pid();
     let times = group_stats(group).filter_map(|fields| {
         let times = fields.get(USER_AND_SYSTEM)?.iter().map(|ticks| ticks.parse::<u64>().ok());
         times.sum::<Option<u64>>()
     });
-    Some(times.sum())
+    let ticks: u64 = times.sum();
+    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
 /// Whether a thread in the group of a process runs, or would if it were given a processor.
@@ -110,7 +113,7 @@ fn stat(path: &std::path::Path) -> Option<Vec<String>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn busy(_: u32) -> Option<u64> {
+pub(crate) fn busy(_: u32) -> Option<Duration> {
     None
 }
 

@@ -14,8 +14,8 @@ use crate::facts::Facts;
 use crate::family::{Opening, Request};
 use crate::judge::judge;
 use crate::known::Known;
-use crate::once::{Once, Told, verdict};
-use crate::play::Play;
+use crate::once::{Once, Told};
+use crate::play::{Play, Stop};
 use crate::report::{Outcome, Report, Transcript, Verdict};
 use crate::target::Target;
 
@@ -109,7 +109,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How many checks run at the same time, unless options say otherwise.
 pub(crate) const JOBS: usize = 4;
 
-/// A failure is looked at again with slow requests that take so many times as long: what was a race between
+/// What failed or was missed is looked at again with slow requests that take so many times as long: what was a race between
 /// a cancel and the end of its request is none then.
 pub(crate) const AGAIN: u64 = 3;
 
@@ -203,7 +203,8 @@ impl Case<'_> {
                 Once::without(Verdict::NotApplicable)
             }
             Some(why) => Once::without(Verdict::NotExercised { why: why.into() }),
-            None => self.once(if is_first { slow_ms } else { slow_ms * AGAIN }),
+            None if is_first => self.once(self.facts, slow_ms),
+            None => self.once(&self.facts.longer(AGAIN), slow_ms * AGAIN),
         })
     }
 
@@ -232,36 +233,34 @@ impl Case<'_> {
     }
 
     /// Plays the check once with a fresh server.
-    fn once(&self, slow_ms: u64) -> Once {
+    fn once(&self, facts: &Facts, slow_ms: u64) -> Once {
         let patience = self.options.patience;
         let opens = matches!(
             self.check.steps.first(),
             Some(Step::OneRead([crate::check::Item::Opening(_), ..]))
         );
         let open = || match opens {
-            true => self.facts.unopened(self.target, patience),
-            false => self.facts.open(self.target, patience),
+            true => facts.unopened(self.target, patience),
+            false => facts.open(self.target, patience),
         };
         let session = match open().or_else(|_| open()) {
             Ok(session) => session,
             // It has opened others: nothing is seen of what the check is about.
-            Err(unreached) => {
-                return Once::without(Verdict::NotExercised { why: unreached.to_string() });
-            }
+            Err(unreached) => return Once::of(Some(Stop::Missed(unreached.to_string())), None),
         };
         let seed = case_seed(self.options.seed, self.check.id);
-        let mut play = Play::new(session, self.facts, seed, slow_ms, patience);
+        let mut play = Play::new(session, facts, seed, slow_ms, patience);
         let stopped = play.perform(self.check.steps).err();
         if stopped.is_none() && judge(&play, self.check.rules).is_some() {
             play.wait_for_late_answers();
         }
-        let verdict = verdict(stopped, judge(&play, self.check.rules));
+        let once = Once::of(stopped, judge(&play, self.check.rules));
         let Play { mut session, .. } = play;
-        if matches!(verdict, Verdict::Fail { .. }) {
+        if once.fails() {
             // Whatever it said last is evidence too.
             session.wait_for(Duration::from_millis(50), &mut |_| false);
         }
-        Once { verdict, stderr: session.stderr(), transcript: Transcript::of(&session.record) }
+        once.with(Transcript::of(&session.record), session.stderr())
     }
 }
 

@@ -211,7 +211,7 @@ impl Child {
     }
 
     /// How much processor time its group has used, where that is known.
-    pub(crate) fn busy(&self) -> Option<u64> {
+    pub(crate) fn busy(&self) -> Option<Duration> {
         stopped::busy(self.process.id())
     }
 

@@ -152,9 +152,9 @@ impl ClientFacts {
         };
         match play.perform(&[ClientStep::Held]) {
             Ok(()) => Ok(play),
-            Err(Stop::NotExercised(why) | Stop::Stuck(why) | Stop::Ended(why)) => {
-                Err(refused(&play, why))
-            }
+            Err(
+                Stop::NotExercised(why) | Stop::Missed(why) | Stop::Stuck(why) | Stop::Ended(why),
+            ) => Err(refused(&play, why)),
         }
     }
 

@@ -115,7 +115,7 @@ impl<'a> Play<'a> {
             ClientStep::MayCancel => self.let_it_cancel(),
             ClientStep::NotYetCancelled if self.is_cancelled() => {
                 let why = "the client cancelled its request before it had read what was sent";
-                return Err(Stop::NotExercised(why.into()));
+                return Err(Stop::Missed(why.into()));
             }
             ClientStep::NotYetCancelled => {}
             ClientStep::Send(items) => return self.send(items, false),
@@ -223,7 +223,7 @@ impl<'a> Play<'a> {
         match self.wait(|play| play.held.is_some()) {
             Waited::Done => Ok(()),
             _ if !self.session.has_ended() => {
-                Err(Stop::NotExercised("the client has made no request that could be held".into()))
+                Err(Stop::Missed("the client has made no request that could be held".into()))
             }
             _ => Err(Stop::Ended(format!(
                 "the client ended before it made its request{}",

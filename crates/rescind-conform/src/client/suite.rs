@@ -12,7 +12,8 @@ use super::judge::judge;
 use super::play::Play;
 use crate::family::Request;
 use crate::known::Known;
-use crate::once::{Once, Told, verdict};
+use crate::once::{Once, Told};
+use crate::play::Stop;
 use crate::report::{Outcome, Report, Transcript, Verdict};
 use crate::suite::{AGAIN, JOBS, PATIENCE, Unreached, case_seed, in_order, runs};
 use crate::target::Target;
@@ -137,17 +138,14 @@ impl Case<'_> {
         let session = match self.facts.start(self.target, self.options) {
             Ok(session) => session,
             // Others have started: nothing is seen of what the check is about.
-            Err(unreached) => {
-                return Once::without(Verdict::NotExercised { why: unreached.to_string() });
-            }
+            Err(unreached) => return Once::of(Some(Stop::Missed(unreached.to_string())), None),
         };
         let seed = case_seed(self.options.seed, self.check.id);
         let mut play = Play::new(session, self.facts, self.options, seed, ask_ms);
         let stopped = play.perform(self.check.steps).err();
-        let verdict = verdict(stopped, judge(&play, self.check.rules));
+        let once = Once::of(stopped, judge(&play, self.check.rules));
         let session = &play.session;
-        let transcript = Transcript::of(&session.record);
-        Once { verdict, stderr: session.stderr(), transcript }
+        once.with(Transcript::of(&session.record), session.stderr())
     }
 }
 

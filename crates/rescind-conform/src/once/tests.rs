@@ -1,6 +1,6 @@
 //! What is said of a check after so many runs, and what is known of it before.
 
-use super::{Once, Told, verdict};
+use super::{Once, Told};
 use crate::check::{Clause, Level};
 use crate::family::Family;
 use crate::known::{Expected, Known};
@@ -13,6 +13,7 @@ fn why() -> String {
 
 #[test]
 fn a_run_fails_by_what_is_broken_or_by_an_end_that_nobody_asked_for() {
+    let verdict = |stopped, broken| Once::of(stopped, broken).verdict;
     let other = || Some("other".to_owned());
     assert_eq!(verdict(None, None), Pass);
     assert_eq!(verdict(None, Some(why())), Fail { why: why() });
@@ -23,25 +24,38 @@ fn a_run_fails_by_what_is_broken_or_by_an_end_that_nobody_asked_for() {
 
 #[test]
 fn a_run_that_stops_short_without_anything_broken_is_no_pass() {
-    assert_eq!(verdict(Some(Stop::Stuck(why())), None), NotExercised { why: why() });
-    assert_eq!(verdict(Some(Stop::NotExercised(why())), None), NotExercised { why: why() });
-    let broken = Some("what was not tried can't be broken".to_owned());
-    assert_eq!(verdict(Some(Stop::NotExercised(why())), broken), NotExercised { why: why() });
+    let broken = || Some("what was not tried can't be broken".to_owned());
+    for (stopped, broken, is_missed) in [
+        (Stop::Stuck(why()), None, true),
+        (Stop::Missed(why()), None, true),
+        (Stop::Missed(why()), broken(), true),
+        (Stop::NotExercised(why()), None, false),
+        (Stop::NotExercised(why()), broken(), false),
+    ] {
+        let once = Once::of(Some(stopped), broken);
+        assert_eq!((once.verdict, once.is_missed), (NotExercised { why: why() }, is_missed));
+    }
 }
 
 static CLAUSE: Clause =
     Clause { families: &[Family::Acp], level: Level::Must, text: "it holds", source: "here" };
 
+fn runs(verdicts: &[Verdict]) -> Vec<Once> {
+    verdicts.iter().cloned().map(Once::without).collect()
+}
+
 /// What is said of a check whose runs end like these, and how often it was run.
-fn after(runs: &[Verdict]) -> (Verdict, usize) {
+fn after(runs: Vec<Once>) -> (Verdict, usize) {
+    let verdicts: Vec<Verdict> = runs.iter().map(|run| run.verdict.clone()).collect();
+    let mut runs = runs.into_iter();
     let mut made = 0;
     let told = Told { id: "cancel/late", title: "title", clause: Some(&CLAUSE) };
     let outcome = told.outcome(&Known::default(), |is_first| {
         assert_eq!(is_first, made == 0);
         made += 1;
-        Once::without(runs[made - 1].clone())
+        runs.next().expect("a run that says more")
     });
-    assert_eq!(outcome.runs, runs[..made]);
+    assert_eq!(outcome.runs, verdicts[..made]);
     let said = (outcome.id, outcome.title, outcome.level, outcome.clause, outcome.source);
     assert_eq!(said, ("cancel/late", "title", Level::Must, "it holds", "here"));
     (outcome.verdict, made)
@@ -50,13 +64,29 @@ fn after(runs: &[Verdict]) -> (Verdict, usize) {
 #[test]
 fn a_failure_is_one_if_two_of_three_runs_agree() {
     let fail = || Fail { why: why() };
-    for verdict in [Pass, NotExercised { why: why() }, NotApplicable] {
-        assert_eq!(after(std::slice::from_ref(&verdict)), (verdict, 1));
+    let not = || NotExercised { why: why() };
+    for verdict in [Pass, not(), NotApplicable] {
+        assert_eq!(after(runs(std::slice::from_ref(&verdict))), (verdict, 1));
     }
-    assert_eq!(after(&[fail(), fail()]), (fail(), 2));
-    assert_eq!(after(&[fail(), Pass, fail()]), (fail(), 3));
-    assert_eq!(after(&[fail(), Pass, Pass]), (Pass, 3));
-    assert_eq!(after(&[fail(), NotExercised { why: why() }, Pass]), (Pass, 3));
+    assert_eq!(after(runs(&[fail(), fail()])), (fail(), 2));
+    assert_eq!(after(runs(&[fail(), Pass, fail()])), (fail(), 3));
+    assert_eq!(after(runs(&[fail(), Pass, Pass])), (Pass, 3));
+    assert_eq!(after(runs(&[fail(), not(), Pass])), (Pass, 3));
+    assert_eq!(after(runs(&[fail(), Pass, not()])), (Pass, 3));
+}
+
+#[test]
+fn what_was_missed_is_looked_for_once_more() {
+    let missed = || Once::of(Some(Stop::Missed(why())), None);
+    let passes = || Once::without(Pass);
+    let fails = || Once::of(None, Some(why()));
+    let (fail, not) = (|| Fail { why: why() }, || NotExercised { why: why() });
+    assert_eq!(after(vec![missed(), missed()]), (not(), 2));
+    assert_eq!(after(vec![missed(), passes()]), (Pass, 2));
+    assert_eq!(after(vec![missed(), fails(), fails()]), (fail(), 3));
+    assert_eq!(after(vec![missed(), fails(), passes()]), (Pass, 3));
+    assert_eq!(after(vec![fails(), missed(), missed()]), (not(), 3));
+    assert_eq!(after(vec![missed(), Once::without(not())]), (not(), 2));
 }
 
 #[test]

@@ -181,9 +181,7 @@ impl Play<'_> {
             without.as_secs_f64() * 1e3,
         ));
         if ratio > FREED && ratio < NOT_FREED {
-            return Err(Stop::NotExercised(
-                "the time that it takes differs too little to tell".into(),
-            ));
+            return Err(Stop::Missed("the time that it takes differs too little to tell".into()));
         }
         self.ratio = Some(ratio);
         Ok(())

@@ -19,7 +19,7 @@ impl Play<'_> {
         let in_time = in_time.filter(|_| rounds > 1);
         for _ in 0..rounds {
             match (self.perform(steps), until) {
-                (Err(Stop::NotExercised(why)), _) => unclear = Some(why),
+                (Err(stop @ (Stop::NotExercised(_) | Stop::Missed(_))), _) => unclear = Some(stop),
                 (Err(stop), _) => return Err(stop),
                 (Ok(()), None) => return Ok(()),
                 (Ok(()), Some(rule)) if judge(self, &[rule]).is_none() => return Ok(()),
@@ -27,13 +27,14 @@ impl Play<'_> {
                     against = Some(self.named.clone());
                 }
                 (Ok(()), Some(_)) => {
-                    unclear = Some("the request was done before its cancel was read".into());
+                    let why = "the request was done before its cancel was read";
+                    unclear = Some(Stop::Missed(why.into()));
                 }
             }
         }
         match (against, unclear) {
             (Some(named), _) => self.named = named,
-            (None, Some(why)) => return Err(Stop::NotExercised(why)),
+            (None, Some(stop)) => return Err(stop),
             (None, None) => {}
         }
         Ok(())

@@ -25,6 +25,7 @@ use serde_json::json;
 use crate::family::{Family, Opening};
 use crate::known::Known;
 use crate::once::{Once, Told};
+use crate::play::Stop;
 use crate::report::{Outcome, Report, Verdict};
 use crate::suite::{PATIENCE, Unreached, in_order, runs};
 
@@ -198,7 +199,7 @@ impl Runner<'_> {
         let mut bench = match self.bench().or_else(|_| self.bench()) {
             Ok(bench) => bench,
             // Others were opened: nothing is seen of what the check is about.
-            Err(why) => return Once::without(Verdict::NotExercised { why: why.to_string() }),
+            Err(why) => return Once::of(Some(Stop::Missed(why.to_string())), None),
         };
         bench.reaches = self.reaches;
         let mut play = Play::new(&mut bench, caller, shift(self.options.seed));
@@ -208,8 +209,7 @@ impl Runner<'_> {
         play.finish(QUIET.min(self.options.patience));
         let mut checks = Checks::default();
         rules::check(&bench.log, self.protocols, &mut checks);
-        let verdict = verdict(check, &checks, played, caller);
-        Once { verdict, transcript: bench.transcript(), stderr: bench.stderr() }
+        outcome(check, &checks, played, caller).with(bench.transcript(), bench.stderr())
     }
 }
 
@@ -219,21 +219,21 @@ fn shift(seed: u64) -> u64 {
 }
 
 /// What a conversation says that was played to its end or came to a halt.
-fn verdict(check: &RelayCheck, checks: &Checks, played: Option<()>, caller: Side) -> Verdict {
+fn outcome(check: &RelayCheck, checks: &Checks, played: Option<()>, caller: Side) -> Once {
     let by = caller.role();
     let is_judged = || check.rules.iter().any(|rule| checks.made(*rule) > 0);
-    match (checks.broken(|rule| check.judges(rule)), played) {
-        (Some((rule, what)), _) => {
-            Verdict::Fail { why: format!("called by the {by}: {what} ({rule})") }
+    let broken = checks
+        .broken(|rule| check.judges(rule))
+        .map(|(rule, what)| format!("called by the {by}: {what} ({rule})"));
+    let stopped = match played {
+        _ if broken.is_some() => None,
+        None => Some(Stop::Stuck(format!("called by the {by}: the conversation came to a halt"))),
+        Some(()) if !check.rules.is_empty() && !is_judged() => {
+            Some(Stop::NotExercised(format!("called by the {by}: there was nothing to judge")))
         }
-        (None, None) => Verdict::NotExercised {
-            why: format!("called by the {by}: the conversation came to a halt"),
-        },
-        (None, Some(())) if !check.rules.is_empty() && !is_judged() => {
-            Verdict::NotExercised { why: format!("called by the {by}: there was nothing to judge") }
-        }
-        (None, Some(())) => Verdict::Pass,
-    }
+        Some(()) => None,
+    };
+    Once::of(stopped, broken)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::bench::Side;
 use super::checks::{RELAY_CHECKS, RelayCheck};
 use super::message::Protocol;
 use super::rules::{Checks, Rule};
-use super::{shift, verdict};
+use super::{outcome, shift};
 use crate::report::Verdict;
 
 fn check(id: &str) -> &'static RelayCheck {
@@ -19,7 +19,7 @@ fn said(id: &str, judged: &[(Rule, bool)], played: Option<()>) -> Verdict {
     for (rule, holds) in judged {
         checks.check(*rule, *holds, || "it does not".into());
     }
-    verdict(check(id), &checks, played, Side::Far)
+    outcome(check(id), &checks, played, Side::Far).verdict
 }
 
 fn not_exercised(why: &str) -> Verdict {

@@ -34,7 +34,13 @@ fn said(need: Need, dialect: &str, known: impl FnOnce(&mut Facts)) -> Verdict {
 /// A request that takes its time, with progress or not, while others are answered or not.
 fn slow(has_progress: bool, reads_on: bool) -> Option<Slow> {
     let request = Request::new("work", json!({}));
-    Some(Slow { request, natural: Duration::from_secs(1), has_progress, reads_on })
+    Some(Slow {
+        request,
+        natural: Duration::from_secs(1),
+        work: Duration::from_secs(1),
+        has_progress,
+        reads_on,
+    })
 }
 
 #[track_caller]
