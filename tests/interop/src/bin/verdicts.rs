@@ -1,6 +1,7 @@
 //! Tests real servers and relays again and again, and prints the verdicts that are not always the same:
 //! `verdicts [--rounds N] [--width N] [NAME...]`. Each peer whose name begins with one of the names, or each, is tested
-//! N times; as many at the same time as there are processors, or WIDTH. Exits 1 if any verdict differed.
+//! N times; as many at the same time as there are processors, or WIDTH. A verdict that differs from those before it is told
+//! at once, and all of them at the end. Exits 1 if any differed.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -23,16 +24,24 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, report: &Report) {
+    /// Counts a run; gives the checks that had other verdicts only.
+    fn add(&mut self, report: &Report) -> Vec<(&'static str, String)> {
+        let mut new = Vec::new();
         self.runs += 1;
         self.longest = self.longest.max(report.took);
         let certain = report.outcomes.iter().filter(|outcome| outcome.known != Expected::Flaky);
         for outcome in certain {
             let verdicts = self.verdicts.entry(outcome.id).or_default();
-            let (times, why) = verdicts.entry(outcome.verdict.as_str()).or_default();
+            let word = outcome.verdict.as_str();
+            let why: String = outcome.verdict.why().unwrap_or_default().chars().take(200).collect();
+            if !verdicts.is_empty() && !verdicts.contains_key(word) {
+                new.push((outcome.id, format!("{word} ({why})")));
+            }
+            let (times, last) = verdicts.entry(word).or_default();
             *times += 1;
-            *why = outcome.verdict.why().unwrap_or_default().chars().take(200).collect();
+            *last = why;
         }
+        new
     }
 
     fn differing(&self) -> impl Iterator<Item = (&'static str, String)> {
@@ -74,11 +83,10 @@ fn main() -> ExitCode {
     let all = Mutex::new(BTreeMap::<&str, Seen>::new());
     run_all(&every_round, width, |peer, report| {
         println!("{}: {}, {:.1} s", peer.name, report.summary(), report.took.as_secs_f64());
-        all.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(peer.name)
-            .or_default()
-            .add(report);
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, said) in all.entry(peer.name).or_default().add(report) {
+            println!("    {id} differs: {said}");
+        }
     });
     let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!();
