@@ -12,7 +12,8 @@ use crate::wire::{Heard, Wire};
 /// A server that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
 
-/// How many times as long a server is waited for that is busy, or says something.
+/// How many times as long a server is waited for that is busy, or says something. Time in which it waited for a processor
+/// does not count.
 const LONGER: u32 = 6;
 /// How long a write to a stopped process may take.
 const WRITTEN: Duration = Duration::from_secs(1);
@@ -183,20 +184,26 @@ impl Session {
     ///
     /// A server that is busy, or says something, is waited for a few times longer: the machine may be slow.
     pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
-        for round in 1.. {
+        let (begun, delayed) = (Instant::now(), self.delayed());
+        loop {
             let before = (self.busy(), self.bytes);
             let waited = self.wait_for(self.patience, &mut until);
             let talks = before.1 != self.bytes;
             // On a busy machine what works at a low priority may not get any time for long.
             let works =
                 talks || before.0 != self.busy() || self.child().is_some_and(Child::is_runnable);
-            match (waited, round >= LONGER) {
+            let undelayed = begun.elapsed().saturating_sub(self.delayed().saturating_sub(delayed));
+            match (waited, undelayed >= self.patience * LONGER) {
                 (Waited::TimedOut, false) if works => {}
                 (Waited::TimedOut, true) if talks => return Waited::Talking,
                 (waited, _) => return waited,
             }
         }
-        Waited::TimedOut
+    }
+
+    /// How long it has waited for a processor so far.
+    fn delayed(&self) -> Duration {
+        self.child().and_then(Child::delayed).unwrap_or_default()
     }
 
     /// How much time its processes have used so far, where that is known.

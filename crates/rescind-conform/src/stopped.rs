@@ -80,11 +80,27 @@ pub(crate) fn busy(process: u32) -> Option<Duration> {
 /// Whether a thread in the group of a process runs, or would if it were given a processor.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_runnable(process: u32) -> bool {
-    let Some(group) = group_of(process) else { return false };
-    group_processes(group.as_raw_pid()).any(|(path, _)| {
-        let mut threads = std::fs::read_dir(path.join("task")).into_iter().flatten().flatten();
-        threads.any(|thread| stat(&thread.path()).is_some_and(|fields| fields[0] == "R"))
-    })
+    group_threads(process).any(|path| stat(&path).is_some_and(|fields| fields[0] == "R"))
+}
+
+/// How long that thread in the group of a process has waited for a processor which did so longest.
+#[cfg(target_os = "linux")]
+pub(crate) fn delayed(process: u32) -> Option<Duration> {
+    let delays = group_threads(process).filter_map(|path| {
+        let statistics = std::fs::read_to_string(path.join("schedstat")).ok()?;
+        statistics.split(' ').nth(1)?.parse().ok()
+    });
+    delays.max().map(Duration::from_nanos)
+}
+
+/// Where the threads in the group of a process are.
+#[cfg(target_os = "linux")]
+fn group_threads(process: u32) -> impl Iterator<Item = std::path::PathBuf> {
+    let group = group_of(process).map(Pid::as_raw_pid);
+    let processes = group.into_iter().flat_map(group_processes);
+    processes
+        .flat_map(|(path, _)| std::fs::read_dir(path.join("task")).into_iter().flatten().flatten())
+        .map(|thread| thread.path())
 }
 
 /// The fields of `/proc/*/stat` from the state on, for the processes in a group.
@@ -118,6 +134,11 @@ pub(crate) fn busy(_: u32) -> Option<Duration> {
 }
 
 #[cfg(not(target_os = "linux"))]
+pub(crate) fn delayed(_: u32) -> Option<Duration> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn is_runnable(_: u32) -> bool {
     false
 }
@@ -136,3 +157,40 @@ pub(crate) fn while_stopped(_: u32, does: impl FnOnce()) -> bool {
 
 #[cfg(not(unix))]
 pub(crate) fn kill(_: u32) {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    /// A process that works for ever, in a group of its own, until this is dropped.
+    struct Spinning(Child);
+
+    impl Spinning {
+        fn start() -> Self {
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]).process_group(0);
+            Self(command.spawn().expect("a shell"))
+        }
+    }
+
+    impl Drop for Spinning {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn work_and_waiting_for_a_processor_are_told_apart() {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let all: Vec<Spinning> = (0..=processors).map(|_| Spinning::start()).collect();
+        // More work than processors: each is given one, and each waits for one.
+        let enough = |time: Option<Duration>| time.is_some_and(|time| time.as_millis() >= 20);
+        while !all.iter().all(|Spinning(child)| enough(busy(child.id()))) {}
+        while !all.iter().any(|Spinning(child)| enough(delayed(child.id()))) {}
+        assert!(all.iter().any(|Spinning(child)| is_runnable(child.id())));
+    }
+}

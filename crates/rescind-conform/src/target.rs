@@ -215,6 +215,11 @@ impl Child {
         stopped::busy(self.process.id())
     }
 
+    /// How long that of its threads has waited for a processor which did so longest, where that is known.
+    pub(crate) fn delayed(&self) -> Option<Duration> {
+        stopped::delayed(self.process.id())
+    }
+
     /// Whether it waits for a processor, where that is known.
     pub(crate) fn is_runnable(&self) -> bool {
         stopped::is_runnable(self.process.id())
