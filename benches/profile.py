@@ -14,7 +14,7 @@ FAMILIES = [
     ("malloc and free", r"malloc|free\b|realloc|_int_|calloc|unlink_chunk|tcache|__rust_|__rdl_|GlobalAlloc|took"),
     ("memcpy, memcmp, memset", r"mem(cpy|move|set|cmp)|bcmp"),
     ("outbox", r"outbox|Outbox|btree"),
-    ("envelope: decode", r"wire::(decode|scan|raw)|decode::|protocol_core::id::|number_of"),
+    ("envelope: decode", r"wire::decode|decode::|protocol_json::|protocol_core::id::|number_of"),
     ("envelope: encode", r"wire::encode|encode::"),
     ("UTF-8", r"from_utf8|validations"),
     ("the host and its serde_json", r"serde|itoa|ryu|Payload|peer_\w+::|String as core::clone"),

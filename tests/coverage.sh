@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Line coverage of protocol-core, by its own tests, the vectors, the tables and the random orderings: tests/coverage.sh
+# Line coverage of protocol-core and protocol-json, by their own tests, the vectors, the tables and the random orderings: tests/coverage.sh
 #
 # Prints the share of each file, the lines that nothing reaches, and the whole; fails under 95 %. Lines of tests
 # are not counted, and neither are doctests. Reads with the LLVM of the Rust compiler's own version, from apt.
@@ -26,9 +26,9 @@ export RUSTFLAGS="-C instrument-coverage"
 export CARGO_PROFILE_CHECKED_OPT_LEVEL=1
 export LLVM_PROFILE_FILE="$raw/%p-%m.profraw"
 
-# tests ARGUMENT...: the core's own tests, and those of the workspace that drive nothing but the core.
+# tests ARGUMENT...: the two crates' own tests, and those of the workspace that drive nothing but the core.
 tests() {
-    cargo test --locked --profile checked --package protocol-core --tests "$@"
+    cargo test --locked --profile checked --package protocol-core --package protocol-json --tests "$@"
     cargo test --locked --profile checked --package rescind-tests \
         --test vectors --test state_machine --test orderings "$@"
 }
@@ -38,7 +38,7 @@ mapfile -t binaries < <(tests --no-run --message-format json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | sort -u)
 "llvm-profdata-$llvm" merge --sparse "$raw"/*.profraw -o "$raw/merged"
 "llvm-cov-$llvm" export --format lcov --instr-profile "$raw/merged" "${binaries[@]/#/--object=}" \
-    --sources "$PWD/crates/protocol-core/src" 2>/dev/null >"$raw/lcov"
+    --sources "$PWD"/crates/protocol-{core,json}/src 2>/dev/null >"$raw/lcov"
 
 LEAST=$least python3 - "$raw/lcov" <<'PYTHON'
 import os, re, sys
@@ -68,6 +68,6 @@ for name, lines in sorted(counts.items()):
     for line in missed:
         print(f"{line:26}  {source[line - 1].strip()}")
 share = 100 * all_reached / all_lines if all_lines else 0
-print(f"{share:6.1f} %  {all_lines:5}  lines of protocol-core, of which {all_lines - all_reached} are not reached")
+print(f"{share:6.1f} %  {all_lines:5}  lines, of which {all_lines - all_reached} are not reached")
 sys.exit(share < float(os.environ["LEAST"]))
 PYTHON

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Breaks a part of the project in every small way, one at a time, and lists what no test notices:
 #
-#     tests/mutants.sh core|relay|adapters|command-line|conform [ARGUMENT...]
+#     tests/mutants.sh core|json|relay|adapters|command-line|conform [ARGUMENT...]
 #
 # Takes hours for each; `--shard 0/8` takes every eighth way, `--in-diff FILE` what a difference touches, `--re WORDS`
 # what is named so. CARGO_MUTANTS_JOBS says how many at a time. Installs cargo-mutants if it is missing. Prints how many
@@ -19,6 +19,7 @@ shift || usage
 # Which files: those that decide, or that move what was decided.
 case $part in
 core) examined=(protocol-core/src/{machine,connection,frame,wire}/'**' protocol-core/src/{index,outbox,stream}.rs) ;;
+json) examined=(protocol-json/src/'**') ;;
 relay) examined=(protocol-relay/src/'**') ;;
 adapters) examined=(protocol-{async,blocking,child,smol,tokio,websocket}/src/'**') ;;
 command-line) examined=(rescind/src/'**') ;;
@@ -77,7 +78,7 @@ case $part in
 core)
     # What is slow, and seldom the first to notice anything.
     slow=()
-    for test in wire::scan sixty_thousand two_hundred_thousand schedules:: g10_any_order g10_every_dialect the_random; do
+    for test in sixty_thousand two_hundred_thousand schedules:: g10_any_order g10_every_dialect the_random; do
         slow+=(--skip "$test")
     done
     mutants few 30 "$@" \
@@ -87,7 +88,7 @@ core)
     again vectors slow 600 --cargo-arg=--package={rescind-tests,protocol-relay} \
         --cargo-arg=--test={g08_limits,g09_bad_input,g10_determinism,g10_dialects,orderings,relay}
     ;;
-relay)
+json | relay)
     mutants own 120 "$@" --cargo-arg=--tests
     ;;
 adapters)

@@ -2,13 +2,11 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
 use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use crate::index::Key;
-use crate::wire;
 
 /// A JSON-RPC id as the peer wrote it (B14).
 ///
@@ -53,7 +51,7 @@ impl WireId {
     /// lone surrogate: such ids can't be compared.
     #[must_use]
     pub fn from_token(token: &str) -> Option<Self> {
-        if wire::value(token)? == token { Self::scanned(token) } else { None }
+        if protocol_json::value(token)? == token { Self::scanned(token) } else { None }
     }
 
     /// As [`from_token`](Self::from_token), of text that is known to be one JSON value with nothing
@@ -61,7 +59,7 @@ impl WireId {
     pub(crate) fn scanned(token: &str) -> Option<Self> {
         match token.as_bytes() {
             [b'"', ..] if token.contains('\\') => {
-                let decoded: String = serde_json::from_str(token).ok()?;
+                let decoded = protocol_json::string(token)?;
                 Some(Self::long(token, Some(format!("\"{decoded}\"").into())))
             }
             [b'"' | b'-' | b'0'..=b'9', ..] | b"null" => Some(match Short::of(token) {

@@ -111,8 +111,8 @@ pub use input::InputBuffer;
 pub use machine::{
     CallId, CancelOutcome, CancelRefusal, RequestHandle, RequestPhase, Settlement, TimerReason,
 };
+#[cfg(feature = "std")]
+pub use protocol_json::write_value;
 pub use stream::{StreamConnection, Taken};
 pub use time::Timestamp;
 pub use violation::{EnvelopeProblem, Violation};
-#[cfg(feature = "std")]
-pub use wire::write_value;

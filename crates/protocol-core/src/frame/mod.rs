@@ -8,9 +8,10 @@ mod newline;
 
 use alloc::vec::Vec;
 
+use protocol_json::decimal;
+
 use crate::config::Limits;
 use crate::violation::Violation;
-use crate::wire::encode::decimal;
 
 /// How messages are told apart in a stream of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +30,7 @@ impl Framing {
         if self == Self::ContentLength {
             // Exactly this form: lower case, other spacing and further headers each break a server.
             out.extend_from_slice(b"Content-Length: ");
-            out.extend_from_slice(decimal(len as u64, &mut [0; 20]));
+            decimal(len as u64, out);
             out.extend_from_slice(b"\r\n\r\n");
         }
     }

@@ -7,11 +7,10 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
+use protocol_json::Members;
 use serde_json::value::RawValue;
 
 use super::decode::{Message, Request, Response, string, structured};
-use super::raw;
-use super::scan::{self, Members};
 use crate::config::Limits;
 use crate::dialect::code;
 use crate::event::ErrorObject;
@@ -83,10 +82,9 @@ pub(super) fn members<'m, const N: usize>(
     names: &[&str; N],
     limits: &Limits,
 ) -> Option<([Option<&'m RawValue>; N], Option<EnvelopeProblem>)> {
-    let found = scan::members(text, names)?;
+    let found = Members::of(text, names)?;
     let too_deep = (found.depth > limits.depth).then_some(EnvelopeProblem::TooDeep);
-    let (members, repeated) = once(found);
-    Some((members, repeated.or(too_deep)))
+    Some((found.values(), repeated(&found).or(too_deep)))
 }
 
 fn read<'m>(
@@ -105,19 +103,13 @@ fn read<'m>(
     let problem = problem.or(params.err());
     let payload = params.unwrap_or(payload);
     let Some(id) = id.filter(|_| kind != PROGRESS) else {
-        return match problem {
-            Some(problem) => Message::InvalidNotification { problem },
-            None => Message::Notification { method: kind, params: payload },
-        };
+        return Message::notification(kind, payload, problem);
     };
     let message = Some(id.get()).filter(|id| id.len() <= longest).and_then(WireId::scanned);
     let origin = Some(Box::new(Origin { kind: kind.as_ref().into(), message }));
     if kind != CALL {
         let (id, method, params) = (id.get(), kind, payload);
-        return match problem {
-            Some(problem) => Message::Invalid { id: Some(id), origin, problem },
-            None => Message::Request(Request { id, method, params, options: None, origin }),
-        };
+        return Message::request(Request { id, method, params, options: None, origin }, problem);
     }
     let ([capability, params, options, direct], twice) =
         optional(payload, ["capability", "params", "options", "callId"]);
@@ -127,16 +119,13 @@ fn read<'m>(
     let id = chosen.filter(there).or(direct.filter(there)).unwrap_or(id).get();
     let capability = capability.and_then(string).filter(|capability| !is_type(capability));
     let (params, options) = (structured(params, true), options.filter(there));
-    let problem = problem.or(twice).or(chosen_twice);
-    match (params, capability, problem) {
-        (Ok(params), Some(method), None) => {
-            Message::Request(Request { id, method, params, options, origin })
-        }
-        (params, _, problem) => {
-            let problem = problem.or(params.err()).unwrap_or(EnvelopeProblem::Capability);
-            Message::Invalid { id: Some(id), origin, problem }
-        }
-    }
+    let problem = problem.or(twice).or(chosen_twice).or(params.err());
+    let Some(method) = capability else {
+        let problem = problem.unwrap_or(EnvelopeProblem::Capability);
+        return Message::Invalid { id: Some(id), origin, problem };
+    };
+    let params = params.unwrap_or_default();
+    Message::request(Request { id, method, params, options, origin }, problem)
 }
 
 /// An answer to one of our messages of type `asked`.
@@ -180,7 +169,7 @@ fn response<'m>(
 
 /// The number that an id of ours says: a string with a decimal number, nothing else (B14).
 pub(crate) fn number(id: &str) -> Option<u32> {
-    let digits = scan::string(id)?;
+    let digits = protocol_json::string(id)?;
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
     if is_number { digits.parse().ok() } else { None }
 }
@@ -221,15 +210,11 @@ pub(super) fn optional<'m, const N: usize>(
     value: Option<&'m RawValue>,
     names: [&str; N],
 ) -> ([Option<&'m RawValue>; N], Option<EnvelopeProblem>) {
-    let found = value.and_then(|value| scan::members(value.get(), &names));
-    found.map_or(([None; N], None), once)
+    let found = value.and_then(|value| Members::of(value.get(), &names));
+    found.map_or(([None; N], None), |found| (found.values(), repeated(&found)))
 }
 
-/// Returns the members that stand once, and a problem if any stands twice.
-fn once<const N: usize>(
-    members: Members<'_, N>,
-) -> ([Option<&RawValue>; N], Option<EnvelopeProblem>) {
-    let value = |at: usize| members.get(at).filter(|_| !members.is_repeated(at)).map(raw::of);
-    let problem = members.has_repeated().then_some(EnvelopeProblem::DuplicateMember);
-    (core::array::from_fn(value), problem)
+/// A problem if any member stands twice.
+fn repeated<const N: usize>(found: &Members<'_, N>) -> Option<EnvelopeProblem> {
+    found.has_repeated().then_some(EnvelopeProblem::DuplicateMember)
 }

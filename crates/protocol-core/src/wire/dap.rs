@@ -6,11 +6,11 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
+use protocol_json::raw;
 use serde_json::value::RawValue;
 
 use super::abp::{self, Origin, optional};
 use super::decode::{Message, Request, Response, string, structured};
-use super::raw;
 use crate::config::Limits;
 use crate::dialect::code;
 use crate::event::ErrorObject;
@@ -27,18 +27,17 @@ pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>>
     let [seq, kind, command, arguments, event, body, request, success] = members;
     Some(match kind.and_then(string).as_deref() {
         Some("request") => asking([seq, command, arguments], problem, limits.id_bytes),
-        Some("event") => match (structured(body, true), event.and_then(string), problem) {
-            (Ok(params), Some(method), None) => Message::Notification { method, params },
-            (params, _, problem) => {
-                let problem = problem.or(params.err()).unwrap_or(EnvelopeProblem::Method);
-                Message::InvalidNotification { problem }
-            }
-        },
+        Some("event") => {
+            let (params, method) = (structured(body, true), event.and_then(string));
+            let no_method = method.is_none().then_some(EnvelopeProblem::Method);
+            let problem = problem.or(params.err()).or(no_method);
+            Message::notification(method.unwrap_or_default(), params.unwrap_or_default(), problem)
+        }
         Some("response") => {
             let answer = match (problem, success.map(RawValue::get)) {
                 (Some(problem), _) => Err(problem),
                 (None, Some("true")) => Ok(Response::Result(body.unwrap_or(RawValue::NULL))),
-                (None, Some("false")) => Ok(Response::Error(failure(raw::of(text)))),
+                (None, Some("false")) => Ok(Response::Error(failure(raw(text)))),
                 (None, _) => Err(EnvelopeProblem::Empty),
             };
             Message::Response { id: request.map(RawValue::get), asked: None, answer }
@@ -61,15 +60,9 @@ fn asking<'m>(
         return Message::Invalid { id, origin: None, problem };
     };
     let origin = Some(Box::new(Origin { kind: method.as_ref().into(), message: None }));
-    match (structured(arguments, true), problem) {
-        (Ok(params), None) => {
-            Message::Request(Request { id: number, method, params, options: None, origin })
-        }
-        (params, problem) => {
-            let problem = problem.or(params.err()).unwrap_or(EnvelopeProblem::Params);
-            Message::Invalid { id, origin, problem }
-        }
-    }
+    let params = structured(arguments, true);
+    let (params, problem) = (params.unwrap_or_default(), problem.or(params.err()));
+    Message::request(Request { id: number, method, params, options: None, origin }, problem)
 }
 
 /// What a response says that has no result. All of it is kept as its error.

@@ -1,4 +1,4 @@
-//! Takes envelopes apart into borrowed parts; [`scan`] does the reading.
+//! Takes envelopes apart into borrowed parts; `protocol_json` does the reading.
 //!
 //! Untagged, flattened and internally tagged serde types don't work with `RawValue`, and
 //! `Option<&RawValue>` loses `"result": null`; so each member is taken as the token it is.
@@ -7,12 +7,11 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use serde::de::IgnoredAny;
+use protocol_json::{Members, Place, raw};
 use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
-use super::scan::{self, Json, Members};
-use super::{dap, raw};
+use super::dap;
 use crate::config::Limits;
 use crate::dialect::{Envelope, ProgressRule, Text, code};
 use crate::event::ErrorObject;
@@ -73,6 +72,28 @@ pub(crate) enum Response<'m> {
     Error(ErrorObject<'m>),
 }
 
+impl<'m> Message<'m> {
+    /// A request, unless something is wrong with it.
+    #[inline]
+    pub(super) fn request(request: Request<'m>, problem: Option<EnvelopeProblem>) -> Self {
+        let Some(problem) = problem else { return Self::Request(request) };
+        Self::Invalid { id: Some(request.id), origin: request.origin, problem }
+    }
+
+    /// A notification, unless something is wrong with it.
+    #[inline]
+    pub(super) fn notification(
+        method: Cow<'m, str>,
+        params: Option<&'m RawValue>,
+        problem: Option<EnvelopeProblem>,
+    ) -> Self {
+        match problem {
+            None => Self::Notification { method, params },
+            Some(problem) => Self::InvalidNotification { problem },
+        }
+    }
+}
+
 impl<'m> Response<'m> {
     pub(crate) fn error(self) -> Option<ErrorObject<'m>> {
         match self {
@@ -90,19 +111,19 @@ pub(crate) fn incoming<'m>(
     limits: &Limits,
 ) -> Option<Message<'m>> {
     let text = core::str::from_utf8(bytes).ok()?;
-    match (text.as_bytes().get(Json::of(text).space(0)), envelope) {
+    match (bytes.trim_ascii_start().first(), envelope) {
         (Some(b'{'), Envelope::JsonRpc) => message(text, limits.depth),
         (Some(b'{'), Envelope::Abp) => abp::message(text, limits),
         (Some(b'{'), Envelope::Dap) => dap::message(text, limits),
         (Some(b'['), _) => array(text, limits.batch_members).map(Message::Batch),
-        _ => scan::value(text).map(|_| NO_OBJECT),
+        _ => protocol_json::value(text).map(|_| NO_OBJECT),
     }
 }
 
 /// Where what can't be read breaks.
 pub(crate) fn unreadable(bytes: &[u8]) -> Violation {
     match core::str::from_utf8(bytes) {
-        Ok(text) => Violation::Parse { offset: offset(text) },
+        Ok(text) => Violation::Parse { offset: protocol_json::broken_at(text) },
         Err(error) => Violation::InvalidUtf8 { offset: error.valid_up_to() },
     }
 }
@@ -135,7 +156,7 @@ pub(crate) fn structured(
 
 /// Reads the member `name` of params that are an object: `None` if they are not, or it is missing.
 pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m RawValue> {
-    scan::members(params?.get(), &[name])?.get(0).map(raw::of)
+    Members::of(params?.get(), &[name])?.raw(0)
 }
 
 /// Follows members of nested objects.
@@ -162,8 +183,8 @@ pub(crate) fn progress_token(
 
 /// Hands on the text that a token is, or each text of the list that it is.
 pub(crate) fn strings<'m>(token: &'m RawValue, mut take: impl FnMut(Cow<'m, str>)) {
-    let mut take_text = |token| scan::string(token).into_iter().for_each(&mut take);
-    if scan::array(token.get(), &mut take_text).is_none() {
+    let mut take_text = |token| protocol_json::string(token).into_iter().for_each(&mut take);
+    if protocol_json::array(token.get(), &mut take_text).is_none() {
         take_text(token.get());
     }
 }
@@ -172,9 +193,9 @@ pub(crate) fn strings<'m>(token: &'m RawValue, mut take: impl FnMut(Cow<'m, str>
 /// many, and a hostile million costs no memory (G8).
 fn array(text: &str, limit: usize) -> Option<Vec<&RawValue>> {
     let mut members = Vec::new();
-    scan::array(text, |member| {
+    protocol_json::array(text, |member| {
         if members.len() <= limit {
-            members.push(raw::of(member));
+            members.push(raw(member));
         }
     })?;
     Some(members)
@@ -186,6 +207,7 @@ const OPENING: &str = r#"{"jsonrpc":"2.0","#;
 /// The members of an envelope, in the order in which peers write them; the version is mostly read with
 /// the opening.
 const NAMES: [&str; 6] = ["id", "method", "params", "result", "error", "jsonrpc"];
+
 const ID: usize = 0;
 const METHOD: usize = 1;
 const PARAMS: usize = 2;
@@ -193,34 +215,20 @@ const RESULT: usize = 3;
 const ERROR: usize = 4;
 const VERSION: usize = 5;
 
+/// The members of an error object.
+const ERROR_NAMES: [&str; 3] = ["code", "message", "data"];
+
 /// Reads a text that is one object.
 #[inline(never)]
 fn message(text: &str, most: usize) -> Option<Message<'_>> {
-    let (json, mut members, mut error) = (Json::of(text), Members::default(), None);
-    let is_opened = text.starts_with(OPENING);
-    let first = if is_opened {
-        json.space(OPENING.len())
-    } else {
-        match json.open(json.space(0))? {
-            (b'}', at) => {
-                let neither = Message::Neither { id: None, problem: EnvelopeProblem::Version };
-                return json.end(at + 1).map(|()| neither);
-            }
-            (_, at) => at,
-        }
-    };
+    let begun = if text.starts_with(OPENING) { OPENING.len() } else { 0 };
+    let (mut members, mut error) = (Members::NONE, None);
     // An error object is read in the same pass.
-    let end = members.object_from(text, first, &NAMES, |member, begin, deepest| {
-        if member != ERROR {
-            return None;
-        }
-        let error = error.insert(Members::default());
-        let end = error_members(error, text, begin)?;
-        *deepest = error.depth.max(*deepest);
-        Some(end)
+    members.read(text, begun, &NAMES, |member, place| {
+        if member == ERROR { error_members(error.insert(Members::NONE), text, place) } else { None }
     })?;
-    json.end(end)?;
-    let problem = if members.has_repeated() || (is_opened && members.get(VERSION).is_some()) {
+    let is_opened = begun > 0;
+    let problem = if members.has_repeated() || (is_opened && members.tokens[VERSION].is_some()) {
         Some(EnvelopeProblem::DuplicateMember)
     } else if members.depth > most {
         Some(EnvelopeProblem::TooDeep)
@@ -229,38 +237,31 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     } else {
         None
     };
-    Some(if members.get(METHOD).is_some() {
-        asking(&members, problem)
-    } else {
-        answering(&members, error.as_ref(), problem)
+    Some(match members.tokens[METHOD] {
+        Some(_) => asking(&members, problem),
+        None => answering(&members, error.as_ref(), problem),
     })
-}
-
-/// The id to answer a bad message with (B2). One that stands twice can't be trusted.
-#[inline]
-fn trusted_id<'m>(members: &Members<'m, 6>) -> Option<&'m str> {
-    members.get(ID).filter(|_| !members.is_repeated(ID))
 }
 
 /// A message that has a method.
 #[inline(always)]
 fn asking<'m>(members: &Members<'m, 6>, problem: Option<EnvelopeProblem>) -> Message<'m> {
+    let params = structured(members.raw(PARAMS), true);
     let Some(method) = members.string(METHOD) else {
         let problem = problem.unwrap_or(EnvelopeProblem::Method);
-        return Message::Invalid { id: trusted_id(members), origin: None, problem };
+        return Message::Invalid { id: members.once(ID), origin: None, problem };
     };
-    let params = members.get(PARAMS).filter(|&params| params != "null");
-    let bad_params = params.is_some_and(|params| !params.starts_with(['{', '[']));
-    let params = params.map(raw::of);
-    match (problem.or(bad_params.then_some(EnvelopeProblem::Params)), members.get(ID)) {
-        (None, Some(id)) => {
+    let (params, problem) = (params.unwrap_or_default(), problem.or(params.err()));
+    match (members.tokens[ID], problem) {
+        (Some(id), None) => {
             Message::Request(Request { id, method, params, options: None, origin: None })
         }
-        (None, None) => Message::Notification { method, params },
-        (Some(problem), Some(_)) => {
-            Message::Invalid { id: trusted_id(members), origin: None, problem }
+        // The id to answer a bad message with (B2). One that stands twice can't be trusted.
+        (Some(_), Some(problem)) => {
+            Message::Invalid { id: members.once(ID), origin: None, problem }
         }
-        (Some(problem), None) => Message::InvalidNotification { problem },
+        (None, None) => Message::Notification { method, params },
+        (None, Some(problem)) => Message::InvalidNotification { problem },
     }
 }
 
@@ -271,19 +272,19 @@ fn answering<'m>(
     error_members: Option<&Members<'m, 3>>,
     problem: Option<EnvelopeProblem>,
 ) -> Message<'m> {
-    let id = trusted_id(members);
-    let answer = match (members.get(RESULT), members.get(ERROR), problem) {
+    let id = members.once(ID);
+    let answer = match (members.raw(RESULT), members.tokens[ERROR], problem) {
         (None, None, problem) => {
             let problem = problem.unwrap_or(EnvelopeProblem::Empty);
             // What has params can only be a broken request.
-            return match members.get(PARAMS) {
+            return match members.tokens[PARAMS] {
                 Some(_) => Message::Invalid { id, origin: None, problem },
                 None => Message::Neither { id, problem },
             };
         }
         (_, _, Some(problem)) => Err(problem),
         (Some(_), Some(_), None) => Err(EnvelopeProblem::ResultAndError),
-        (Some(result), None, None) => Ok(Response::Result(raw::of(result))),
+        (Some(result), None, None) => Ok(Response::Result(result)),
         (None, Some(error), None) => {
             let error = error_members.and_then(|members| error_of(error, members));
             error.map(Response::Error).ok_or(EnvelopeProblem::Error)
@@ -294,25 +295,22 @@ fn answering<'m>(
 
 /// The error object that a token is, if it is one.
 pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
-    error_of(token, &scan::members(token, &ERROR_NAMES)?)
+    error_of(token, &Members::of(token, &ERROR_NAMES)?)
 }
 
-/// The members of an error object.
-const ERROR_NAMES: [&str; 3] = ["code", "message", "data"];
-
-/// Reads the error object that begins at `begin`; gives its end.
+/// Reads the error object that begins at this place; gives its end.
 #[inline(never)]
-fn error_members<'m>(members: &mut Members<'m, 3>, text: &'m str, begin: usize) -> Option<usize> {
-    members.object(text, begin, &ERROR_NAMES)
+fn error_members<'m>(error: &mut Members<'m, 3>, text: &'m str, place: Place) -> Option<Place> {
+    error.inner(text, place, &ERROR_NAMES)
 }
 
 #[inline]
 fn error_of<'m>(token: &'m str, members: &Members<'m, 3>) -> Option<ErrorObject<'m>> {
     Some(ErrorObject {
-        raw: Cow::Borrowed(raw::of(token)),
-        code: members.get(0)?.parse().ok()?,
+        raw: Cow::Borrowed(raw(token)),
+        code: members.tokens[0]?.parse().ok()?,
         message: members.string(1)?,
-        data: members.get(2).map(|data| Cow::Borrowed(raw::of(data))),
+        data: members.raw(2).map(Cow::Borrowed),
     })
 }
 
@@ -323,13 +321,5 @@ pub(crate) fn confirms_cancel(error: &ErrorObject<'_>) -> bool {
 
 /// What a value says, if it is a string.
 pub(crate) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
-    scan::string(value.get())
-}
-
-/// The byte where a text that is no JSON breaks.
-fn offset(text: &str) -> usize {
-    let Err(error) = serde_json::from_str::<IgnoredAny>(text) else { return text.len() };
-    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
-    let before: usize = lines.map(str::len).sum();
-    (before + error.column().saturating_sub(1)).min(text.len())
+    protocol_json::string(value.get())
 }

@@ -20,7 +20,6 @@ use crate::event::Reply;
 use crate::time::Timestamp;
 
 use writer::Writer;
-pub(crate) use writer::decimal;
 
 /// One message to be sent.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,3 @@ pub(crate) mod abp;
 mod dap;
 pub(crate) mod decode;
 pub(crate) mod encode;
-mod raw;
-mod scan;
-
-#[cfg(feature = "std")]
-pub use raw::write_value;
-pub(crate) use scan::value;

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
+use protocol_json::{decimal, escape, one_line};
 use serde_json::value::RawValue;
 
 use super::Context;
-use crate::wire::scan;
 
 /// Takes the parts of one message, one after the other.
 pub(super) struct Writer<'a> {
@@ -59,29 +59,12 @@ impl Writer<'_> {
     /// What stands between the quotes of a JSON string.
     #[inline(always)]
     pub(super) fn characters(&mut self, text: &str) {
-        if scan::is_plain(text) {
-            self.keep(text.as_bytes());
-        } else {
-            self.escaped(text);
-        }
+        escape(text, |piece| {
+            self.keep(piece);
+        });
     }
 
-    #[cold]
-    fn escaped(&mut self, text: &str) {
-        for byte in text.bytes() {
-            match byte {
-                b'"' | b'\\' => self.keep(&[b'\\', byte]),
-                0..0x20 => {
-                    let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
-                    self.keep(&[b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)])
-                }
-                _ => self.keep(&[byte]),
-            };
-        }
-    }
-
-    /// A value as its owner wrote it, but on one line: a line end in valid JSON can only be white space
-    /// between tokens.
+    /// A value as its owner wrote it, but on one line.
     #[inline]
     pub(super) fn raw(&mut self, value: &RawValue) {
         let start = self.out.len();
@@ -89,8 +72,8 @@ impl Writer<'_> {
             // With what stands behind it, so that it is moved no second time.
             self.out.reserve(value.get().len() + Self::BEHIND);
         }
-        if self.keep(value.get().as_bytes()) && scan::has_control(value.get()) {
-            spaced(&mut self.out[start..]);
+        if self.keep(value.get().as_bytes()) {
+            one_line(&mut self.out[start..]);
         }
     }
 
@@ -105,26 +88,6 @@ impl Writer<'_> {
 
     /// A number.
     pub(super) fn decimal(&mut self, number: u64) {
-        self.out.extend_from_slice(decimal(number, &mut [0; 20]));
-    }
-}
-
-#[cold]
-fn spaced(value: &mut [u8]) {
-    for byte in value.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
-        *byte = b' ';
-    }
-}
-
-/// The digits of a number, which has no more than there are places for them.
-pub(crate) fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &digits[first..];
-        }
+        decimal(number, self.out);
     }
 }

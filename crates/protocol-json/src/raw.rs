@@ -5,8 +5,22 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAcces
 use serde::forward_to_deserialize_any;
 use serde_json::value::RawValue;
 
-#[cfg(feature = "std")]
-use super::scan;
+/// Text that was checked, as a `RawValue`, without checking it again: a token, or a text in which members or
+/// elements were found.
+///
+/// The caller promises that it is JSON. Of any other text it makes a `RawValue` that is no JSON either, and that
+/// serde writes as it is.
+///
+/// ```
+/// let token = protocol_json::value(" [1, 2] ").ok_or("it is JSON")?;
+/// assert_eq!(protocol_json::raw(token).get(), "[1, 2]");
+/// # Ok::<(), &str>(())
+/// ```
+#[inline]
+#[must_use]
+pub fn raw(text: &str) -> &RawValue {
+    <&RawValue>::deserialize(Checked { name: "", token: text }).unwrap_or_else(|_| reparsed(text))
+}
 
 /// Clears the buffer, writes a value into it as JSON and borrows it from there. This does what
 /// `serde_json::value::to_raw_value` does, without an allocation for each value.
@@ -15,7 +29,7 @@ use super::scan;
 ///
 /// ```
 /// let mut buffer = Vec::new();
-/// let value = protocol_core::write_value(&[1, 2], &mut buffer)?;
+/// let value = protocol_json::write_value(&[1, 2], &mut buffer)?;
 /// assert_eq!(value.get(), "[1,2]");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -31,13 +45,8 @@ pub fn write_value<'b>(
     buffer.clear();
     serde_json::to_writer(&mut *buffer, value)?;
     let text = core::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
-    debug_assert_eq!(scan::value(text), Some(text), "serde_json writes JSON");
-    Ok(of(text))
-}
-
-/// Makes a `RawValue` of a token that was scanned already, without checking it again.
-pub(super) fn of(token: &str) -> &RawValue {
-    <&RawValue>::deserialize(Checked { name: "", token }).unwrap_or_else(|_| reparsed(token))
+    debug_assert_eq!(crate::value(text), Some(text), "serde_json writes JSON");
+    Ok(raw(text))
 }
 
 /// Used if a later `serde_json` builds its `RawValue`s in another way.

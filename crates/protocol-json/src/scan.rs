@@ -1,163 +1,15 @@
-//! JSON, checked in one pass and taken apart at its outermost level.
-//!
-//! The scanner accepts exactly the text that `serde_json` accepts as a `RawValue`. It does not say where
-//! a text stops being JSON; `serde_json` is asked for that, because errors need not be fast.
+//! The scanner. It accepts exactly the text that `serde_json` accepts as a `RawValue`.
 
-use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::mem;
 
 use memchr::memchr2;
 
-/// The members that were looked for in an object, by their index in the list of names.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Members<'m, const N: usize> {
-    /// Each value as the token that the peer wrote. If a member stands twice, this holds the last one.
-    values: [Option<&'m str>; N],
-    /// A bit for each member that stands twice, the lowest for the first.
-    repeated: u8,
-    /// A bit for each member whose value is a string with escapes, or was one where it stands twice.
-    escaped: u8,
-    /// The nesting of the object, itself counted.
-    pub(super) depth: usize,
-}
-
-/// Reads a text that is one object, and finds the members of these names. `None` if it is no object.
-#[inline]
-pub(super) fn members<'m, const N: usize>(
-    text: &'m str,
-    names: &[&str; N],
-) -> Option<Members<'m, N>> {
-    let (json, mut members) = (Json::of(text), Members::default());
-    let end = members.object(text, json.space(0), names)?;
-    json.end(end).map(|()| members)
-}
-
-impl<const N: usize> Default for Members<'_, N> {
-    #[inline]
-    fn default() -> Self {
-        Self { values: [None; N], repeated: 0, escaped: 0, depth: 0 }
-    }
-}
-
-impl<'m, const N: usize> Members<'m, N> {
-    /// Reads the object that begins at `at`; gives its end.
-    #[inline(always)]
-    pub(super) fn object(&mut self, text: &'m str, at: usize, names: &[&str; N]) -> Option<usize> {
-        match Json::of(text).open(at)? {
-            (b'}', at) => {
-                self.depth = 1;
-                Some(at + 1)
-            }
-            (_, at) => self.object_from(text, at, names, |_, _, _| None),
-        }
-    }
-
-    /// Reads the rest of an object, from the member that begins at `at`; gives its end. `inner` is called
-    /// with each member that was looked for, where its value begins, and the deepest nesting in the
-    /// object so far. If it reads the value and returns the end, the value is not read again.
-    #[inline(always)]
-    pub(super) fn object_from(
-        &mut self,
-        text: &'m str,
-        mut at: usize,
-        names: &[&str; N],
-        mut inner: impl FnMut(usize, usize, &mut usize) -> Option<usize>,
-    ) -> Option<usize> {
-        let json = Json::of(text);
-        loop {
-            let (member, begin) = json.member(at, names)?;
-            let read = member.and_then(|member| inner(member, begin, &mut self.depth));
-            let (end, is_escaped) = match read {
-                Some(end) => (end, false),
-                None => json.value(begin, &mut self.depth)?,
-            };
-            if let Some(member) = member {
-                if self.values[member].replace(&text[begin..end]).is_some() {
-                    self.repeated |= 1 << member;
-                }
-                if is_escaped {
-                    self.escaped |= 1 << member;
-                }
-            }
-            match json.token(end)? {
-                (b',', comma) => at = json.space(comma + 1),
-                (b'}', brace) => {
-                    self.depth += 1;
-                    return Some(brace + 1);
-                }
-                _ => return None,
-            }
-        }
-    }
-
-    /// A value as the token that the peer wrote.
-    #[inline]
-    pub(super) const fn get(&self, member: usize) -> Option<&'m str> {
-        self.values[member]
-    }
-
-    /// What a value says, if it is a string.
-    #[inline]
-    pub(super) fn string(&self, member: usize) -> Option<Cow<'m, str>> {
-        let token = self.values[member]?;
-        if self.escaped & 1 << member != 0 {
-            return string(token);
-        }
-        token.strip_prefix('"')?.strip_suffix('"').map(Cow::Borrowed)
-    }
-
-    /// Whether any member stands twice.
-    #[inline]
-    pub(super) const fn has_repeated(&self) -> bool {
-        self.repeated != 0
-    }
-
-    /// Whether this member stands twice.
-    #[inline]
-    pub(super) const fn is_repeated(&self, member: usize) -> bool {
-        self.repeated & 1 << member != 0
-    }
-}
-
-/// What a token says if it is a string, borrowed where it has no escapes. One with a lone surrogate can't
-/// be decoded.
-pub(crate) fn string(token: &str) -> Option<Cow<'_, str>> {
-    let text = token.strip_prefix('"')?.strip_suffix('"')?;
-    match is_plain(text) {
-        true => Some(Cow::Borrowed(text)),
-        false => serde_json::from_str(token).ok().map(Cow::Owned),
-    }
-}
-
-/// Calls `take` with every element of a text that is one array. Returns `None` if it is no array.
-pub(super) fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<()> {
-    let json = Json::of(text);
-    let (mut byte, mut at) = json.token(json.is(b'[', json.space(0))?)?;
-    while byte != b']' {
-        let (end, _) = json.value(at, &mut 0)?;
-        take(&text[at..end]);
-        (byte, at) = json.token(end)?;
-        match byte {
-            b',' => at = json.space(at + 1),
-            b']' => {}
-            _ => return None,
-        }
-    }
-    json.end(at + 1)
-}
-
-/// The value that a text is, without the space around it. `None` if it is not exactly one.
-pub(crate) fn value(text: &str) -> Option<&str> {
-    let json = Json::of(text);
-    let begin = json.space(0);
-    let (end, _) = json.value(begin, &mut 0)?;
-    json.end(end).map(|()| &text[begin..end])
-}
+use crate::text;
 
 /// Whether a text can stand in a string as it is.
 #[inline]
-pub(super) fn is_plain(text: &str) -> bool {
+pub(crate) fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_plain = |chunk: &[u8; 8]| special(u64::from_le_bytes(*chunk)) == 0;
     match bytes.last_chunk() {
@@ -170,12 +22,6 @@ pub(super) fn is_plain(text: &str) -> bool {
     }
 }
 
-/// Whether a text holds control characters. Looks at all of it, as fast as a machine can.
-#[inline]
-pub(super) fn has_control(text: &str) -> bool {
-    text.as_bytes().iter().fold(false, |has, byte| has | (*byte < 0x20))
-}
-
 const fn is_special(byte: &u8) -> bool {
     *byte < 0x20 || *byte == b'"' || *byte == b'\\'
 }
@@ -183,11 +29,11 @@ const fn is_special(byte: &u8) -> bool {
 /// The bytes of a text. Each method takes the position where the thing it is named for should begin,
 /// and returns the position where it ends.
 #[derive(Clone, Copy)]
-pub(super) struct Json<'m>(&'m [u8]);
+pub(crate) struct Json<'m>(&'m [u8]);
 
 impl<'m> Json<'m> {
     #[inline]
-    pub(super) const fn of(text: &'m str) -> Self {
+    pub(crate) const fn of(text: &'m str) -> Self {
         Self(text.as_bytes())
     }
 
@@ -198,19 +44,19 @@ impl<'m> Json<'m> {
     }
 
     #[inline]
-    fn is(self, byte: u8, at: usize) -> Option<usize> {
+    pub(crate) fn is(self, byte: u8, at: usize) -> Option<usize> {
         (*self.0.get(at)? == byte).then_some(at + 1)
     }
 
     /// Skips white space, which most peers do not write.
     #[inline]
-    pub(super) fn space(self, at: usize) -> usize {
+    pub(crate) fn space(self, at: usize) -> usize {
         if self.0.get(at).is_some_and(|&byte| byte <= b' ') { self.some_space(at) } else { at }
     }
 
     /// The first byte that is no space, and where it is.
     #[inline]
-    fn token(self, at: usize) -> Option<(u8, usize)> {
+    pub(crate) fn token(self, at: usize) -> Option<(u8, usize)> {
         match *self.0.get(at)? {
             byte if byte > b' ' => Some((byte, at)),
             _ => {
@@ -229,13 +75,14 @@ impl<'m> Json<'m> {
     }
 
     /// The end of the text.
-    pub(super) fn end(self, at: usize) -> Option<()> {
+    #[inline]
+    pub(crate) fn end(self, at: usize) -> Option<()> {
         (self.space(at) == self.0.len()).then_some(())
     }
 
     /// The name of a member and its colon: which of these names it is, if it is one.
     #[inline(always)]
-    fn member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
+    pub(crate) fn member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
         // Nearly every peer writes names without escapes, and no space behind them.
         let name = self.0.get(at..)?.strip_prefix(b"\"")?;
         for (member, wanted) in names.iter().enumerate() {
@@ -253,7 +100,7 @@ impl<'m> Json<'m> {
     fn other_member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
         let (end, _) = self.string(at)?;
         // A name that can't be decoded is not one of ours.
-        let name = core::str::from_utf8(&self.0[at..end]).ok().and_then(string);
+        let name = core::str::from_utf8(&self.0[at..end]).ok().and_then(text::string);
         let member = names.iter().position(|wanted| name.as_deref() == Some(*wanted));
         Some((member, self.space(self.is(b':', self.space(end))?)))
     }
@@ -261,14 +108,14 @@ impl<'m> Json<'m> {
     /// An opening brace. Returns the first byte behind it, which begins a member or closes the object,
     /// and its position.
     #[inline]
-    pub(super) fn open(self, at: usize) -> Option<(u8, usize)> {
+    pub(crate) fn open(self, at: usize) -> Option<(u8, usize)> {
         self.token(self.is(b'{', at)?)
     }
 
     /// A value, with no space before it, and whether it is a string with escapes; counts its nesting,
     /// if it is the deepest.
     #[inline(always)]
-    fn value(self, at: usize, deepest: &mut usize) -> Option<(usize, bool)> {
+    pub(crate) fn value(self, at: usize, deepest: &mut usize) -> Option<(usize, bool)> {
         match self.0.get(at)? {
             b'"' => self.string(at),
             b'{' | b'[' => self.nested(at, deepest).map(|end| (end, false)),
@@ -338,8 +185,7 @@ impl<'m> Json<'m> {
     /// The name of a member and its colon; gives how its value begins, and where.
     #[inline]
     fn name(self, at: usize) -> Option<(u8, usize)> {
-        let (at, _) = self.string(at)?;
-        match self.token(at)? {
+        match self.token(self.string(at)?.0)? {
             (b':', at) => self.token(at + 1),
             _ => None,
         }
@@ -487,6 +333,3 @@ impl Open {
         Some(bracket)
     }
 }
-
-#[cfg(test)]
-pub(super) mod tests;

@@ -9,7 +9,6 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::wire::raw;
 
 /// Every form of every kind of token, well formed or not.
 const TEXTS: [&str; 32] = [
@@ -48,7 +47,7 @@ const TEXTS: [&str; 32] = [
 ];
 
 /// What is put in, or put in the place of a byte.
-pub(in crate::wire) const PIECES: [&str; 38] = [
+const PIECES: [&str; 38] = [
     "\"",
     "\\",
     "{",
@@ -89,8 +88,9 @@ pub(in crate::wire) const PIECES: [&str; 38] = [
     ",\"id\":2",
 ];
 
-/// The members that are looked for.
+/// The members that are looked for, and those that are looked for in one of them.
 const NAMES: [&str; 6] = ["a", "b", "id", "jsonrpc", "method", ""];
+const INNER: [&str; 2] = ["a", "id"];
 
 struct Random(u32);
 
@@ -165,11 +165,28 @@ fn depth_of(json: &str) -> usize {
     deepest
 }
 
+/// Reads an object, and the last value of one of its members if that is an object, in one pass.
+fn with_inner<'m, const N: usize>(
+    text: &'m str,
+    begun: usize,
+    names: &[&str; N],
+    which: usize,
+) -> Option<(Members<'m, N>, Option<Members<'m, 2>>)> {
+    let (mut members, mut inner) = (Members::NONE, None);
+    members.read(text, begun, names, |member, place| {
+        let mut found = Members::NONE;
+        let end = if member == which { found.inner(text, place, &INNER) } else { return None };
+        inner = end.map(|_| found);
+        end
+    })?;
+    Some((members, inner))
+}
+
 fn agrees(text: &str) {
     let oracle = serde_json::from_str::<&RawValue>(text);
     assert_eq!(value(text), oracle.as_ref().ok().map(|value| value.get()), "{text:?}: {oracle:?}");
 
-    let found = members(text, &NAMES);
+    let found = Members::of(text, &NAMES);
     let oracle = members_by_serde(text);
     assert_eq!(found.is_some(), oracle.is_some(), "{text:?}");
     for (at, wanted) in NAMES.into_iter().enumerate() {
@@ -177,17 +194,25 @@ fn agrees(text: &str) {
         let is_wanted = |name| serde_json::from_str::<String>(name).is_ok_and(|it| it == wanted);
         let values = oracle.iter().filter(|(name, _)| is_wanted(name)).map(|(_, value)| *value);
         let values: Vec<&str> = values.collect();
-        let value = found.get(at);
-        assert_eq!(value, values.last().copied(), "{text:?}");
-        assert_eq!(found.is_repeated(at), values.len() > 1, "{text:?}");
-        let decoded = value.and_then(|value| serde_json::from_str::<String>(value).ok());
+        let token = found.tokens[at];
+        assert_eq!(token, values.last().copied(), "{text:?}");
+        let once = token.filter(|_| values.len() == 1);
+        assert_eq!(found.once(at), once, "{text:?}");
+        assert_eq!(found.values()[at].map(RawValue::get), once, "{text:?}");
+        let decoded = token.and_then(|token| serde_json::from_str::<String>(token).ok());
+        assert_eq!(token.and_then(string).as_deref(), decoded.as_deref(), "{text:?}");
         assert_eq!(found.string(at).as_deref(), decoded.as_deref(), "{text:?}");
-        if let Some(value) = value {
-            assert_eq!(raw::of(value).get(), value);
-        }
     }
-    let depth = found.map(|found| found.depth);
-    assert!(depth.is_none_or(|depth| depth == depth_of(text)), "{text:?}: {depth:?}");
+    if let Some(found) = found {
+        assert_eq!(found.depth, depth_of(text), "{text:?}");
+        let twice = (0..NAMES.len()).any(|at| found.tokens[at] != found.once(at));
+        assert_eq!(found.has_repeated(), twice, "{text:?}");
+    }
+    for at in 0..NAMES.len() {
+        let inner = found.and_then(|found| Members::of(found.tokens[at]?, &INNER));
+        let oracle = found.map(|found| (found, inner));
+        assert_eq!(with_inner(text, 0, &NAMES, at), oracle, "{text:?}");
+    }
 
     let mut elements = Vec::new();
     let is_array = array(text, |element| elements.push(element)).is_some();
@@ -258,8 +283,102 @@ fn g09_nesting_is_followed_however_deep() {
 }
 
 #[test]
+fn what_is_begun_is_not_looked_at() {
+    let names = &["a", "b"];
+    for begun in [r#"{"a":1,"#, r#"{ "a" : {"a":2} , "#, r#"{"b":[], "a":0,"#] {
+        assert_eq!(
+            with_inner(&format!("{begun}}}"), begun.len(), names, 1),
+            None,
+            "a member has to follow"
+        );
+        for text in TEXTS {
+            for rest in ["'b':@}", " 'b' : {'a':@} } ", "'b':@}}", "{'b':@}", ",'b':@}"] {
+                let rest = rest.replace('\'', "\"").replace('@', text);
+                let alone = format!("{{{rest}");
+                let whole = format!("{begun}{rest}");
+                let found = with_inner(&whole, begun.len(), names, 1);
+                assert_eq!(found, with_inner(&alone, 0, names, 1), "{whole:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn up_to_32_members_are_told_apart() {
+    let names: [String; 32] = core::array::from_fn(|at| format!("{at}"));
+    let names: [&str; 32] = core::array::from_fn(|at| &*names[at]);
+    for twice in 0..32 {
+        let members: Vec<String> = names.iter().map(|name| format!("\"{name}\":{name}")).collect();
+        let text = format!("{{{},\"{twice}\":0}}", members.join(","));
+        let found = Members::of(&text, &names).unwrap();
+        for (at, name) in names.into_iter().enumerate() {
+            assert_eq!(found.once(at), Some(name).filter(|_| at != twice));
+        }
+        assert_eq!(found.tokens[twice], Some("0"));
+    }
+}
+
+#[test]
 fn a_token_becomes_a_raw_value_without_being_read_again() {
     for token in ["null", "\"\"", "[1, 2]", "no JSON, which a second look would see"] {
-        assert_eq!(raw::of(token).to_string(), token);
+        assert_eq!(raw(token).to_string(), token);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut json = Vec::from(b"\"");
+    escape(text, |piece| json.extend_from_slice(piece));
+    json.push(b'"');
+    String::from_utf8(json).unwrap()
+}
+
+#[test]
+fn strings_are_escaped_as_json_asks() {
+    for text in ["", "a\"b\\c", "\u{0}\n\u{1f}\u{e9}\u{2028}", "\u{7f}, and a backslash \\"] {
+        assert_eq!(serde_json::from_str::<String>(&escaped(text)).unwrap(), text);
+    }
+    for len in 0..=40 {
+        let plain = "a".repeat(len);
+        assert_eq!(escaped(&plain), format!("\"{plain}\""));
+        for special in ["\"", "\\", "\u{0}", "\u{1f}"] {
+            for at in 0..=len {
+                let text = format!("{}{special}{}", &plain[..at], &plain[at..]);
+                let json = escaped(&text);
+                let read = serde_json::from_str::<String>(&json);
+                assert_eq!(read.ok().as_deref(), Some(&*text), "{json}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_are_decimal() {
+    for number in [0, 7, 9, 10, 99, 100, u64::from(u32::MAX), u64::MAX] {
+        let mut out = Vec::from(b"-");
+        decimal(number, &mut out);
+        assert_eq!(out, format!("-{number}").as_bytes());
+    }
+}
+
+#[test]
+fn every_line_end_becomes_a_space() {
+    for (json, line) in [
+        ("[1,\r2]", "[1, 2]"),
+        ("{\"a\":\r\n\n1}\r", "{\"a\":   1} "),
+        ("{\"a\":\n\"\\n\"}", "{\"a\": \"\\n\"}"),
+        ("[\t1 ]", "[\t1 ]"),
+    ] {
+        let mut bytes = Vec::from(json);
+        one_line(&mut bytes);
+        assert_eq!(bytes, line.as_bytes());
+    }
+}
+
+#[test]
+fn what_breaks_is_told_where() {
+    for (text, at) in
+        [("", 0), ("[1,\n2;]", 5), ("[1,\n\n  2,]", 9), ("{}x", 2), ("[1", 1), ("[]", 2)]
+    {
+        assert_eq!(broken_at(text), at, "{text:?}");
     }
 }

@@ -1,0 +1,191 @@
+//! Objects, taken apart.
+
+use alloc::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::raw::raw;
+use crate::scan::Json;
+use crate::text::string;
+
+/// The members that were looked for in an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Members<'m, const N: usize> {
+    /// The value of each name that was looked for, as the token that the peer wrote: its text, without the
+    /// space around it. If a member stands twice, this is the last one.
+    pub tokens: [Option<&'m str>; N],
+    /// How deep arrays and objects are nested in the object, itself counted.
+    pub depth: usize,
+    /// A bit for each member that stands twice, the lowest for the first.
+    repeated: u32,
+    /// A bit for each member whose value is a string with escapes, or was one where it stands twice.
+    escaped: u32,
+}
+
+/// Where the value of a member begins or ends, while its object is being read.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    at: usize,
+    /// The nesting of what was read there.
+    depth: usize,
+}
+
+impl<'m, const N: usize> Members<'m, N> {
+    /// Nothing was found yet.
+    pub const NONE: Self = Self { tokens: [None; N], depth: 0, repeated: 0, escaped: 0 };
+
+    /// Reads a text that is one object, and finds the members of these names, of which there may be up to 32.
+    /// They are found fastest in the order of the list, and names with escapes are found too. Returns `None`
+    /// if the text is no object, or no JSON.
+    ///
+    /// ```
+    /// use protocol_json::Members;
+    ///
+    /// let members = Members::of(r#" {"b":[{}], "\u0061":"x"} "#, &["a", "b", "c"]);
+    /// let members = members.ok_or("it is an object")?;
+    /// assert_eq!(members.tokens, [Some(r#""x""#), Some("[{}]"), None]);
+    /// assert_eq!(members.depth, 3);
+    /// # Ok::<(), &str>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn of(text: &'m str, names: &[&str; N]) -> Option<Self> {
+        let mut members = Self::NONE;
+        members.read(text, 0, names, |_, _| None).map(|()| members)
+    }
+
+    /// Does the same as [`of`](Self::of) where more is known of the text, in less time: into members that are
+    /// [`NONE`](Self::NONE), and are not moved. If it returns `None`, they mean nothing.
+    ///
+    /// - `begun` bytes are known to the caller: a brace, and members up to a comma. They are not looked at, and
+    ///   nothing in them is found. 0 if nothing is known.
+    /// - `inner` is called with the index of each member that was looked for, and the place where its value begins.
+    ///   It may read the value with [`inner`](Self::inner), in the same pass, and give the place where that ends.
+    ///
+    /// ```
+    /// use protocol_json::Members;
+    ///
+    /// const OPENING: &str = r#"{"jsonrpc":"2.0","#;
+    /// let text = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"no"}}"#;
+    /// let begun = if text.starts_with(OPENING) { OPENING.len() } else { 0 };
+    /// let (mut members, mut error) = (Members::NONE, Members::NONE);
+    /// let read = members.read(text, begun, &["id", "error", "jsonrpc"], |member, place| {
+    ///     if member == 1 { error.inner(text, place, &["code"]) } else { None }
+    /// });
+    /// read.ok_or("it is no object")?;
+    /// assert_eq!(members.tokens, [Some("7"), Some(r#"{"code":-1,"message":"no"}"#), None]);
+    /// assert_eq!(error.tokens, [Some("-1")]);
+    /// # Ok::<(), &str>(())
+    /// ```
+    #[inline(always)]
+    pub fn read(
+        &mut self,
+        text: &'m str,
+        begun: usize,
+        names: &[&str; N],
+        mut inner: impl FnMut(usize, Place) -> Option<Place>,
+    ) -> Option<()> {
+        let json = Json::of(text);
+        let first = match begun {
+            0 => json.open(json.space(0))?,
+            _ => (b',', json.space(begun)),
+        };
+        let end = self.object(text, first, names, |member, at, deepest| {
+            let end = inner(member, Place { at, depth: 0 })?;
+            *deepest = end.depth.max(*deepest);
+            Some(end.at)
+        })?;
+        json.end(end)
+    }
+
+    /// Reads the object that begins at a place of this text, and gives the place where it ends. Returns `None` if
+    /// the value that begins there is no object, or no JSON; the members mean nothing then.
+    #[inline(always)]
+    pub fn inner(&mut self, text: &'m str, place: Place, names: &[&str; N]) -> Option<Place> {
+        let first = Json::of(text).open(place.at)?;
+        let at = self.object(text, first, names, |_, _, _| None)?;
+        Some(Place { at, depth: self.depth })
+    }
+
+    /// Reads an object from the first byte behind its brace that is no space, and where that is; gives its end.
+    /// `inner` is called with each member that was looked for, where its value begins, and the deepest nesting
+    /// in the object so far. If it reads the value and returns the end, the value is not read again.
+    #[inline(always)]
+    fn object(
+        &mut self,
+        text: &'m str,
+        (byte, mut at): (u8, usize),
+        names: &[&str; N],
+        mut inner: impl FnMut(usize, usize, &mut usize) -> Option<usize>,
+    ) -> Option<usize> {
+        const { assert!(N <= 32, "a bit for each") }
+        let json = Json::of(text);
+        if byte == b'}' {
+            self.depth = 1;
+            return Some(at + 1);
+        }
+        loop {
+            let (member, begin) = json.member(at, names)?;
+            let read = member.and_then(|member| inner(member, begin, &mut self.depth));
+            let (end, is_escaped) = match read {
+                Some(end) => (end, false),
+                None => json.value(begin, &mut self.depth)?,
+            };
+            if let Some(member) = member {
+                if self.tokens[member].replace(&text[begin..end]).is_some() {
+                    self.repeated |= 1 << member;
+                }
+                if is_escaped {
+                    self.escaped |= 1 << member;
+                }
+            }
+            match json.token(end)? {
+                (b',', comma) => at = json.space(comma + 1),
+                (b'}', brace) => {
+                    self.depth += 1;
+                    return Some(brace + 1);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// The value of the member at this index of the names, if it is there: the same as [`raw`] of its token.
+    #[must_use]
+    pub fn raw(&self, index: usize) -> Option<&'m RawValue> {
+        self.tokens[index].map(raw)
+    }
+
+    /// What the member at this index of the names says, if it is a string that can be decoded: the same as
+    /// [`string`] of its token, without looking at it again if it has no escapes.
+    #[inline]
+    #[must_use]
+    pub fn string(&self, index: usize) -> Option<Cow<'m, str>> {
+        let token = self.tokens[index]?;
+        if self.escaped & 1 << index != 0 {
+            return string(token);
+        }
+        token.strip_prefix('"')?.strip_suffix('"').map(Cow::Borrowed)
+    }
+
+    /// Whether any member that was looked for stands twice. Readers differ in which one they take then.
+    #[inline]
+    #[must_use]
+    pub const fn has_repeated(&self) -> bool {
+        self.repeated != 0
+    }
+
+    /// The token of the member at this index of the names, if it stands there once.
+    #[inline]
+    #[must_use]
+    pub fn once(&self, index: usize) -> Option<&'m str> {
+        self.tokens[index].filter(|_| self.repeated & 1 << index == 0)
+    }
+
+    /// The values of all members that stand there once.
+    #[inline]
+    #[must_use]
+    pub fn values(&self) -> [Option<&'m RawValue>; N] {
+        core::array::from_fn(|index| self.once(index).map(raw))
+    }
+}
