@@ -154,8 +154,10 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    pub(crate) const fn has_timers(&self) -> bool {
-        self.timeout.is_some() || self.idle_timeout.is_some() || self.hard_cap.is_some()
+    /// Whether any time is set that a call's row has no place for.
+    pub(crate) const fn has_times(&self) -> bool {
+        let has_timeout = self.timeout.is_some() || self.idle_timeout.is_some();
+        has_timeout || self.hard_cap.is_some() || self.grace.is_some()
     }
 
     /// Sets [`timeout`](Self::timeout).

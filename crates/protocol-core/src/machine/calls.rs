@@ -4,12 +4,13 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
+use core::time::Duration;
 
 use slab::Slab;
 
 use super::action::{CancelRefusal, Settlement};
 use super::table::CallPhase;
-use super::timers::{CallTimers, TimerReason};
+use super::timers::TimerReason;
 use crate::cause::Cause;
 use crate::dialect::Grace;
 use crate::index::{Index, Key};
@@ -63,11 +64,32 @@ pub(super) struct Call<C> {
 /// What few calls have.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Rare {
-    pub(super) timers: CallTimers,
+    pub(super) deadline: Option<Timestamp>,
+    pub(super) idle: Option<Timestamp>,
+    /// So long after progress its idle timeout is.
+    pub(super) idle_after: Option<Duration>,
+    pub(super) hard_cap: Option<Timestamp>,
     /// The grace that is its own, and not the dialect's.
     pub(super) grace: Option<Grace>,
+    /// When its grace ends, once that has begun.
+    pub(super) release: Option<Timestamp>,
     /// The number of its cancel, where that is a request, until it is answered.
     pub(super) cancel: Option<u32>,
+}
+
+impl Rare {
+    /// The first of its timers to fire.
+    fn next_timer(&self) -> Option<(Timestamp, TimerReason)> {
+        [
+            (self.deadline, TimerReason::Deadline),
+            (self.idle, TimerReason::IdleTimeout),
+            (self.hard_cap, TimerReason::HardCap),
+            (self.release, TimerReason::Grace),
+        ]
+        .into_iter()
+        .filter_map(|(due, reason)| Some((due?, reason)))
+        .min()
+    }
 }
 
 /// Where the row of a call is, for whoever has just found it.
@@ -89,7 +111,7 @@ pub(super) struct Calls<C> {
     /// Invariant: holds each row's number, and nothing else.
     by_number: Index<u32>,
     /// By the number of their cancels, the calls whose cancel is a request and was not answered yet.
-    by_cancel: BTreeMap<u32, CallId>,
+    by_cancel: BTreeMap<u32, Place>,
     /// Invariant: holds the next timer of each row that has one, and nothing else.
     due: BTreeSet<(Timestamp, CallId, TimerReason)>,
     /// Boxes of settled calls, for the next ones.
@@ -141,8 +163,7 @@ impl<C> Calls<C> {
     pub(super) fn named(&self, number: u32) -> Option<Named> {
         match self.by_number.find(&number, numbers(&self.rows)) {
             Some(slot) => Some(Named::Call(Place(slot as usize))),
-            None if self.by_cancel.is_empty() => None,
-            None => self.find(*self.by_cancel.get(&number)?).map(Named::CancelOf),
+            None => self.by_cancel.get(&number).copied().map(Named::CancelOf),
         }
     }
 
@@ -154,10 +175,10 @@ impl<C> Calls<C> {
     }
 
     /// Gives a call's cancel the next number.
-    pub(super) fn number_cancel(&mut self, place: Place) -> CallId {
-        let cancel = self.take_number();
-        self.rare(place).cancel = Some(cancel.number());
-        self.by_cancel.insert(cancel.number(), self.row(place).id);
+    pub(super) fn number_cancel(&mut self, place: Place) -> u32 {
+        let cancel = self.take_number().number();
+        self.rare(place).cancel = Some(cancel);
+        self.by_cancel.insert(cancel, place);
         cancel
     }
 
@@ -192,12 +213,10 @@ impl<C> Calls<C> {
         (self.rows[slot].id == call).then_some(Place(slot))
     }
 
-    #[inline]
     pub(super) fn row(&self, place: Place) -> &Call<C> {
         &self.rows[place.0]
     }
 
-    #[inline]
     pub(super) fn row_mut(&mut self, place: Place) -> &mut Call<C> {
         &mut self.rows[place.0]
     }
@@ -216,7 +235,7 @@ impl<C> Calls<C> {
         let mut row = self.rows.remove(slot);
         self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
         if let Some(mut rare) = row.rare.take() {
-            if let Some((due, reason)) = rare.timers.next() {
+            if let Some((due, reason)) = rare.next_timer() {
                 self.due.remove(&(due, row.id, reason));
             }
             if self.spare.len() < Self::SPARE {
@@ -247,13 +266,13 @@ impl<C> Calls<C> {
 
     // Timers
 
-    /// Changes the timers of one call.
-    pub(super) fn set_timers(&mut self, place: Place, change: impl FnOnce(&mut CallTimers)) {
+    /// Changes the times of one call.
+    pub(super) fn set_times(&mut self, place: Place, change: impl FnOnce(&mut Rare)) {
         let call = self.row(place).id;
-        let timers = &mut self.rare(place).timers;
-        let before = timers.next();
-        change(timers);
-        let after = timers.next();
+        let rare = self.rare(place);
+        let before = rare.next_timer();
+        change(rare);
+        let after = rare.next_timer();
         if let Some((due, reason)) = before {
             self.due.remove(&(due, call, reason));
         }
@@ -266,9 +285,7 @@ impl<C> Calls<C> {
     pub(super) fn restart_idle_timeout(&mut self, call: CallId, now: Timestamp) {
         let Some(place) = self.find(call) else { return };
         if self.row(place).rare.is_some() {
-            self.set_timers(place, |timers| {
-                timers.idle = timers.idle.map(|_| now + timers.idle_after);
-            });
+            self.set_times(place, |rare| rare.idle = rare.idle_after.map(|after| now + after));
         }
     }
 
@@ -285,7 +302,6 @@ impl<C> Calls<C> {
 }
 
 /// The wire number of the call in a slot.
-#[inline]
 fn numbers<C>(rows: &Slab<Call<C>>) -> impl Fn(u32) -> u32 {
     |slot| rows[slot as usize].id.number()
 }
@@ -337,7 +353,7 @@ mod tests {
         calls.last = LAST_NUMBER - 1;
         assert_eq!(insert(&mut calls).number(), 0x7fff_ffff);
         let cancel = calls.number_cancel(calls.find(first).unwrap());
-        assert_eq!(cancel.number(), 3, "1 and 2 are in flight");
+        assert_eq!(cancel, 3, "1 and 2 are in flight");
         calls.last = 2 * LAST_NUMBER;
         assert_eq!(insert(&mut calls).number(), 4, "and so is the cancel 3");
         assert!(calls.get(first).is_some() && calls.get(second).is_some());

@@ -53,18 +53,16 @@ impl<C, R: Default> Machine<C, R> {
         let (phase, ending) = (CallPhase::Queued, None);
         let place =
             self.calls.insert(Call { id, data, parent, phase, ending, refusal, rare: None });
-        if options.grace.is_some() {
-            self.calls.rare(place).grace = options.grace;
-        }
         if id.is_reissued() {
             self.past.take(&id.number());
         }
-        if options.has_timers() {
-            self.calls.set_timers(place, |timers| {
-                timers.deadline = options.timeout.map(|timeout| now + timeout);
-                timers.idle_after = options.idle_timeout.unwrap_or_default();
-                timers.idle = options.idle_timeout.map(|after| now + after);
-                timers.hard_cap = options.hard_cap.map(|cap| now + cap);
+        if options.has_times() {
+            self.calls.set_times(place, |rare| {
+                rare.grace = options.grace;
+                rare.deadline = options.timeout.map(|timeout| now + timeout);
+                rare.idle_after = options.idle_timeout;
+                rare.idle = options.idle_timeout.map(|after| now + after);
+                rare.hard_cap = options.hard_cap.map(|cap| now + cap);
             });
         }
         if let Some(parent) = options.parent {
@@ -100,33 +98,32 @@ impl<C, R: Default> Machine<C, R> {
         let input = self.cancel_input(refusal);
         let refused = refusal.filter(|_| row.phase.on(input).step == CallStep::Refuse);
         let own = row.rare.as_ref().and_then(|rare| rare.grace);
+        let is_awaited = !matches!(cause, Cause::Dropped | Cause::Shutdown);
+        if let Some(why) = refused {
+            if !is_awaited {
+                // It is released after a grace all the same.
+                self.record_ending(place, Settlement::Cancelled, cause);
+                self.shorten_grace(place, self.config.abandoned_grace, now);
+            }
+            return (CancelOutcome::Refused(why), None);
+        }
         let grace = own.unwrap_or(self.config.dialect.grace);
-        let grace = match (cause, refused) {
-            // Nobody waits for it any more, so it is released after a grace all the same.
-            (Cause::Dropped | Cause::Shutdown, Some(_)) => self.config.bounded(Grace::Await),
-            (Cause::Dropped | Cause::Shutdown, None) => self.config.bounded(grace),
-            (_, Some(why)) => return (CancelOutcome::Refused(why), None),
-            (_, None) => grace,
-        };
+        let grace = if is_awaited { grace } else { self.config.bounded(grace) };
         self.record_ending(place, Settlement::Cancelled, cause);
         let (mut step, mut action) = self.step_call(place, input, None);
         match (grace, &action) {
-            (_, Some(Action::Withdraw(_) | Action::Complete(_))) => {}
-            (Grace::Settle(Duration::ZERO), None) if refused.is_none() => {
+            (_, Some(Action::Withdraw(_) | Action::Complete(_))) | (Grace::Await, _) => {}
+            (Grace::Settle(Duration::ZERO), None) => {
                 (step, action) = self.step_call(place, CallInput::Forget, None);
             }
-            (Grace::Settle(Duration::ZERO), Some(_)) if refused.is_none() => {
-                self.cascade_step(place, CallInput::Forget);
-            }
+            (Grace::Settle(Duration::ZERO), Some(_)) => self.cascade_step(place, CallInput::Forget),
             (Grace::Settle(grace), _) => self.shorten_grace(place, grace, now),
-            (Grace::Await, _) => {}
         }
-        let outcome = match (step, refused) {
-            (_, Some(why)) => CancelOutcome::Refused(why),
-            (CallStep::Withdraw, _) => CancelOutcome::Withdrawn,
-            (CallStep::SendCancel, _) => CancelOutcome::Sent,
-            (CallStep::AwaitToken | CallStep::AwaitTokenAndSettle, _) => CancelOutcome::AwaitsToken,
-            (CallStep::Settle, _) => CancelOutcome::Settled,
+        let outcome = match step {
+            CallStep::Withdraw => CancelOutcome::Withdrawn,
+            CallStep::SendCancel => CancelOutcome::Sent,
+            CallStep::AwaitToken | CallStep::AwaitTokenAndSettle => CancelOutcome::AwaitsToken,
+            CallStep::Settle => CancelOutcome::Settled,
             _ => CancelOutcome::AlreadySent,
         };
         (outcome, action)
@@ -134,8 +131,8 @@ impl<C, R: Default> Machine<C, R> {
 
     fn shorten_grace(&mut self, place: Place, grace: Duration, now: Timestamp) {
         let due = now + grace;
-        self.calls.set_timers(place, |timers| {
-            timers.grace = Some(timers.grace.map_or(due, |earlier| earlier.min(due)));
+        self.calls.set_times(place, |rare| {
+            rare.release = Some(rare.release.map_or(due, |earlier| earlier.min(due)));
         });
     }
 

@@ -167,16 +167,20 @@ impl<C, R: Default> Machine<C, R> {
         let Some(call) = self.calls.issued(number) else {
             return (None, Some(Violation::UnknownResponse));
         };
-        let fate = self.past.get_mut(&number);
-        match fate.map(|fate| mem::replace(fate, fate.answered())) {
-            Some(Fate::Withdrawn | Fate::CancelQueued) => (None, Some(Violation::UnknownResponse)),
-            Some(Fate::CancelSent) => (None, None),
-            Some(Fate::TokenAwaited) if answer == Answer::Token => {
+        let Some(fate) = self.past.get_mut(&number) else {
+            return (None, Some(Violation::DuplicateResponse));
+        };
+        if matches!(fate, Fate::Withdrawn | Fate::CancelQueued) {
+            return (None, Some(Violation::UnknownResponse));
+        }
+        match mem::replace(fate, Fate::Answered) {
+            Fate::CancelSent => (None, None),
+            Fate::Answered => (None, Some(Violation::DuplicateResponse)),
+            Fate::TokenAwaited if answer == Answer::Token => {
                 let number = Some(self.number_of_cancel_alone());
                 (Some(Action::SendCancel { call, number }), Some(Violation::LateResponse))
             }
-            Some(Fate::Left | Fate::TokenAwaited) => (None, Some(Violation::LateResponse)),
-            Some(Fate::Answered) | None => (None, Some(Violation::DuplicateResponse)),
+            _ => (None, Some(Violation::LateResponse)),
         }
     }
 

@@ -98,16 +98,6 @@ enum Fate {
     CancelSent,
 }
 
-impl Fate {
-    /// What it is once an answer came, which changes nothing for those that can't be answered.
-    const fn answered(self) -> Self {
-        match self {
-            Self::Withdrawn | Self::CancelQueued => self,
-            _ => Self::Answered,
-        }
-    }
-}
-
 impl<C, R: Default> Machine<C, R> {
     /// The bytes of a call's row.
     pub(crate) const CALL_ROW: usize = size_of::<calls::Call<C>>();

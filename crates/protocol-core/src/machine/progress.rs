@@ -26,13 +26,13 @@ impl<K: Copy + Ord> ProgressTokens<K> {
         }
     }
 
-    /// Forgets a settled owner; gives its tokens.
+    /// Forgets a settled owner; gives its tokens, if it had any.
     #[inline]
-    pub(super) fn remove(&mut self, owner: K) -> Vec<WireId> {
-        if self.by_owner.is_empty() {
-            return Vec::new();
+    pub(super) fn remove(&mut self, owner: K) -> Option<Vec<WireId>> {
+        if self.is_empty() {
+            return None;
         }
-        let tokens = self.by_owner.remove(&owner).unwrap_or_default();
+        let tokens = self.by_owner.remove(&owner)?;
         for token in &tokens {
             if let Some(owners) = self.by_token.get_mut(token) {
                 owners.remove(&owner);
@@ -41,7 +41,7 @@ impl<K: Copy + Ord> ProgressTokens<K> {
                 }
             }
         }
-        tokens
+        Some(tokens)
     }
 
     /// Whose progress a notification with this token is.

@@ -123,32 +123,33 @@ impl<R> Requests<R> {
 
     /// The request goes on under another id.
     pub(super) fn rename(&mut self, request: RequestHandle, id: WireId) {
-        self.release_id(request);
         if let Some(row) = self.get_mut(request) {
-            row.id = Some(id);
+            let before = row.id.replace(id);
+            self.forget_id(request, before.as_ref());
             self.find_by_its_id(request.slot);
         }
     }
 
-    /// The request is answered: its id is free again, and given back.
-    pub(super) fn release_id(&mut self, request: RequestHandle) -> Option<WireId> {
-        let id = self.get_mut(request)?.id.take()?;
-        self.by_id.remove(&id, request.slot.get() as u32, ids(&self.rows));
-        Some(id)
+    /// This id, which its row holds no more, is free again.
+    pub(super) fn forget_id(&mut self, request: RequestHandle, id: Option<&WireId>) {
+        if let Some(id) = id {
+            self.by_id.remove(id, request.slot.get() as u32, ids(&self.rows));
+        }
     }
 
-    /// Removes an answered request without calls in flight; says whether it ever had any.
-    pub(super) fn remove_if_settled(&mut self, request: RequestHandle) -> Option<bool> {
-        let row = self.get(request)?;
-        let has_calls = row.is_parent && self.child_after(request, CallId::MIN).is_some();
+    /// Removes an answered request without calls in flight; says whether it is gone and had any.
+    pub(super) fn remove_if_settled(&mut self, request: RequestHandle) -> bool {
+        let Some(row) = self.get(request) else { return false };
+        let is_parent = row.is_parent;
+        let has_calls = is_parent && self.child_after(request, CallId::MIN).is_some();
         if row.phase != RequestPhase::Answered || has_calls {
-            return None;
+            return false;
         }
-        let is_parent = self.rows.remove(request.slot.get()).is_parent;
+        self.rows.remove(request.slot.get());
         if slot::give_back(&mut self.rows) {
             self.by_id = Index::new();
         }
-        Some(is_parent)
+        is_parent
     }
 
     pub(super) fn add_child(&mut self, request: RequestHandle, call: CallId) {
@@ -173,8 +174,7 @@ impl<R> Requests<R> {
     /// Every unanswered request, in the order they were accepted.
     pub(super) fn unanswered_in_order(&self) -> Vec<RequestHandle> {
         let unanswered = self.rows.iter().filter(|(_, row)| row.phase.is_unanswered());
-        let handles = unanswered
-            .map(|(slot, row)| RequestHandle { serial: row.serial, slot: Slot::new(slot) });
+        let handles = unanswered.filter_map(|(slot, _)| self.in_slot(Slot::new(slot)));
         let mut handles: Vec<RequestHandle> = handles.collect();
         handles.sort_unstable();
         handles
@@ -186,7 +186,6 @@ impl<R> Requests<R> {
 }
 
 /// The id of the request in a slot.
-#[inline]
 fn ids<'t, R>(rows: &'t Slab<Request<R>>) -> impl Fn(u32) -> &'t WireId {
     |slot| rows[slot as usize].id.as_ref().expect("the index holds unanswered requests")
 }

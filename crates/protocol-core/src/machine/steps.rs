@@ -27,9 +27,10 @@ impl<C, R: Default> Machine<C, R> {
         answer: Option<Settlement>,
     ) -> (CallStep, Option<Action<C>>) {
         let row = self.calls.row_mut(place);
-        let (call, before) = (row.id, row.phase);
-        let Transition { next, step } = before.on(input);
-        row.phase = next.unwrap_or(before);
+        let call = row.id;
+        let Transition { next, step } = row.phase.on(input);
+        // A call that settles ends in the phase it was in.
+        row.phase = next.unwrap_or(row.phase);
         let confirmed = Some(Settlement::Cancelled);
         let action = match step {
             CallStep::Nothing
@@ -43,19 +44,19 @@ impl<C, R: Default> Machine<C, R> {
             }
             CallStep::SendCancel => {
                 let is_request = self.config.dialect.cancels_are_requests();
-                let number = is_request.then(|| self.calls.number_cancel(place).number());
+                let number = is_request.then(|| self.calls.number_cancel(place));
                 Action::SendCancel { call, number }
             }
-            CallStep::Withdraw => Action::Withdraw(self.give_up(place, before, Fate::Withdrawn)),
+            CallStep::Withdraw => Action::Withdraw(self.give_up(place, Fate::Withdrawn)),
             CallStep::AwaitTokenAndSettle => {
-                Action::Complete(self.give_up(place, before, Fate::TokenAwaited))
+                Action::Complete(self.give_up(place, Fate::TokenAwaited))
             }
-            CallStep::Settle => Action::Complete(self.give_up(place, before, Fate::Left)),
-            CallStep::Complete => Action::Complete(self.settle(place, before, answer)),
-            CallStep::WithdrawAndComplete => Action::Withdraw(self.settle(place, before, answer)),
-            CallStep::CompleteCancelled => Action::Complete(self.settle(place, before, confirmed)),
+            CallStep::Settle => Action::Complete(self.give_up(place, Fate::Left)),
+            CallStep::Complete => Action::Complete(self.settle(place, answer)),
+            CallStep::WithdrawAndComplete => Action::Withdraw(self.settle(place, answer)),
+            CallStep::CompleteCancelled => Action::Complete(self.settle(place, confirmed)),
             CallStep::WithdrawAndCompleteCancelled => {
-                Action::Withdraw(self.settle(place, before, confirmed))
+                Action::Withdraw(self.settle(place, confirmed))
             }
         };
         (step, Some(action))
@@ -93,44 +94,34 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Settles a call without an answer; a late one will be recognised.
-    fn give_up(&mut self, place: Place, before: CallPhase, fate: Fate) -> Completion<C> {
-        let number = self.calls.row(place).id.number();
-        let done = self.settle(place, before, None);
+    fn give_up(&mut self, place: Place, fate: Fate) -> Completion<C> {
+        let phase = self.calls.row(place).phase;
+        let done = self.settle(place, None);
         // An answer behind the token of its operation is a duplicate, as all that nothing is known of.
-        if !matches!(before, CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement) {
-            self.remember(number, fate);
+        if !matches!(phase, CallPhase::TokenCancelQueued | CallPhase::AwaitingAcknowledgement) {
+            self.remember(done.call.number(), fate);
         }
         done
     }
 
     /// Settles a call as the peer answered, or with its recorded ending.
-    fn settle(
-        &mut self,
-        place: Place,
-        before: CallPhase,
-        answer: Option<Settlement>,
-    ) -> Completion<C> {
+    fn settle(&mut self, place: Place, answer: Option<Settlement>) -> Completion<C> {
         if let Some(cancel) = self.calls.release_cancel(place) {
-            self.remember_cancel(cancel, before, answer);
+            self.remember_cancel(cancel, self.calls.row(place).phase, answer);
         }
         let row = self.calls.remove(place);
-        let cause = row.ending.map(|(_, cause)| cause);
-        let (settlement, cause) = match answer {
-            None => {
-                let ending = row.ending.expect("whoever settles here records an ending first");
-                (ending.0, cause)
-            }
-            Some(Settlement::Cancelled) => (Settlement::Cancelled, cause),
-            Some(settlement) => (settlement, None),
-        };
+        let (ending, cause) = row.ending.unzip();
+        let settlement = answer.or(ending).expect("whoever settles here records an ending first");
+        // An answer has no cause, unless it confirms our cancel.
+        let cause = cause.filter(|_| answer.is_none_or(|it| it == Settlement::Cancelled));
         self.awaited.remove(row.id);
         self.leave_tree(row.id, row.parent);
         Completion { call: row.id, settlement, cause, data: row.data }
     }
 
     /// A call settles whose cancel is a request of its own: what the number of that is from now on.
-    fn remember_cancel(&mut self, cancel: u32, before: CallPhase, answer: Option<Settlement>) {
-        let fate = match (before, answer) {
+    fn remember_cancel(&mut self, cancel: u32, phase: CallPhase, answer: Option<Settlement>) {
+        let fate = match (phase, answer) {
             (CallPhase::CancelQueued, Some(_)) => Fate::Withdrawn,
             (CallPhase::CancelQueued | CallPhase::TokenCancelQueued, _) => Fate::CancelQueued,
             // It was acknowledged: all that nothing is known of is a duplicate.
@@ -152,7 +143,7 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     fn end_tree(&mut self, request: RequestHandle) {
-        if self.requests.remove_if_settled(request) == Some(true) {
+        if self.requests.remove_if_settled(request) {
             self.cascade.push_back(Action::TreeSettled { request });
         }
     }
@@ -244,8 +235,8 @@ impl<C, R: Default> Machine<C, R> {
             return Err(Refusal::AlreadyAnswered);
         }
         row.phase = next.unwrap_or(before);
-        let data = mem::take(&mut row.data);
-        let id = self.requests.release_id(request);
+        let (data, id) = (mem::take(&mut row.data), row.id.take());
+        self.requests.forget_id(request, id.as_ref());
         if let Some(id) = id.filter(|_| self.cancels_are_acknowledged()) {
             let met = match before.is_cancelled() {
                 true => RequestStep::CancelledBefore,
@@ -253,8 +244,9 @@ impl<C, R: Default> Machine<C, R> {
             };
             self.finished.insert(id, met, self.config.limits.abandoned_ids);
         }
-        for token in self.withheld.remove(request) {
-            if matches!(step, RequestStep::Withhold | RequestStep::SendEnd) {
+        let is_silent = matches!(step, RequestStep::Withhold | RequestStep::SendEnd);
+        if let Some(tokens) = self.withheld.remove(request).filter(|_| is_silent) {
+            for token in tokens {
                 self.retired.insert(token, (), self.config.limits.abandoned_ids);
             }
         }
@@ -281,11 +273,7 @@ impl<C, R: Default> Machine<C, R> {
                 }
                 return;
             }
-            LifeStep::AbandonEverything => {
-                self.lose_calls(Cause::Shutdown);
-                self.cancel_requests(Cause::Shutdown, now);
-            }
-            LifeStep::LoseEverything => {
+            LifeStep::AbandonEverything | LifeStep::LoseEverything => {
                 self.lose_calls(reason.cause());
                 if let Some(cause) = self.config.dialect.cause_of_close(reason) {
                     self.cancel_requests(cause, now);

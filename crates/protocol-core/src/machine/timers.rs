@@ -1,9 +1,6 @@
 //! Deadlines, idle timeouts, hard caps and graces: four real timers a call (B21).
 
-use core::time::Duration;
-
 use crate::cause::Cause;
-use crate::time::Timestamp;
 
 /// Why [`poll_timeout`](crate::Connection::poll_timeout) wants to be called back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,31 +26,5 @@ impl TimerReason {
             Self::HardCap => Cause::HardCap,
             Self::Grace => Cause::Dropped,
         }
-    }
-}
-
-/// The timers of one call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct CallTimers {
-    pub(super) deadline: Option<Timestamp>,
-    pub(super) idle: Option<Timestamp>,
-    /// So long after progress the idle timeout is.
-    pub(super) idle_after: Duration,
-    pub(super) hard_cap: Option<Timestamp>,
-    pub(super) grace: Option<Timestamp>,
-}
-
-impl CallTimers {
-    /// The first of them to fire.
-    pub(super) fn next(&self) -> Option<(Timestamp, TimerReason)> {
-        [
-            (self.deadline, TimerReason::Deadline),
-            (self.idle, TimerReason::IdleTimeout),
-            (self.hard_cap, TimerReason::HardCap),
-            (self.grace, TimerReason::Grace),
-        ]
-        .into_iter()
-        .filter_map(|(due, reason)| Some((due?, reason)))
-        .min()
     }
 }
