@@ -55,7 +55,7 @@ impl<K: Key> Index<K> {
     /// The slot of a key.
     pub(crate) fn find<B: Borrow<K>>(&self, key: &K, key_of: impl Fn(u32) -> B) -> Option<u32> {
         match self.place_of(key, |slot| key_of(slot).borrow() == key) {
-            Some(place) => Some(self.places[place]),
+            Some((_, slot)) => Some(slot),
             None if self.crowded.is_empty() => None,
             None => self.crowded.get(key).copied(),
         }
@@ -71,7 +71,7 @@ impl<K: Key> Index<K> {
 
     /// Removes a key; `key_of` is not asked for that of `slot`.
     pub(crate) fn remove<B: Borrow<K>>(&mut self, key: &K, slot: u32, key_of: impl Fn(u32) -> B) {
-        let Some(mut hole) = self.place_of(key, |other| other == slot) else {
+        let Some((mut hole, _)) = self.place_of(key, |other| other == slot) else {
             self.crowded.remove(key);
             return;
         };
@@ -103,8 +103,8 @@ impl<K: Key> Index<K> {
         if place + 1 == self.places.len() { 0 } else { place + 1 }
     }
 
-    /// The place within reach of a key's home whose slot `is` the right one.
-    fn place_of(&self, key: &K, is: impl Fn(u32) -> bool) -> Option<usize> {
+    /// The place within reach of a key's home whose slot `is` the right one, and that slot.
+    fn place_of(&self, key: &K, is: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
         if self.used == 0 {
             return None;
         }
@@ -112,7 +112,7 @@ impl<K: Key> Index<K> {
         for _ in 0..REACH {
             match self.places[place] {
                 FREE => return None,
-                slot if is(slot) => return Some(place),
+                slot if is(slot) => return Some((place, slot)),
                 _ => place = self.next(place),
             }
         }

@@ -31,7 +31,6 @@ pub(crate) const fn growth(len: usize) -> usize {
 }
 
 /// Makes room for one more row.
-#[inline]
 pub(crate) fn make_room<T>(rows: &mut Slab<T>) {
     if rows.len() == rows.capacity() {
         assert!(rows.len() < u32::MAX as usize, "limits keep every table under 2^32 rows");
@@ -43,7 +42,6 @@ pub(crate) fn make_room<T>(rows: &mut Slab<T>) {
 const KEPT: usize = 1024;
 
 /// Gives back the room of a large table that is empty. Says whether it did: then its index is to go too.
-#[inline]
 pub(crate) fn give_back<T>(rows: &mut Slab<T>) -> bool {
     let is_left = rows.is_empty() && rows.capacity() > KEPT;
     if is_left {
