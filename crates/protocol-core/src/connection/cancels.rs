@@ -1,7 +1,6 @@
 //! Cancels, both ways: ours of our calls, and the peer's of its requests.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::vec;
 
 use serde_json::value::RawValue;
@@ -18,7 +17,7 @@ use crate::id::WireId;
 use crate::machine::{Action, CallId, CancelOutcome, RequestStep};
 use crate::outbox::Lane;
 use crate::time::Timestamp;
-use crate::violation::{EnvelopeProblem, Violation};
+use crate::violation::Violation;
 use crate::wire::abp::Origin;
 use crate::wire::decode::{self, Request};
 use crate::wire::encode::{Draft, To, Value};
@@ -133,12 +132,9 @@ impl<O, I: Default> Connection<O, I> {
         params: Option<&'m RawValue>,
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
-        let dialect = &self.machine.config().dialect;
-        let (_, member, place) = dialect.cancel.members()?;
-        let token = decode::param(params, member).map(RawValue::get);
-        let token = token.filter(|token| dialect.ids.allows(token));
+        let (named, reason) = self.read_cancel(params);
+        let token = named.map(RawValue::get).filter(|it| self.config().dialect.ids.allows(it));
         let id = token.and_then(|token| self.readable(token));
-        let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
         if let Some(call) = token.and_then(|token| self.call_that_peer_ends(token)) {
             if let Some(action) = self.machine.receive_end(call) {
                 self.carry_out(action);
@@ -166,53 +162,62 @@ impl<O, I: Default> Connection<O, I> {
     /// Our call that the peer's cancel ends: the one exception to that it names requests of its own
     /// (B13).
     fn call_that_peer_ends(&self, token: &str) -> Option<CallId> {
-        let call = self.machine.call_numbered(super::responses::number_of(token)?)?;
+        let call = self.machine.call_numbered(super::inputs::number_of(token)?)?;
         let outgoing = self.machine.call_data(call)?;
         outgoing.server_ends.then_some(call)
     }
 
     /// Takes a cancel that is a request, and answers it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it; it is then to be answered so.
     pub(super) fn take_cancel_request(
         &mut self,
-        request: Request<'_>,
+        id: WireId,
+        request: &Request<'_>,
         batch: Option<BatchKey>,
         now: Timestamp,
-    ) {
-        let Request { id: token, params, origin, .. } = request;
-        let ids = self.config().dialect.ids;
-        let Some(id) = self.readable(token).filter(|id| ids.allows(id.token())) else {
-            let violation = Violation::InvalidRequest { problem: EnvelopeProblem::Id };
-            return self.refuse(Some(token), origin.as_deref(), violation, batch);
-        };
+    ) -> Result<(), Violation> {
         let dialect = &self.config().dialect;
         // Where the id of a request is that of its message, nobody could tell the answers apart (B5).
         let same = self.machine.request_named(&id).and_then(|it| self.machine.request_id(it));
         if dialect.envelope != Envelope::Abp && same.is_some() {
-            return self.refuse(Some(token), origin.as_deref(), Violation::DuplicateId, batch);
+            return Err(Violation::DuplicateId);
         }
-        let Some((_, member, place)) = dialect.cancel.members() else { return };
         let names_operation = dialect.has_operations();
-        let named = decode::param(params, member);
-        let wanted = named.and_then(|named| match names_operation {
-            true => token_id(named),
-            false => self.readable(named.get()),
-        });
-        let (Some(named), Some(wanted)) = (named, wanted) else {
-            let (id, origin, violation) =
-                (Some(token), origin.as_deref(), Violation::MalformedCancel);
-            return match named {
-                // No operation was ever named so.
-                Some(_) if names_operation => {
-                    self.refuse_with(id, origin, OPERATION_NOT_FOUND, violation, batch);
-                }
-                _ => self.refuse(id, origin, violation, batch),
-            };
+        let (named, reason) = self.read_cancel(request.params);
+        let named = named.ok_or(Violation::MalformedCancel)?;
+        let wanted = if names_operation { token_id(named) } else { self.readable(named.get()) };
+        let origin = request.origin.as_deref();
+        match wanted {
+            Some(wanted) => {
+                let met = self.obey(&wanted, reason, now);
+                // Acknowledged after what it cancelled, which may be a call that has not left.
+                self.follow();
+                self.acknowledge(id, origin, named.get(), met, batch);
+            }
+            // No operation was ever named so.
+            None if names_operation => {
+                let (id, violation) = (Some(request.id), Violation::MalformedCancel);
+                self.refuse_with(id, origin, OPERATION_NOT_FOUND, violation, batch);
+            }
+            None => return Err(Violation::MalformedCancel),
+        }
+        Ok(())
+    }
+
+    /// What a cancel with these params names, and why it was sent.
+    #[inline]
+    fn read_cancel<'m>(
+        &self,
+        params: Option<&'m RawValue>,
+    ) -> (Option<&'m RawValue>, Option<Cow<'m, str>>) {
+        let Some((_, member, place)) = self.config().dialect.cancel.members() else {
+            return (None, None);
         };
         let reason = place.and_then(|place| decode::param(params, place)).and_then(decode::string);
-        let met = self.obey(&wanted, reason, now);
-        // Acknowledged after what it cancelled, which may be a call that has not left.
-        self.follow();
-        self.acknowledge((id, origin), named.get(), met, batch);
+        (decode::param(params, member), reason)
     }
 
     /// Whether the host answers this cancel: it names an operation that is none of this connection's, or
@@ -255,13 +260,14 @@ impl<O, I: Default> Connection<O, I> {
     /// Answers a cancel of the peer's.
     fn acknowledge(
         &mut self,
-        (id, origin): (WireId, Option<Box<Origin>>),
+        id: WireId,
+        origin: Option<&Origin>,
         target: &str,
         met: RequestStep,
         batch: Option<BatchKey>,
     ) {
         let context = context(&self.machine, self.now);
-        let to = To { id: id.token(), origin: origin.as_deref() };
+        let to = To { id: id.token(), origin };
         let dialect = &context.config.dialect;
         let Some((_, member, _)) = dialect.cancel.members() else { return };
         let (cancelled, why_not) = match met {

@@ -43,11 +43,9 @@ impl<O, I: Default> Connection<O, I> {
             Envelope::Abp => Asked::by(method),
         };
         let is_payload = dialect.envelope == Envelope::Abp && asked == Asked::Other;
-        let sent = structured(params, is_payload).and_then(|params| {
-            let (call, ticket) = self.send_request(method, params, &options, now)?;
-            Ok((params, call, ticket))
-        });
-        let (params, call, ticket) = match sent {
+        let sent = structured(params, is_payload)
+            .and_then(|params| self.send_request(method, params, &options, now));
+        let (call, ticket, params) = match sent {
             Ok(sent) => sent,
             Err(reason) => return Err(SendError { reason, data }),
         };
@@ -69,20 +67,20 @@ impl<O, I: Default> Connection<O, I> {
         Ok(call)
     }
 
-    /// Puts the request of a call into the outbox, if the call is admitted.
-    fn send_request(
+    /// Puts the request of a call into the outbox, if the call is admitted. Gives what was sent.
+    fn send_request<'p>(
         &mut self,
         method: &str,
-        params: Option<&RawValue>,
+        params: Option<&'p RawValue>,
         options: &CallOptions,
         now: Timestamp,
-    ) -> Result<(CallId, Ticket), Refusal> {
+    ) -> Result<(CallId, Ticket, Option<&'p RawValue>), Refusal> {
         let call = self.machine.admit_call(options)?;
         let (number, kind) = (call.number(), TransmitKind::Request);
-        let (params, timeout) = (params.map(Body::Raw), options.timeout);
-        let draft = Draft::Request { number, method, params, timeout };
+        let (body, timeout) = (params.map(Body::Raw), options.timeout);
+        let draft = Draft::Request { number, method, params: body, timeout };
         let context = context(&self.machine, self.now.max(now));
-        Ok((call, self.unsent.send(&context, &draft, kind, Some(number))?))
+        Ok((call, self.unsent.send(&context, &draft, kind, Some(number))?, params))
     }
 
     /// Finds the tokens under which progress of a call will come.

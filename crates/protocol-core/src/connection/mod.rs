@@ -7,7 +7,6 @@ mod memory;
 mod negotiation;
 mod operations;
 mod requests;
-mod responses;
 mod rows;
 mod unsent;
 
@@ -256,7 +255,6 @@ impl<O, I: Default> Connection<O, I> {
 
     /// A message that is no call and no cancel was queued: where every message has a number, it took the
     /// next.
-    #[inline]
     fn count_sent(&mut self) {
         if self.config().dialect.envelope == Envelope::Dap {
             self.machine.skip_number();
@@ -264,14 +262,12 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Time goes on, never back.
-    #[inline]
     fn pass(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
     }
 
     /// Keeps the promise that a refused send made, once. It holds beyond the end: answers may still be
     /// waiting.
-    #[inline]
     fn offer_room(&mut self) {
         if self.unsent.keeps_promise(&self.machine.config().limits) {
             self.events.push_back(Event::Ready);
@@ -280,7 +276,6 @@ impl<O, I: Default> Connection<O, I> {
 }
 
 /// What a message is written with now.
-#[inline]
 fn context<C, R: Default>(machine: &Machine<C, R>, now: Timestamp) -> Context<'_> {
     let config = machine.config();
     let next = match config.dialect.envelope {

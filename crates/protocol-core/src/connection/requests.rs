@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::dialect::{AnswerRule, Envelope, Role, code};
 use crate::event::{Event, Reply, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{CancelRefusal, RequestHandle};
+use crate::machine::RequestHandle;
 use crate::slot::{self, Slot};
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
@@ -30,31 +30,26 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
         let opening = Opening::of(dialect, &request.method, request.params);
-        if self.machine.lacks_session() && !opening.session() {
-            let (id, origin) = (Some(request.id), request.origin.as_deref());
-            self.refuse(id, origin, Violation::NotInitialized, batch);
-            return None;
-        }
         let is_cancel = dialect.cancels_are_requests() && dialect.cancel.is(&request.method);
-        if is_cancel && !self.is_for_host(request.params) {
-            self.take_cancel_request(request, batch, now);
-            return None;
-        }
+        let is_ours = is_cancel && !self.is_for_host(request.params);
         let id = self.readable(request.id).filter(|_| dialect.ids.allows(request.id));
         let is_excepted = batch.is_some() && dialect.is_refused_in_batch(&request.method);
-        let problem = if is_excepted { EnvelopeProblem::InBatch } else { EnvelopeProblem::Id };
-        let Some(id) = id.filter(|_| !is_excepted) else {
-            let (id, origin) = (Some(request.id), request.origin.as_deref());
-            self.refuse(id, origin, Violation::InvalidRequest { problem }, batch);
-            return None;
+        let invalid = |problem| Err(Violation::InvalidRequest { problem });
+        let taken = match id {
+            _ if self.machine.lacks_session() && !opening.session() => {
+                Err(Violation::NotInitialized)
+            }
+            Some(id) if is_ours => {
+                self.take_cancel_request(id, &request, batch, now).map(|()| None)
+            }
+            _ if is_excepted && !is_ours => invalid(EnvelopeProblem::InBatch),
+            Some(id) => self.admit(id, &mut request, opening, batch, now).map(Some),
+            None => invalid(EnvelopeProblem::Id),
         };
-        let (rare, uncancellable) = self.rare_of(&mut request, opening, batch);
-        let incoming = Incoming { data: I::default(), rare };
-        let handle = match self.machine.receive_request(id, uncancellable, incoming, now) {
-            Ok(handle) => handle,
-            Err((violation, Incoming { rare, .. })) => {
-                let origin = rare.and_then(|slot| self.take_rare(slot).origin);
-                self.refuse(Some(request.id), origin.as_deref(), violation, batch);
+        let handle = match taken {
+            Ok(handle) => handle?,
+            Err(violation) => {
+                self.refuse(Some(request.id), request.origin.as_deref(), violation, batch);
                 let is_over = violation == Violation::TooManyRequests;
                 if is_over && self.config().close_over_limit {
                     self.close(CloseReason::OverLimit, now);
@@ -62,12 +57,6 @@ impl<O, I: Default> Connection<O, I> {
                 return None;
             }
         };
-        if let Some(batch) = batch {
-            self.unsent.add_member(batch);
-        }
-        if self.config().dialect.answer == AnswerRule::SilentWithProgress {
-            self.withhold_progress(handle, request.params);
-        }
         if is_cancel {
             self.obey_beside(request.params, now);
         }
@@ -82,13 +71,49 @@ impl<O, I: Default> Connection<O, I> {
         })
     }
 
+    /// Takes a request that the host answers, if there is room for it.
+    #[inline]
+    fn admit(
+        &mut self,
+        id: WireId,
+        request: &mut Request<'_>,
+        opening: Opening,
+        batch: Option<BatchKey>,
+        now: Timestamp,
+    ) -> Result<RequestHandle, Violation> {
+        let config = self.machine.config();
+        let (method, params) = (&*request.method, request.params);
+        let origin = request.origin.take();
+        let asked = origin.as_ref().map_or(Asked::Other, |origin| origin.asked());
+        let uncancellable = uncancellable(&config.dialect, asked, method, params);
+        let server_ends =
+            config.role == Role::Server && server_ends(&config.dialect, Role::Client, method);
+        let starts_operation = config.dialect.starts_operation(method).is_some();
+        let rare = Rare { batch, opening, server_ends, starts_operation, origin };
+        let rare = (!rare.is_empty()).then(|| {
+            slot::make_room(&mut self.rares);
+            Slot::new(self.rares.insert(rare))
+        });
+        let incoming = Incoming { data: I::default(), rare };
+        let received = self.machine.receive_request(id, uncancellable, incoming, now);
+        let handle = received.map_err(|(violation, refused)| {
+            request.origin = refused.rare.and_then(|slot| self.take_rare(slot).origin);
+            violation
+        })?;
+        if let Some(batch) = batch {
+            self.unsent.add_member(batch);
+        }
+        if self.config().dialect.answer == AnswerRule::SilentWithProgress {
+            self.withhold_progress(handle, params);
+        }
+        Ok(handle)
+    }
+
     /// A cancel that the host answers, since it names a progress, cancels the request that it names too.
     fn obey_beside(&mut self, params: Option<&RawValue>, now: Timestamp) {
-        if self.config().dialect.envelope != Envelope::Dap {
-            return;
-        }
-        let id = self.config().dialect.cancel.id_in(params);
-        if let Some(id) = id.filter(|id| self.readable(id.token()).is_some()) {
+        let Config { dialect, .. } = self.config();
+        let named = dialect.cancel.id_in(params).filter(|_| dialect.envelope == Envelope::Dap);
+        if let Some(id) = named.filter(|id| self.readable(id.token()).is_some()) {
             self.obey(&id, None, now);
         }
     }
@@ -101,30 +126,6 @@ impl<O, I: Default> Connection<O, I> {
         for token in tokens.into_iter().filter(|token| token.token().len() <= longest) {
             self.machine.withhold_progress(request, token);
         }
-    }
-
-    /// What is kept with few requests, and why the peer can't cancel this one, if it can't.
-    #[inline]
-    fn rare_of(
-        &mut self,
-        request: &mut Request<'_>,
-        opening: Opening,
-        batch: Option<BatchKey>,
-    ) -> (Option<Slot>, Option<CancelRefusal>) {
-        let config = self.machine.config();
-        let (method, params) = (&*request.method, request.params);
-        let origin = request.origin.take();
-        let asked = origin.as_ref().map_or(Asked::Other, |origin| origin.asked());
-        let refusal = uncancellable(&config.dialect, asked, method, params);
-        let server_ends =
-            config.role == Role::Server && server_ends(&config.dialect, Role::Client, method);
-        let starts_operation = config.dialect.starts_operation(method).is_some();
-        let rare = Rare { batch, opening, server_ends, starts_operation, origin };
-        let rare = (!rare.is_empty()).then(|| {
-            slot::make_room(&mut self.rares);
-            Slot::new(self.rares.insert(rare))
-        });
-        (rare, refusal)
     }
 
     /// What a request had that is over.

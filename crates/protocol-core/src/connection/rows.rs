@@ -55,16 +55,10 @@ pub(super) struct Opening {
     /// Whether the client declares with it that it can be asked to cancel, if it is the exchange of
     /// capabilities.
     pub(super) declares: Option<bool>,
-    opens: Opens,
-}
-
-/// What else it opens, in the one byte that a row has left: the highest bit is there if it is the
-/// session, and the others count from 1 which exchange of the dialect's revision it is, if it is one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Opens(u8);
-
-impl Opens {
-    const SESSION: u8 = 1 << 7;
+    /// What else it opens, in the one byte that a row has left: the highest bit is there if it is the
+    /// session, and the others count from 1 which exchange of the dialect's revision it is, if it is
+    /// one.
+    opens: u8,
 }
 
 impl Rare {
@@ -77,6 +71,8 @@ impl Rare {
 }
 
 impl Opening {
+    const SESSION: u8 = 1 << 7;
+
     /// What a request of this method settles. In most dialects there is nothing to settle.
     #[inline]
     pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
@@ -94,21 +90,21 @@ impl Opening {
             _ => None,
         };
         let session = dialect.session.as_deref() == Some(method);
-        let session = if session { Opens::SESSION } else { 0 };
+        let session = if session { Self::SESSION } else { 0 };
         // No dialect has so many that they would not fit.
         let exchange = dialect.exchanges.iter().take(100).position(|(it, _)| it == method);
         let exchange = exchange.map_or(0, |at| at as u8 + 1);
-        Self { declares, opens: Opens(session | exchange) }
+        Self { declares, opens: session | exchange }
     }
 
     /// Whether it opens the session.
     pub(super) const fn session(self) -> bool {
-        self.opens.0 & Opens::SESSION != 0
+        self.opens & Self::SESSION != 0
     }
 
     /// Which of the dialect's exchanges it is.
     pub(super) fn exchange(self) -> Option<usize> {
-        usize::from(self.opens.0 & !Opens::SESSION).checked_sub(1)
+        usize::from(self.opens & !Self::SESSION).checked_sub(1)
     }
 }
 

@@ -50,7 +50,6 @@ impl Unsent {
     }
 
     /// The bytes of the longest message that there is room for, 0 if there is none.
-    #[inline]
     fn free(&self, limits: &Limits) -> usize {
         let has_place = self.outbox.len() < limits.unsent_messages;
         if has_place { limits.unsent_bytes.saturating_sub(self.bytes()) } else { 0 }
@@ -173,7 +172,6 @@ impl Unsent {
     }
 
     /// Whether there is room now for what was refused. Says so once.
-    #[inline]
     pub(super) fn keeps_promise(&mut self, limits: &Limits) -> bool {
         let is_kept = self.wanted.is_some_and(|wanted| wanted <= self.free(limits));
         if is_kept {
@@ -204,7 +202,6 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Sends answers that are kept back, where a message waits for their room.
-    #[inline]
     pub(super) fn send_early(&mut self) {
         if let Some((batch, _)) = self.unsent.early() {
             let sent = self.unsent.send_kept_back(batch);
