@@ -66,14 +66,6 @@ impl Config {
             abandoned_grace: Duration::from_secs(30),
         }
     }
-
-    /// The grace of a call that nobody waits for any more: never unlimited.
-    pub(crate) fn bounded(&self, grace: Grace) -> Grace {
-        match grace {
-            Grace::Await => Grace::Settle(self.abandoned_grace),
-            Grace::Settle(grace) => Grace::Settle(grace.min(self.abandoned_grace)),
-        }
-    }
 }
 
 /// What bounds the memory of one connection (G8): [`Connection::memory`](crate::Connection::memory) is

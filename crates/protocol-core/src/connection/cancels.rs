@@ -98,10 +98,8 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn send_cancel_request(&mut self, id: &WireId) -> Result<(), Refusal> {
         let call = self.number_in(id.token()).and_then(|number| self.machine.call_numbered(number));
-        let refusal = match call {
-            Some(call) => self.machine.call_refusal(call),
-            None => self.machine.refusal(),
-        };
+        let own = call.and_then(|call| self.machine.call_refusal(call));
+        let refusal = own.or_else(|| self.machine.refusal());
         let config = self.machine.config();
         let (method, member, _) = config.dialect.cancel.members().ok_or(Refusal::NoCancel)?;
         if let Some(why) = refusal {
@@ -224,23 +222,15 @@ impl<O, I: Default> Connection<O, I> {
     /// in DAP a progress, or nothing at all.
     pub(super) fn is_for_host(&self, params: Option<&RawValue>) -> bool {
         let Config { dialect, deliver_unknown_operations, .. } = self.config();
-        // Some peers write all that they could say.
-        let named = |member| decode::param(params, member).filter(|it| it.get() != "null");
-        match (dialect.cancel.members(), dialect.envelope) {
-            (Some((_, member, _)), Envelope::Dap) => {
-                named(member).is_none() || named("progressId").is_some()
-            }
-            // The token of another server need not look like ours.
-            (Some((_, member, _)), _)
-                if *deliver_unknown_operations && dialect.has_operations() =>
-            {
-                let token = decode::param(params, member);
-                let is_unknown =
-                    |token| self.machine.is_unknown_operation(token_id(token).as_ref());
-                token.is_some_and(is_unknown)
-            }
-            _ => false,
+        let (named, _) = self.read_cancel(params);
+        if dialect.envelope == Envelope::Dap {
+            // Some peers write all that they could say.
+            let says = |member: Option<&RawValue>| member.is_some_and(|it| it.get() != "null");
+            return !says(named) || says(decode::param(params, "progressId"));
         }
+        // The token of another server need not look like ours.
+        let is_unknown = |token| self.machine.is_unknown_operation(token_id(token).as_ref());
+        *deliver_unknown_operations && dialect.has_operations() && named.is_some_and(is_unknown)
     }
 
     /// The peer cancels what this names; tells the host of the mark.

@@ -107,8 +107,13 @@ impl<C, R: Default> Machine<C, R> {
             }
             return (CancelOutcome::Refused(why), None);
         }
-        let grace = own.unwrap_or(self.config.dialect.grace);
-        let grace = if is_awaited { grace } else { self.config.bounded(grace) };
+        // What nobody waits for is never without a limit.
+        let longest = self.config.abandoned_grace;
+        let grace = match own.unwrap_or(self.config.dialect.grace) {
+            grace if is_awaited => grace,
+            Grace::Await => Grace::Settle(longest),
+            Grace::Settle(grace) => Grace::Settle(grace.min(longest)),
+        };
         self.record_ending(place, Settlement::Cancelled, cause);
         let (mut step, mut action) = self.step_call(place, input, None);
         match (grace, &action) {
