@@ -21,7 +21,7 @@
 //! - What is accepted is exactly what `serde_json` accepts as a `RawValue`. Where a text stops being JSON,
 //!   [`broken_at`] says.
 //! - Nothing is recursive, so no text overflows the stack. No memory is taken but a bit for each array or object
-//!   that is open, from the 64th on.
+//!   that is open, from the 64th on, and for a name with escapes while it is compared.
 //! - The rest is what a writer of JSON by hand needs: [`escape`], [`decimal`] and [`one_line`].
 //!
 //! No std, no `unsafe`. The feature `std` adds `write_value`.

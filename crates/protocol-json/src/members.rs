@@ -5,7 +5,7 @@ use alloc::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::raw::raw;
-use crate::scan::Json;
+use crate::scan::{Json, is_plain};
 use crate::text::string;
 
 /// The members that were looked for in an object.
@@ -35,8 +35,11 @@ impl<'m, const N: usize> Members<'m, N> {
     pub const NONE: Self = Self { tokens: [None; N], depth: 0, repeated: 0, escaped: 0 };
 
     /// Reads a text that is one object, and finds the members of these names, of which there may be up to 32.
-    /// They are found fastest in the order of the list, and names with escapes are found too. Returns `None`
-    /// if the text is no object, or no JSON.
+    /// They are found fastest in the order of the list, and names that the peer wrote with escapes are found too.
+    /// Returns `None` if the text is no object, or no JSON.
+    ///
+    /// A name that is looked for holds no quote, backslash or control character; this is checked with debug
+    /// assertions only.
     ///
     /// ```
     /// use protocol_json::Members;
@@ -98,10 +101,12 @@ impl<'m, const N: usize> Members<'m, N> {
         json.end(end)
     }
 
-    /// Reads the object that begins at a place of this text, and gives the place where it ends. Returns `None` if
-    /// the value that begins there is no object, or no JSON; the members mean nothing then.
+    /// Reads the object that begins at a place of this text, and gives the place where it ends; what was found
+    /// before is forgotten. Returns `None` if the value that begins there is no object, or no JSON; the members mean
+    /// nothing then.
     #[inline(always)]
     pub fn inner(&mut self, text: &'m str, place: Place, names: &[&str; N]) -> Option<Place> {
+        *self = Self::NONE;
         let first = Json::of(text).open(place.at)?;
         let at = self.object(text, first, names, |_, _, _| None)?;
         Some(Place { at, depth: self.depth })
@@ -119,6 +124,10 @@ impl<'m, const N: usize> Members<'m, N> {
         mut inner: impl FnMut(usize, usize, &mut usize) -> Option<usize>,
     ) -> Option<usize> {
         const { assert!(N <= 32, "a bit for each") }
+        debug_assert!(
+            names.iter().all(|name| is_plain(name)),
+            "no name is looked for that needs escapes"
+        );
         let json = Json::of(text);
         if byte == b'}' {
             self.depth = 1;

@@ -62,8 +62,8 @@ pub fn string(token: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The byte where a text stops being JSON, from 0: its last one if only more is missing, its length if it is
-/// JSON. `serde_json` is asked for it, because errors need not be fast.
+/// About where a text that is no JSON stops being JSON: the byte, from 0, that `serde_json` tells, which is asked
+/// because errors need not be fast. It is at the end if only more is missing.
 ///
 /// ```
 /// assert_eq!(protocol_json::broken_at("[1,\n2;]"), 5);

@@ -36,8 +36,9 @@ pub(crate) struct Slow {
     pub(crate) request: Request,
     /// How long it took, asked to take as long as the options say.
     pub(crate) natural: Duration,
-    /// How long it would take on a machine that has nothing else to do: the processor time, where that is known and less.
-    pub(crate) work: Duration,
+    /// The same without the time in which the server, or we, waited for a processor: what is left on a machine that has
+    /// nothing else to do.
+    pub(crate) undelayed: Duration,
     /// Whether it reports progress.
     pub(crate) has_progress: bool,
     /// Whether the server reads and answers others meanwhile.
@@ -98,9 +99,9 @@ impl Facts {
         let most = Duration::from_millis(options.slow_ms);
         for _ in 0..FITTINGS {
             let (Some(document), Some(slow)) = (&self.document, &self.slow) else { break };
-            let hundredths = match slow.work {
-                work if work > most => most.as_millis() * 100 / work.as_millis(),
-                work if work < most / LEAST => LONGER,
+            let hundredths = match slow.undelayed {
+                time if time > most => most.as_millis() * 100 / time.as_millis(),
+                time if time < most / LEAST => LONGER,
                 _ => break,
             };
             let fitted = document.scaled(usize::try_from(hundredths).unwrap_or(100));
@@ -122,7 +123,7 @@ impl Facts {
         if let (Some(document), Some(slow)) = (&mut facts.document, &mut facts.slow) {
             *document = document.scaled(hundredths);
             let times = u32::try_from(times).unwrap_or(1);
-            (slow.natural, slow.work) = (slow.natural * times, slow.work * times);
+            (slow.natural, slow.undelayed) = (slow.natural * times, slow.undelayed * times);
         }
         facts
     }
@@ -322,14 +323,14 @@ impl Facts {
         for round in 1..self.rounds() {
             // What takes too long, and not because the machine was busy for a moment, will be shortened, and is
             // measured then.
-            let is_certain = if best.work > most { round >= TOO_LONG } else { best.reads_on };
+            let is_certain = if best.undelayed > most { round >= TOO_LONG } else { best.reads_on };
             if is_certain {
                 break;
             }
             let number = 2 + u64::try_from(round).unwrap_or(0);
             let more = self.measure_once(session, request, options, number)?;
             best.natural = best.natural.min(more.natural);
-            best.work = best.work.min(more.work);
+            best.undelayed = best.undelayed.min(more.undelayed);
             best.has_progress |= more.has_progress;
             best.reads_on |= more.reads_on;
         }
@@ -359,12 +360,11 @@ impl Facts {
         messages.push(session.wire.request(&slow, &request.method, &params, &progress));
         // In one write: whether others pass is up to the server, not to how soon we write again.
         messages.push(session.wire.request(&quick, &self.quick.method, &self.quick.params, ""));
-        let (begun, before) = (Instant::now(), session.busy());
+        let (delays, begun) = (session.delays(), Instant::now());
         session.send(&messages, false);
         session.wait(|session| session.is_answered(&slow) && session.is_answered(&quick));
         let natural = begun.elapsed();
-        let used = session.busy().zip(before).map(|(after, before)| after.saturating_sub(before));
-        let work = used.map_or(natural, |used| used.min(natural));
+        let undelayed = natural.saturating_sub(delays.grown(&session.delays()));
         let (at, outcome) = session.answers_to(&slow).next()?;
         let is_done = matches!(outcome, Outcome::Result(result) if result["isError"] != true);
         let is_slow = self.document.is_some() || natural >= Duration::from_millis(ms) / 2;
@@ -372,7 +372,7 @@ impl Facts {
         let reads_on =
             session.answers_to(&quick).next().is_some_and(|(meanwhile, _)| meanwhile < at);
         let request = request.clone();
-        (is_done && is_slow).then_some(Slow { request, natural, work, has_progress, reads_on })
+        (is_done && is_slow).then_some(Slow { request, natural, undelayed, has_progress, reads_on })
     }
 
     /// What makes a language server look at its document anew.

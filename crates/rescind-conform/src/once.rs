@@ -55,8 +55,8 @@ impl Once {
     }
 }
 
-/// Whether nothing that one more run could show would change what is said: two runs that fail or that miss it agree, and
-/// one in which all was seen needs another only if a run has failed.
+/// Whether enough was seen: two runs that fail, or that miss what they look for, agree, and one in which all was seen
+/// needs another only if a run has failed.
 fn is_certain(runs: &[Once]) -> bool {
     let failed = runs.iter().filter(|run| run.fails()).count();
     let missed = runs.iter().filter(|run| run.is_missed).count();

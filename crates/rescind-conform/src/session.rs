@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Timestamp, Violation};
 
+use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
 use crate::wire::{Heard, Wire};
 
@@ -13,8 +14,10 @@ use crate::wire::{Heard, Wire};
 const RECORD_BYTES: usize = 64 << 20;
 
 /// How many times as long a server is waited for that is busy, or says something. Time in which it waited for a processor
-/// does not count.
+/// does not count,
 const LONGER: u32 = 6;
+/// up to so many times as long: it may keep the processors busy itself.
+const LONGEST: u32 = 5;
 /// How long a write to a stopped process may take.
 const WRITTEN: Duration = Duration::from_secs(1);
 
@@ -184,30 +187,39 @@ impl Session {
     ///
     /// A server that is busy, or says something, is waited for a few times longer: the machine may be slow.
     pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
-        let (begun, delayed) = (Instant::now(), self.delayed());
+        let most = self.patience * LONGER;
+        let (begun, mut delays, mut patience) = (Instant::now(), None, self.patience);
         loop {
             let before = (self.busy(), self.bytes);
-            let waited = self.wait_for(self.patience, &mut until);
+            let waited = self.wait_for(patience, &mut until);
+            if waited != Waited::TimedOut {
+                return waited;
+            }
             let talks = before.1 != self.bytes;
             // On a busy machine what works at a low priority may not get any time for long.
             let works =
                 talks || before.0 != self.busy() || self.child().is_some_and(Child::is_runnable);
-            let undelayed = begun.elapsed().saturating_sub(self.delayed().saturating_sub(delayed));
-            match (waited, undelayed >= self.patience * LONGER) {
-                (Waited::TimedOut, false) if works => {}
-                (Waited::TimedOut, true) if talks => return Waited::Talking,
-                (waited, _) => return waited,
+            let now = self.delays();
+            let undelayed = begun
+                .elapsed()
+                .saturating_sub(delays.get_or_insert_with(|| now.clone()).grown(&now));
+            let left = most.saturating_sub(undelayed);
+            let is_over = left < self.patience / 10 || begun.elapsed() >= most * LONGEST;
+            match (works, is_over) {
+                (true, false) => patience = self.patience.min(left),
+                (true, true) if talks => return Waited::Talking,
+                _ => return Waited::TimedOut,
             }
         }
     }
 
-    /// How long it has waited for a processor so far.
-    fn delayed(&self) -> Duration {
-        self.child().and_then(Child::delayed).unwrap_or_default()
+    /// How long its threads, and this one, have waited for a processor so far.
+    pub(crate) fn delays(&self) -> Delays {
+        Delays::until_now(self.child().map(Child::id))
     }
 
     /// How much time its processes have used so far, where that is known.
-    pub(crate) fn busy(&self) -> Option<Duration> {
+    pub(crate) fn busy(&self) -> Option<u64> {
         self.child().and_then(Child::busy)
     }
 

@@ -1,5 +1,7 @@
 //! Stopping a process, so that two messages wait for it in one read (`SIGSTOP`, write, `SIGCONT`).
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[cfg(unix)]
@@ -64,17 +66,16 @@ fn group_states(group: i32) -> impl Iterator<Item = char> {
     group_stats(group).filter_map(|fields| fields.first()?.chars().next())
 }
 
-/// How much processor time the group of a process has used, to a hundredth of a second.
+/// How much processor time the group of a process has used, in ticks.
 #[cfg(target_os = "linux")]
-pub(crate) fn busy(process: u32) -> Option<Duration> {
+pub(crate) fn busy(process: u32) -> Option<u64> {
     const USER_AND_SYSTEM: std::ops::Range<usize> = 11..13;
     let group = group_of(process)?.as_raw_pid();
     let times = group_stats(group).filter_map(|fields| {
         let times = fields.get(USER_AND_SYSTEM)?.iter().map(|ticks| ticks.parse::<u64>().ok());
         times.sum::<Option<u64>>()
     });
-    let ticks: u64 = times.sum();
-    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+    Some(times.sum())
 }
 
 /// Whether a thread in the group of a process runs, or would if it were given a processor.
@@ -83,19 +84,47 @@ pub(crate) fn is_runnable(process: u32) -> bool {
     group_threads(process).any(|path| stat(&path).is_some_and(|fields| fields[0] == "R"))
 }
 
-/// How long that thread in the group of a process has waited for a processor which did so longest.
+/// How long each thread in the group of a process has waited for a processor, and the thread that asks; nothing is known
+/// of them on other systems.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Delays {
+    threads: HashMap<PathBuf, Duration>,
+    own: Duration,
+}
+
+impl Delays {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn until_now(process: Option<u32>) -> Self {
+        let threads = process.into_iter().flat_map(group_threads);
+        Self {
+            threads: threads.filter_map(|path| Some((path.clone(), delay(&path)?))).collect(),
+            own: delay(std::path::Path::new("/proc/thread-self")).unwrap_or_default(),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn until_now(_: Option<u32>) -> Self {
+        Self::default()
+    }
+
+    /// How much longer it was later: for the thread that waited longest since, and the one that asks.
+    pub(crate) fn grown(&self, later: &Self) -> Duration {
+        let before = |path| self.threads.get(path).copied().unwrap_or_default();
+        let grown = later.threads.iter().map(|(path, delay)| delay.saturating_sub(before(path)));
+        grown.max().unwrap_or_default() + later.own.saturating_sub(self.own)
+    }
+}
+
+/// How long a thread has waited for a processor.
 #[cfg(target_os = "linux")]
-pub(crate) fn delayed(process: u32) -> Option<Duration> {
-    let delays = group_threads(process).filter_map(|path| {
-        let statistics = std::fs::read_to_string(path.join("schedstat")).ok()?;
-        statistics.split(' ').nth(1)?.parse().ok()
-    });
-    delays.max().map(Duration::from_nanos)
+fn delay(thread: &std::path::Path) -> Option<Duration> {
+    let statistics = std::fs::read_to_string(thread.join("schedstat")).ok()?;
+    statistics.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Where the threads in the group of a process are.
 #[cfg(target_os = "linux")]
-fn group_threads(process: u32) -> impl Iterator<Item = std::path::PathBuf> {
+fn group_threads(process: u32) -> impl Iterator<Item = PathBuf> {
     let group = group_of(process).map(Pid::as_raw_pid);
     let processes = group.into_iter().flat_map(group_processes);
     processes
@@ -111,7 +140,7 @@ fn group_stats(group: i32) -> impl Iterator<Item = Vec<String>> {
 
 /// The same, with where each is.
 #[cfg(target_os = "linux")]
-fn group_processes(group: i32) -> impl Iterator<Item = (std::path::PathBuf, Vec<String>)> {
+fn group_processes(group: i32) -> impl Iterator<Item = (PathBuf, Vec<String>)> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(move |process| {
         let fields = stat(&process.path())?;
@@ -129,12 +158,7 @@ fn stat(path: &std::path::Path) -> Option<Vec<String>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn busy(_: u32) -> Option<Duration> {
-    None
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn delayed(_: u32) -> Option<Duration> {
+pub(crate) fn busy(_: u32) -> Option<u64> {
     None
 }
 
@@ -171,7 +195,7 @@ mod tests {
     impl Spinning {
         fn start() -> Self {
             let mut command = Command::new("sh");
-            command.args(["-c", "while :; do :; done"]).process_group(0);
+            command.args(["-c", "ulimit -t 20; while :; do :; done"]).process_group(0);
             Self(command.spawn().expect("a shell"))
         }
     }
@@ -187,10 +211,23 @@ mod tests {
     fn work_and_waiting_for_a_processor_are_told_apart() {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let all: Vec<Spinning> = (0..=processors).map(|_| Spinning::start()).collect();
-        // More work than processors: each is given one, and each waits for one.
-        let enough = |time: Option<Duration>| time.is_some_and(|time| time.as_millis() >= 20);
-        while !all.iter().all(|Spinning(child)| enough(busy(child.id()))) {}
-        while !all.iter().any(|Spinning(child)| enough(delayed(child.id()))) {}
+        let first = |of: &dyn Fn(u32) -> bool| {
+            let begun = std::time::Instant::now();
+            while !all.iter().any(|Spinning(child)| of(child.id())) {
+                assert!(
+                    begun.elapsed() < Duration::from_secs(30),
+                    "there is more work than processors"
+                );
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        let before = Delays::default();
+        let enough = |time: Duration| time.as_millis() >= 20;
+        first(&|process| busy(process).is_some_and(|ticks| ticks > 1));
+        first(&|process| {
+            let Delays { threads, .. } = Delays::until_now(Some(process));
+            enough(before.grown(&Delays { threads, ..Delays::default() }))
+        });
         assert!(all.iter().any(|Spinning(child)| is_runnable(child.id())));
     }
 }

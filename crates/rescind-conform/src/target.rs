@@ -211,13 +211,12 @@ impl Child {
     }
 
     /// How much processor time its group has used, where that is known.
-    pub(crate) fn busy(&self) -> Option<Duration> {
+    pub(crate) fn busy(&self) -> Option<u64> {
         stopped::busy(self.process.id())
     }
 
-    /// How long that of its threads has waited for a processor which did so longest, where that is known.
-    pub(crate) fn delayed(&self) -> Option<Duration> {
-        stopped::delayed(self.process.id())
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Whether it waits for a processor, where that is known.

@@ -235,6 +235,7 @@ impl<C> Calls<C> {
         let mut row = self.rows.remove(slot);
         self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
         if let Some(mut rare) = row.rare.take() {
+            debug_assert!(rare.cancel.is_none(), "its number would lead to another row");
             if let Some((due, reason)) = rare.next_timer() {
                 self.due.remove(&(due, row.id, reason));
             }
@@ -413,11 +414,11 @@ mod tests {
         let all: Vec<CallId> = (0..Calls::<()>::SPARE + 9).map(|_| insert(&mut calls)).collect();
         for (before, call) in all.into_iter().enumerate() {
             let place = calls.find(call).unwrap();
-            calls.rare(place).cancel = Some(7);
+            calls.rare(place).idle_after = Some(Duration::from_secs(7));
             calls.remove(place);
             // Each call takes the box of the one before.
             assert_eq!(calls.spare.len(), 1, "after {before}");
-            assert_eq!(calls.spare[0].cancel, None, "nothing of it is left in the box");
+            assert_eq!(calls.spare[0].idle_after, None, "nothing of it is left in the box");
         }
         let all: Vec<CallId> = (0..Calls::<()>::SPARE + 9).map(|_| insert(&mut calls)).collect();
         for call in &all {

@@ -318,7 +318,7 @@ impl Bench {
         }
     }
 
-    fn busy(&self) -> Option<Duration> {
+    fn busy(&self) -> Option<u64> {
         self.child.as_ref().and_then(Child::busy)
     }
 

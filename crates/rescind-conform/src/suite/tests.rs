@@ -37,7 +37,7 @@ fn slow(has_progress: bool, reads_on: bool) -> Option<Slow> {
     Some(Slow {
         request,
         natural: Duration::from_secs(1),
-        work: Duration::from_secs(1),
+        undelayed: Duration::from_secs(1),
         has_progress,
         reads_on,
     })

@@ -14,7 +14,7 @@ use rescind_conform::{
 };
 use serde_json::Value;
 
-use crate::terminal::{VALUE, harmless, spin, stop_spinning};
+use crate::terminal::{VALUE, harmless, print_json, spin, stop_spinning};
 use crate::{duration, exit, failure, output_error};
 
 /// Which checks run, how, and what is written about it.
@@ -99,7 +99,10 @@ impl SuiteArgs {
         };
         let mut written = Ok(());
         let ran = run(&mut |outcome| {
-            spin(format_args!("after {}", outcome.id));
+            // Lines for people are written to standard error then, where it would be drawn.
+            if self.to_stdout() == 0 {
+                spin(format_args!("after {}", outcome.id));
+            }
             if written.is_ok() {
                 written = print(&mut *out, outcome, || replay(outcome.id));
             }
@@ -130,9 +133,9 @@ impl SuiteArgs {
 
     fn write_reports(&self, report: &Report, name: &str) -> Result<(), String> {
         let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, String>| match path {
-            Some(path) if is_stdout(path) => io::stdout()
-                .write_all(text()?.as_bytes())
-                .map_err(|error| format!("standard output: {error}")),
+            Some(path) if is_stdout(path) => {
+                print_json(text()?.trim_end()).map_err(|error| format!("standard output: {error}"))
+            }
             Some(path) => {
                 fs::write(path, text()?).map_err(|error| format!("{}: {error}", path.display()))
             }

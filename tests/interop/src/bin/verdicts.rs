@@ -82,8 +82,8 @@ fn main() -> ExitCode {
 
     let all = Mutex::new(BTreeMap::<&str, Seen>::new());
     run_all(&every_round, width, |peer, report| {
-        println!("{}: {}, {:.1} s", peer.name, report.summary(), report.took.as_secs_f64());
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        println!("{}: {}, {:.1} s", peer.name, report.summary(), report.took.as_secs_f64());
         for (id, said) in all.entry(peer.name).or_default().add(report) {
             println!("    {id} differs: {said}");
         }
