@@ -42,6 +42,7 @@ mod known;
 mod malformed;
 mod once;
 mod page;
+mod patience;
 mod play;
 mod relay;
 mod report;

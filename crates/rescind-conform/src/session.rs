@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use protocol_core::{Config, Envelope, Event, InputBuffer, StreamConnection, Timestamp, Violation};
 
+use crate::patience::Patience;
 use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
 use crate::wire::{Heard, Wire};
@@ -13,11 +14,6 @@ use crate::wire::{Heard, Wire};
 /// A server that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
 
-/// How many times as long a server is waited for that is busy, or says something. Time in which it waited for a processor
-/// does not count,
-const LONGER: u32 = 6;
-/// up to so many times as long: it may keep the processors busy itself.
-const LONGEST: u32 = 5;
 /// How long a write to a stopped process may take.
 const WRITTEN: Duration = Duration::from_secs(1);
 
@@ -187,11 +183,10 @@ impl Session {
     ///
     /// A server that is busy, or says something, is waited for a few times longer: the machine may be slow.
     pub(crate) fn wait(&mut self, mut until: impl FnMut(&Self) -> bool) -> Waited {
-        let most = self.patience * LONGER;
-        let (begun, mut delays, mut patience) = (Instant::now(), None, self.patience);
+        let (mut patience, mut next) = (Patience::begin(self.patience), self.patience);
         loop {
             let before = (self.busy(), self.bytes);
-            let waited = self.wait_for(patience, &mut until);
+            let waited = self.wait_for(next, &mut until);
             if waited != Waited::TimedOut {
                 return waited;
             }
@@ -199,15 +194,9 @@ impl Session {
             // On a busy machine what works at a low priority may not get any time for long.
             let works =
                 talks || before.0 != self.busy() || self.child().is_some_and(Child::is_runnable);
-            let now = self.delays();
-            let undelayed = begun
-                .elapsed()
-                .saturating_sub(delays.get_or_insert_with(|| now.clone()).grown(&now));
-            let left = most.saturating_sub(undelayed);
-            let is_over = left < self.patience / 10 || begun.elapsed() >= most * LONGEST;
-            match (works, is_over) {
-                (true, false) => patience = self.patience.min(left),
-                (true, true) if talks => return Waited::Talking,
+            match (works, patience.more(self.delays())) {
+                (true, Some(more)) => next = more,
+                (true, None) if talks => return Waited::Talking,
                 _ => return Waited::TimedOut,
             }
         }

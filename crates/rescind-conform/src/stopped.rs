@@ -208,6 +208,19 @@ mod tests {
     }
 
     #[test]
+    fn the_thread_that_waited_longest_since_counts_and_our_own() {
+        let seconds = Duration::from_secs;
+        let delays = |threads: &[(&str, u64)], own| Delays {
+            threads: threads.iter().map(|(path, delay)| (path.into(), seconds(*delay))).collect(),
+            own: seconds(own),
+        };
+        let before = delays(&[("idle", 100), ("gone", 50)], 1);
+        let after = delays(&[("idle", 101), ("new", 7)], 3);
+        assert_eq!(before.grown(&after), seconds(7 + 2));
+        assert_eq!(after.grown(&after), Duration::ZERO);
+    }
+
+    #[test]
     fn work_and_waiting_for_a_processor_are_told_apart() {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let all: Vec<Spinning> = (0..=processors).map(|_| Spinning::start()).collect();

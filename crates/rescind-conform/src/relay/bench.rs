@@ -13,15 +13,15 @@ use super::message::{Message, Protocol, Request};
 use super::target::Ends;
 use super::work::Work;
 use crate::family::{Family, NEWEST_MCP, Opening};
+use crate::patience::Patience;
 use crate::report::{Line, Transcript, Way};
+use crate::stopped::Delays;
 use crate::target::{Child, Link, Told};
 
 /// A relay that says more than this in one check is not listened to any longer.
 const RECORD_BYTES: usize = 64 << 20;
 /// Numbers for messages that a scenario gives none are greater than this, and so than its own, whatever the seed.
 const OWN_NUMBERS: u64 = 2_000_000;
-/// How many times as long a relay is waited for that is busy.
-const LONGER: u32 = 4;
 
 /// The client's side of the relay, or the server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,15 +234,17 @@ impl Bench {
     /// Waits for the next message on one side; `None` at its end, or when patience ends. What arrives on the
     /// other side meanwhile is logged too.
     pub(super) fn next(&mut self, side: Side) -> Option<Message> {
-        let mut rounds = 1;
+        let (mut patience, mut next) = (Patience::begin(self.patience), self.patience);
         while !self.end(side).ended {
             let before = self.busy();
-            match self.take(self.patience) {
+            match self.take(next) {
                 Taken::Message(at, message) if at == side => return Some(message),
                 Taken::Message(..) | Taken::Ended => {}
                 // A relay that is busy is waited for: the machine may be slow.
-                Taken::Nothing if before != self.busy() && rounds < LONGER => rounds += 1,
-                Taken::Nothing => return None,
+                Taken::Nothing if before == self.busy() => return None,
+                Taken::Nothing => {
+                    next = patience.more(Delays::until_now(self.child.as_ref().map(Child::id)))?;
+                }
             }
         }
         None
