@@ -38,9 +38,6 @@ impl<'m, const N: usize> Members<'m, N> {
     /// They are found fastest in the order of the list, and names that the peer wrote with escapes are found too.
     /// Returns `None` if the text is no object, or no JSON.
     ///
-    /// A name that is looked for holds no quote, backslash or control character; this is checked with debug
-    /// assertions only.
-    ///
     /// ```
     /// use protocol_json::Members;
     ///
@@ -53,13 +50,19 @@ impl<'m, const N: usize> Members<'m, N> {
     #[inline]
     #[must_use]
     pub fn of(text: &'m str, names: &[&str; N]) -> Option<Self> {
+        let json = Json::of(text);
+        let first = json.open(json.space(0))?;
+        // As it stands, a name with a quote could be found where it is not.
+        let plain = if names.iter().all(|name| is_plain(name)) { &names[..] } else { &[] };
         let mut members = Self::NONE;
-        members.read(text, 0, names, |_, _| None).map(|()| members)
+        let end = members.object(text, first, plain, names, |_, _, _| None)?;
+        json.end(end).map(|()| members)
     }
 
     /// Does the same as [`of`](Self::of) where more is known of the text, in less time: into members that are
     /// [`NONE`](Self::NONE), and are not moved. If it returns `None`, they mean nothing.
     ///
+    /// - The names hold no quote, backslash or control character: that is for the caller to know too.
     /// - `begun` bytes are known to the caller: a brace, and members up to a comma. They are not looked at, and
     ///   nothing in them is found. 0 if nothing is known.
     /// - `inner` is called with the index of each member that was looked for, and the place where its value begins.
@@ -93,7 +96,7 @@ impl<'m, const N: usize> Members<'m, N> {
             0 => json.open(json.space(0))?,
             _ => (b',', json.space(begun)),
         };
-        let end = self.object(text, first, names, |member, at, deepest| {
+        let end = self.object(text, first, names, names, |member, at, deepest| {
             let end = inner(member, Place { at, depth: 0 })?;
             *deepest = end.depth.max(*deepest);
             Some(end.at)
@@ -102,39 +105,37 @@ impl<'m, const N: usize> Members<'m, N> {
     }
 
     /// Reads the object that begins at a place of this text, and gives the place where it ends; what was found
-    /// before is forgotten. Returns `None` if the value that begins there is no object, or no JSON; the members mean
-    /// nothing then.
+    /// before is forgotten. The names are such as those of [`read`](Self::read). Returns `None` if the value that
+    /// begins there is no object, or no JSON; the members mean nothing then.
     #[inline(always)]
     pub fn inner(&mut self, text: &'m str, place: Place, names: &[&str; N]) -> Option<Place> {
         *self = Self::NONE;
         let first = Json::of(text).open(place.at)?;
-        let at = self.object(text, first, names, |_, _, _| None)?;
+        let at = self.object(text, first, names, names, |_, _, _| None)?;
         Some(Place { at, depth: self.depth })
     }
 
     /// Reads an object from the first byte behind its brace that is no space, and where that is; gives its end.
     /// `inner` is called with each member that was looked for, where its value begins, and the deepest nesting
-    /// in the object so far. If it reads the value and returns the end, the value is not read again.
+    /// in the object so far. If it reads the value and returns the end, the value is not read again. `plain` are
+    /// the names if each can stand in a string as it is, or none.
     #[inline(always)]
     fn object(
         &mut self,
         text: &'m str,
         (byte, mut at): (u8, usize),
+        plain: &[&str],
         names: &[&str; N],
         mut inner: impl FnMut(usize, usize, &mut usize) -> Option<usize>,
     ) -> Option<usize> {
         const { assert!(N <= 32, "a bit for each") }
-        debug_assert!(
-            names.iter().all(|name| is_plain(name)),
-            "no name is looked for that needs escapes"
-        );
         let json = Json::of(text);
         if byte == b'}' {
             self.depth = 1;
             return Some(at + 1);
         }
         loop {
-            let (member, begin) = json.member(at, names)?;
+            let (member, begin) = json.member(at, plain, names)?;
             let read = member.and_then(|member| inner(member, begin, &mut self.depth));
             let (end, is_escaped) = match read {
                 Some(end) => (end, false),

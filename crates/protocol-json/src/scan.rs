@@ -80,12 +80,18 @@ impl<'m> Json<'m> {
         (self.space(at) == self.0.len()).then_some(())
     }
 
-    /// The name of a member and its colon: which of these names it is, if it is one.
+    /// The name of a member and its colon: which of these names it is, if it is one. `plain` are the same names, or
+    /// none if not all of them can stand in a string as they are.
     #[inline(always)]
-    pub(crate) fn member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
+    pub(crate) fn member(
+        self,
+        at: usize,
+        plain: &[&str],
+        names: &[&str],
+    ) -> Option<(Option<usize>, usize)> {
         // Nearly every peer writes names without escapes, and no space behind them.
         let name = self.0.get(at..)?.strip_prefix(b"\"")?;
-        for (member, wanted) in names.iter().enumerate() {
+        for (member, wanted) in plain.iter().enumerate() {
             let rest = name.strip_prefix(wanted.as_bytes());
             if rest.is_some_and(|rest| rest.starts_with(b"\":")) {
                 return Some((Some(member), self.space(at + wanted.len() + 3)));

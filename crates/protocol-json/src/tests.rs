@@ -382,3 +382,13 @@ fn what_breaks_is_told_where() {
         assert_eq!(broken_at(text), at, "{text:?}");
     }
 }
+
+#[test]
+fn names_that_need_escapes_are_found_where_they_stand_and_nowhere_else() {
+    let found = |text, name| Members::of(text, &[name]).map(|found| found.tokens[0]);
+    assert_eq!(found(r#"{"x\":1,"y":2}"#, "x\\"), None, "it is no JSON");
+    assert_eq!(found(r#"{"x\\":1,"y":2}"#, "x\\"), Some(Some("1")));
+    assert_eq!(found(r#"{"a":1,"b":2}"#, r#"a":1,"b"#), Some(None));
+    assert_eq!(found(r#"{"a\":1,\"b":2}"#, r#"a":1,"b"#), Some(Some("2")));
+    assert_eq!(found("{\"\\n\":3}", "\n"), Some(Some("3")));
+}

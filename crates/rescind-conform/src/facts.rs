@@ -106,23 +106,27 @@ impl Facts {
             };
             let fitted = document.scaled(usize::try_from(hundredths).unwrap_or(100));
             let (request, reads_on) = (slow.request.clone(), slow.reads_on);
-            (self.document, self.slow) = (Some(fitted), None);
+            let last = (self.document.replace(fitted), self.slow.take());
             self.try_all(target, vec![request], options)?;
-            // What was seen once of a server is known of it, whatever the length of its document.
-            if let Some(slow) = &mut self.slow {
-                slow.reads_on |= reads_on;
+            match &mut self.slow {
+                // What was seen once of a server is known of it, whatever the length of its document.
+                Some(slow) => slow.reads_on |= reads_on,
+                None => {
+                    // It was too much for the server.
+                    (self.document, self.slow) = last;
+                    break;
+                }
             }
         }
         Ok(())
     }
 
     /// Those of a server whose document takes it so many times as long.
-    pub(crate) fn longer(&self, times: u64) -> Self {
+    pub(crate) fn longer(&self, times: u8) -> Self {
         let mut facts = self.clone();
-        let hundredths = usize::try_from(times * 100).unwrap_or(100);
         if let (Some(document), Some(slow)) = (&mut facts.document, &mut facts.slow) {
-            *document = document.scaled(hundredths);
-            let times = u32::try_from(times).unwrap_or(1);
+            *document = document.scaled(usize::from(times) * 100);
+            let times = u32::from(times);
             (slow.natural, slow.undelayed) = (slow.natural * times, slow.undelayed * times);
         }
         facts

@@ -9,7 +9,7 @@ use crate::stopped::Delays;
 const LONGER: u32 = 6;
 /// up to so many times as long: it may keep the processors busy itself.
 const LONGEST: u32 = 5;
-/// So much of the patience is not worth waiting for.
+/// Less than this part of the patience is not worth waiting for.
 const LEAST: u32 = 10;
 
 /// One thing that is waited for.

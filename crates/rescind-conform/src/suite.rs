@@ -111,7 +111,7 @@ pub(crate) const JOBS: usize = 4;
 
 /// What failed or was missed is looked at again with slow requests that take so many times as long: what was a race between
 /// a cancel and the end of its request is none then.
-pub(crate) const AGAIN: u64 = 3;
+pub(crate) const AGAIN: u8 = 3;
 
 /// Runs the checks, and hands each outcome to `seen` in the order of the table.
 ///
@@ -204,7 +204,7 @@ impl Case<'_> {
             }
             Some(why) => Once::without(Verdict::NotExercised { why: why.into() }),
             None if is_first => self.once(self.facts, slow_ms),
-            None => self.once(&self.facts.longer(AGAIN), slow_ms * AGAIN),
+            None => self.once(&self.facts.longer(AGAIN), slow_ms * u64::from(AGAIN)),
         })
     }
 

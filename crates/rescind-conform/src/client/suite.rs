@@ -108,7 +108,7 @@ impl Case<'_> {
         Told { id, title, clause }.outcome(&self.options.known, |is_first| match self.lacks() {
             _ if clause.is_none() => Once::without(Verdict::NotApplicable),
             Some(why) => Once::without(Verdict::NotExercised { why: why.into() }),
-            None => self.once(if is_first { ask_ms } else { ask_ms * AGAIN }),
+            None => self.once(if is_first { ask_ms } else { ask_ms * u64::from(AGAIN) }),
         })
     }
 

@@ -48,7 +48,7 @@ pub(super) struct SuiteArgs {
     #[arg(long, value_name = "FILE")]
     known_flaky: Option<PathBuf>,
 
-    /// Write everything into this file, with what both sides said; - is standard output, of this and the next three
+    /// Write everything into this file, with what both sides said; in place of one report's file, - is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
@@ -99,9 +99,10 @@ impl SuiteArgs {
         };
         let mut written = Ok(());
         let ran = run(&mut |outcome| {
-            // Lines for people are written to standard error then, where it would be drawn.
-            if self.to_stdout() == 0 {
-                spin(format_args!("after {}", outcome.id));
+            match self.to_stdout() {
+                0 => spin(format_args!("after {}", outcome.id)),
+                // Lines for people are written to standard error then, where it is drawn.
+                _ => stop_spinning(),
             }
             if written.is_ok() {
                 written = print(&mut *out, outcome, || replay(outcome.id));
