@@ -156,7 +156,10 @@ pub(crate) fn structured(
 
 /// Reads the member `name` of params that are an object: `None` if they are not, or it is missing.
 pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m RawValue> {
-    Members::of(params?.get(), &[name])?.raw(0)
+    let mut members = Members::NONE;
+    // No dialect has a name that needs escapes, which `Members::of` would look for each time.
+    members.read(params?.get(), 0, &[name], |_, _| None)?;
+    members.raw(0)
 }
 
 /// Follows members of nested objects.
