@@ -5,6 +5,8 @@
 //! always the same.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::{env, thread};
 
 use rescind_conform::Report;
@@ -47,7 +49,12 @@ fn differing(peer: &Peer, report: &Report) -> Vec<String> {
 fn what_is_seen_of_real_peers_is_what_the_pages_say() {
     let peers = peers();
     let width = thread::available_parallelism().map_or(1, usize::from);
-    let tested = run_all(&peers, width, told);
+    let tested = Mutex::new(BTreeMap::new());
+    run_all(&peers, width, |number, report| {
+        told(&peers[number], &report);
+        tested.lock().unwrap().insert(number, (&peers[number], report));
+    });
+    let tested: Vec<(&Peer, Report)> = tested.into_inner().unwrap().into_values().collect();
     let missed: Vec<String> =
         tested.iter().flat_map(|(peer, report)| truths(peer.name, report)).collect();
     assert!(missed.is_empty(), "{}", missed.join("\n"));

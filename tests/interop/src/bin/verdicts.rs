@@ -81,10 +81,11 @@ fn main() -> ExitCode {
     let every_round: Vec<Peer> = peers.iter().cycle().take(peers.len() * rounds).cloned().collect();
 
     let all = Mutex::new(BTreeMap::<&str, Seen>::new());
-    run_all(&every_round, width, |peer, report| {
+    run_all(&every_round, width, |number, report| {
+        let peer = &every_round[number];
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         println!("{}: {}, {:.1} s", peer.name, report.summary(), report.took.as_secs_f64());
-        for (id, said) in all.entry(peer.name).or_default().add(report) {
+        for (id, said) in all.entry(peer.name).or_default().add(&report) {
             println!("    {id} differs: {said}");
         }
     });

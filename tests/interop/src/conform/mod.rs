@@ -7,9 +7,7 @@ pub mod pages;
 mod peers;
 mod truths;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::thread;
 
 use protocol_core::Dialect;
@@ -133,39 +131,26 @@ impl Peer {
     }
 }
 
-/// What came of each that is installed, in their order; as many are tested at the same time as `width` says. `seen` is
-/// told of each as soon as it is done.
+/// Tests each that is installed, as many at the same time as `width` says. `take` gets what came of it as soon as it
+/// is done, with its place among the peers. Nothing is kept: a report holds transcripts of up to 30 MB.
 ///
 /// # Panics
 ///
 /// If one can't be tested.
-pub fn run_all(
-    peers: &[Peer],
-    width: usize,
-    seen: impl Fn(&Peer, &Report) + Sync,
-) -> Vec<(&Peer, Report)> {
+pub fn run_all(peers: &[Peer], width: usize, take: impl Fn(usize, Report) + Sync) {
     let next = AtomicUsize::new(0);
-    let (done, all_done) = mpsc::channel();
+    let test_the_next = || {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let peer = peers.get(number)?;
+        let report = peer.test(&[]).unwrap_or_else(|error| panic!("{}: {error}", peer.name));
+        report.into_iter().for_each(|report| take(number, report));
+        Some(())
+    };
     thread::scope(|scope| {
         for _ in 0..width.max(1) {
-            let (done, next, seen) = (done.clone(), &next, &seen);
-            scope.spawn(move || {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(peer) = peers.get(number) else { return };
-                    let report = peer.test(&[]);
-                    let report = report.unwrap_or_else(|error| panic!("{}: {error}", peer.name));
-                    if let Some(report) = report {
-                        seen(peer, &report);
-                        // The receiver lives as long as this scope.
-                        let _ = done.send((number, (peer, report)));
-                    }
-                }
-            });
+            scope.spawn(|| while test_the_next().is_some() {});
         }
     });
-    drop(done);
-    all_done.iter().collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
 /// The checks that do not hold, nor are known to hold now and then.
