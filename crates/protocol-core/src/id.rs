@@ -88,13 +88,12 @@ impl WireId {
     /// A hash of all of it. Kept out of `spread`, so that the path for numbers is short.
     #[inline(never)]
     fn mixed(&self) -> u64 {
-        let sum = self.key().chunks(8).fold(0_u64, |sum, chunk| {
+        self.key().chunks(8).fold(0, |sum, chunk| {
             let mut bytes = [0; 8];
             bytes[..chunk.len()].copy_from_slice(chunk);
-            (sum.rotate_left(5) ^ u64::from_le_bytes(bytes)).wrapping_mul(MIX)
-        });
-        // A product's high bits depend on every bit of its factors.
-        sum.rotate_left(32)
+            // A product's high bits depend on every bit of its factors.
+            (sum ^ u64::from_le_bytes(bytes)).wrapping_mul(MIX).rotate_left(32)
+        })
     }
 
     /// What ids compare by. Tokens of different types differ in their first byte.
@@ -117,27 +116,23 @@ impl Short {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The number that the digits spell. The result means nothing if there are other characters. The
-    /// first eight digits are read at once, because the id of a request is looked up three times or
-    /// more.
+    /// The number that up to eight digits spell; it means nothing if there are other characters. They are
+    /// read at once, because the id of a request is looked up three times or more.
     fn number(&self) -> u64 {
-        let (eight, rest) = self.bytes.split_first_chunk().expect("fourteen are more");
-        let absent = 8_u32.saturating_sub(u32::from(self.len));
+        let eight = self.bytes.first_chunk().expect("fourteen are more");
         // Digits that are absent are zeros in front.
-        let digits = (u64::from_le_bytes(*eight) << (8 * absent)) & 0x0f0f_0f0f_0f0f_0f0f;
+        let digits = u64::from_le_bytes(*eight) << (64 - 8 * self.len) & 0x0f0f_0f0f_0f0f_0f0f;
         let pairs = (digits.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
         let fours = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
-        let number = fours.wrapping_mul(10_000 << 32 | 1) >> 32;
-        let rest = rest.iter().take(usize::from(self.len).saturating_sub(8));
-        rest.fold(number, |sum, byte| sum * 10 + u64::from(byte & 0x0f))
+        fours.wrapping_mul(10_000 << 32 | 1) >> 32
     }
 }
 
 impl Key for WireId {
-    /// Most peers count their ids up, so numbers are spread in a row.
+    /// Most peers count their ids up, so numbers of up to eight digits are spread in a row.
     fn spread(&self) -> u64 {
         match &self.0 {
-            Repr::Short(short) if short.bytes[0].is_ascii_digit() => short.number(),
+            Repr::Short(short @ Short { len: 1..=8, bytes: [b'0'..=b'9', ..] }) => short.number(),
             _ => self.mixed(),
         }
     }
@@ -205,25 +200,22 @@ impl IdRule {
     /// Whether a request may carry this id token.
     #[must_use]
     pub fn allows(self, token: &str) -> bool {
-        match token.as_bytes().first() {
-            Some(b'"') => true,
-            Some(b'n') => self == Self::IntegerStringOrNull,
-            _ => match self {
-                Self::NumberOrString => true,
-                Self::IntegerOrString | Self::IntegerStringOrNull => is_integer(token),
-                Self::Int32OrString => is_integer(token) && token.parse::<i32>().is_ok(),
-            },
+        match (token.as_bytes().first(), self) {
+            (Some(b'"'), _) => true,
+            (Some(b'n'), _) => self == Self::IntegerStringOrNull,
+            (_, Self::NumberOrString) => true,
+            // No JSON begins with a plus, which is all else that this reads.
+            (_, Self::Int32OrString) => token.parse::<i32>().is_ok(),
+            (Some(b'-' | b'0'..=b'9'), _) => token.bytes().skip(1).all(|it| it.is_ascii_digit()),
+            _ => false,
         }
     }
 }
 
-fn is_integer(token: &str) -> bool {
-    let digits = token.strip_prefix('-').unwrap_or(token);
-    digits.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 #[cfg(test)]
 mod tests {
+    use alloc::collections::BTreeSet;
+
     use super::*;
 
     fn id(token: &str) -> WireId {
@@ -260,9 +252,15 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_count_are_in_a_row() {
-        for number in [0, 1, 9, 10, 123, 99_999_998, 99_999_999, 123_456_789, 99_999_999_999_999] {
-            assert_eq!(id(&format!("{number}")).spread(), number);
+    fn ids_that_count_are_in_a_row_up_to_eight_digits() {
+        let spread = |number: u64| id(&format!("{number}")).spread();
+        for number in [0, 1, 9, 10, 123, 12_345_678, 99_999_998, 99_999_999] {
+            assert_eq!(spread(number), number);
+        }
+        // Longer ones are spread as strings are, by all of their digits.
+        for first in [100_000_000, 1_234_567_890, 99_999_999_998_999] {
+            let spreads: BTreeSet<u64> = (first..first + 1_000).map(spread).collect();
+            assert_eq!(spreads.len(), 1_000, "from {first}");
         }
     }
 

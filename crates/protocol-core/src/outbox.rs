@@ -79,11 +79,6 @@ impl Outbox {
         self.bytes
     }
 
-    /// Whether no message waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many messages wait.
     pub(crate) fn len(&self) -> usize {
         self.ahead.len() + self.bulk.len()
@@ -218,22 +213,16 @@ impl Queue {
     /// Restores the invariant.
     #[inline]
     fn tidy(&mut self) {
-        if self.withdrawn > 0 {
-            self.forget_withdrawn();
-        }
-        if self.messages.is_empty() && self.messages.capacity() > Outbox::KEPT {
-            self.messages.shrink_to(Outbox::KEPT);
-        }
-    }
-
-    fn forget_withdrawn(&mut self) {
         if self.withdrawn > self.messages.len() / 2 {
             self.messages.retain(|message| !message.bytes.is_empty());
             self.withdrawn = 0;
         }
-        while self.messages.front().is_some_and(|message| message.bytes.is_empty()) {
+        while self.withdrawn > 0 && self.messages.front().is_some_and(|it| it.bytes.is_empty()) {
             self.messages.pop_front();
             self.withdrawn -= 1;
+        }
+        if self.messages.is_empty() && self.messages.capacity() > Outbox::KEPT {
+            self.messages.shrink_to(Outbox::KEPT);
         }
     }
 }
@@ -281,7 +270,7 @@ mod tests {
         outbox.withdraw(b);
         assert_eq!((outbox.bytes(), outbox.len(), outbox.next_len()), (3, 3, Some(1)));
         assert_eq!(all(&mut outbox), ["d", "a", "c"]);
-        assert_eq!((outbox.bytes(), outbox.is_empty()), (0, true));
+        assert_eq!((outbox.bytes(), outbox.len()), (0, 0));
     }
 
     #[test]
@@ -293,7 +282,7 @@ mod tests {
         outbox.withdraw(tickets[0]);
         assert_eq!((outbox.len(), outbox.next_len()), (3, Some(1)));
         assert_eq!(all(&mut outbox), ["b", "d", "e"]);
-        assert!(outbox.is_empty());
+        assert_eq!(outbox.len(), 0);
     }
 
     #[test]

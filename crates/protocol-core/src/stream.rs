@@ -72,8 +72,8 @@ impl<O, I: Default> StreamConnection<O, I> {
             let event = self.connection.poll_event();
             return Taken { used: unread.len(), message: None, event };
         }
-        let found = self.deframer.next(unread);
-        self.take(found.used, found.frame, CloseReason::BrokenFraming, now)
+        let (used, frame) = self.deframer.next(unread);
+        self.take(used, frame, CloseReason::BrokenFraming, now)
     }
 
     /// The peer's input has ended, with these bytes unread: whole messages in them are taken, then every

@@ -63,7 +63,8 @@ named! {
         DuplicateResponse = "duplicate_response" => "a call was answered twice",
         /// A response to an id that we never sent, or to none (B31).
         UnknownResponse = "unknown_response" => "a response to no request of ours",
-        /// A cancel that names no id. Ignored; one that is a request is answered -32602.
+        /// A cancel that names no id. Ignored; one that is a request is answered -32602, or as one of an
+        /// operation that nobody knows.
         MalformedCancel = "malformed_cancel" => "a cancel names no id",
         /// An answer that this connection gives by itself did not fit into the outbox: the peer sends
         /// bad messages or cancels, and does not read.

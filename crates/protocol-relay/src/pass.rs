@@ -83,6 +83,7 @@ impl Relay {
         let mut members: Members<'_> = serde_json::from_str(params.get()).ok()?;
         let number = members.remove("requestId")?.get().parse().ok();
         let call = number.and_then(|number| self.connection(side).machine().call_numbered(number));
+        let call = call.map(|(call, _)| call);
         let request = call.and_then(|call| self.connection_mut(side).call_data_mut(call).copied());
         let id = request.map(|request| self.id_of(side.other(), request));
         // What is over has no name there any more.

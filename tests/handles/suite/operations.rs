@@ -81,7 +81,7 @@ fn g03_what_is_cancelled_before_its_turn_is_skipped_where_the_dialect_says_so() 
         config.unix_time_at_zero = std::time::Duration::MAX;
         let (_app, incoming, mut agent) = against_far(config, ENDLESS);
         let message = |kind: &str, id: u8, payload: &str| {
-            let time = if kind.ends_with("-result") { u64::MAX } else { 0 };
+            let time = if kind.ends_with("-result") { i64::MAX } else { 0 };
             format!(r#"{{"type":"{kind}","id":{id},"timestamp":{time},"payload":{payload}}}"#)
         };
         agent.send(&[&message("initialize", 0, "{}")]).await;

@@ -1,7 +1,6 @@
 //! Cancels, both ways: ours of our calls, and the peer's of its requests.
 
 use alloc::borrow::Cow;
-use alloc::vec;
 
 use serde_json::value::RawValue;
 
@@ -21,8 +20,6 @@ use crate::violation::Violation;
 use crate::wire::abp::Origin;
 use crate::wire::decode::{self, Request};
 use crate::wire::encode::{Draft, To, Value};
-
-const OPERATION_NOT_FOUND: (i64, &str) = (code::OPERATION_NOT_FOUND, "Operation not found");
 
 impl<O, I: Default> Connection<O, I> {
     // Ours
@@ -69,15 +66,16 @@ impl<O, I: Default> Connection<O, I> {
         why: Option<&str>,
     ) {
         let context = context(&self.machine, self.now);
-        let Some((method, member, place)) = context.config.dialect.cancel.members() else { return };
-        let named = [(member, id)];
-        let explained = place.zip(why).map(|(place, why)| [named[0], (place, Value::Text(why))]);
-        let explained = explained.as_ref().map(|members| Draft::cancel(number, method, members));
-        let explained = explained.filter(|draft| self.unsent.has_room(&context, draft));
-        let draft = explained.unwrap_or(Draft::cancel(number, method, &named));
+        let Config { dialect, limits, .. } = context.config;
+        let Some((method, mut members)) = dialect.cancel.says(id, why) else { return };
+        let is_too_long = |draft: Draft<'_>| draft.len(&context) > self.unsent.free(limits);
+        if why.is_some() && is_too_long(Draft::cancel(number, method, &members)) {
+            // Its second member is why.
+            members[1].1 = None;
+        }
+        let draft = Draft::cancel(number, method, &members);
         // Where every message has a number, they leave in its order.
-        let is_counted = context.config.dialect.envelope == Envelope::Dap;
-        let is_behind = is_counted || self.exchange.is_some();
+        let is_behind = dialect.envelope == Envelope::Dap || self.exchange.is_some();
         let lane = if is_behind { Lane::Bulk } else { Lane::Ahead };
         // A call that has settled is found under its number no more.
         let (kind, number) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
@@ -98,17 +96,17 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn send_cancel_request(&mut self, id: &WireId) -> Result<(), Refusal> {
         let call = self.number_in(id.token()).and_then(|number| self.machine.call_numbered(number));
-        let own = call.and_then(|call| self.machine.call_refusal(call));
+        let own = call.and_then(|(call, _)| self.machine.call_refusal(call));
         let refusal = own.or_else(|| self.machine.refusal());
         let config = self.machine.config();
-        let (method, member, _) = config.dialect.cancel.members().ok_or(Refusal::NoCancel)?;
+        let cancel = config.dialect.cancel.says(Value::Token(id.token()), None);
+        let (method, members) = cancel.ok_or(Refusal::NoCancel)?;
         if let Some(why) = refusal {
             return Err(Refusal::Uncancellable(why));
         }
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
-        let members = [(member, Value::Token(id.token()))];
         let is_request = config.dialect.cancels_are_requests();
         let number = is_request.then(|| self.machine.next_number());
         let draft = Draft::cancel(number, method, &members);
@@ -160,8 +158,8 @@ impl<O, I: Default> Connection<O, I> {
     /// Our call that the peer's cancel ends: the one exception to that it names requests of its own
     /// (B13).
     fn call_that_peer_ends(&self, token: &str) -> Option<CallId> {
-        let call = self.machine.call_numbered(super::inputs::number_of(token)?)?;
-        let outgoing = self.machine.call_data(call)?;
+        let token = Some(token).filter(|_| self.may_lose_calls)?;
+        let (call, outgoing) = self.machine.call_numbered(super::inputs::number_of(token)?)?;
         outgoing.server_ends.then_some(call)
     }
 
@@ -187,21 +185,17 @@ impl<O, I: Default> Connection<O, I> {
         let (named, reason) = self.read_cancel(request.params);
         let named = named.ok_or(Violation::MalformedCancel)?;
         let wanted = if names_operation { token_id(named) } else { self.readable(named.get()) };
-        let origin = request.origin.as_deref();
-        match wanted {
-            Some(wanted) => {
-                let met = self.obey(&wanted, reason, now);
-                // Acknowledged after what it cancelled, which may be a call that has not left.
-                self.follow();
-                self.acknowledge(id, origin, named.get(), met, batch);
-            }
-            // No operation was ever named so.
+        let met = match wanted {
+            Some(wanted) => self.obey(&wanted, reason, now),
             None if names_operation => {
-                let (id, violation) = (Some(request.id), Violation::MalformedCancel);
-                self.refuse_with(id, origin, OPERATION_NOT_FOUND, violation, batch);
+                self.report(Violation::MalformedCancel, Some(id.clone()));
+                RequestStep::NotFound
             }
             None => return Err(Violation::MalformedCancel),
-        }
+        };
+        // Acknowledged after what it cancelled, which may be a call that has not left.
+        self.follow();
+        self.acknowledge(id, request.origin.as_deref(), named.get(), met, batch);
         Ok(())
     }
 
@@ -266,18 +260,20 @@ impl<O, I: Default> Connection<O, I> {
             RequestStep::NotFound => ("false", Some("Operation not found")),
             _ => ("false", Some("Operation can't be cancelled")),
         };
-        let mut members =
-            vec![(member, Value::Token(target)), ("cancelled", Value::Token(cancelled))];
-        members.extend(why_not.map(|why| ("reason", Value::Text(why))));
-        let error = |(code, message)| Draft::Response {
-            to,
-            reply: Reply::Error { code, message, data: None },
+        let members = [
+            (member, Some(Value::Token(target))),
+            ("cancelled", Some(Value::Token(cancelled))),
+            ("reason", why_not.map(Value::Text)),
+        ];
+        let error = |code, message| {
+            let reply = Reply::Error { code, message, data: None };
+            Draft::Response { to, reply }
         };
         let draft = match why_not {
-            Some(why) if dialect.envelope == Envelope::Dap => error((code::REQUEST_FAILED, why)),
+            Some(why) if dialect.envelope == Envelope::Dap => error(code::REQUEST_FAILED, why),
             _ if !dialect.has_operations() => Draft::Result { to, members: &members },
-            None => Draft::Result { to, members: &[("status", Value::Text("cancelled"))] },
-            Some(_) => error(OPERATION_NOT_FOUND),
+            None => Draft::Result { to, members: &[("status", Some(Value::Text("cancelled")))] },
+            Some(_) => error(code::OPERATION_NOT_FOUND, "Operation not found"),
         };
         match self.unsent.answer(&context, &draft, TransmitKind::Acknowledgement, batch) {
             Ok(sent) => self.answered(batch, sent, None),

@@ -1,7 +1,5 @@
 //! What the host asks of a connection.
 
-use alloc::vec;
-
 use serde_json::value::RawValue;
 
 use super::rows::{Incoming, Opening, Outgoing, server_ends, uncancellable};
@@ -16,7 +14,7 @@ use crate::outbox::Ticket;
 use crate::time::Timestamp;
 use crate::wire::abp::{self, Asked};
 use crate::wire::decode;
-use crate::wire::encode::{Body, Draft, To, Value};
+use crate::wire::encode::{Draft, To, Value};
 
 impl<O, I: Default> Connection<O, I> {
     /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
@@ -42,8 +40,10 @@ impl<O, I: Default> Connection<O, I> {
             Envelope::JsonRpc | Envelope::Dap => Asked::Other,
             Envelope::Abp => Asked::by(method),
         };
-        let is_payload = dialect.envelope == Envelope::Abp && asked == Asked::Other;
-        let sent = structured(params, is_payload)
+        // The payload of ABP's envelope is no array.
+        let is_array_fine = dialect.envelope != Envelope::Abp || asked == Asked::Capability;
+        let sent = decode::structured(params, is_array_fine)
+            .map_err(|_| Refusal::InvalidParams)
             .and_then(|params| self.send_request(method, params, &options, now));
         let (call, ticket, params) = match sent {
             Ok(sent) => sent,
@@ -56,9 +56,10 @@ impl<O, I: Default> Connection<O, I> {
             data,
             ticket,
             opening: Opening::of(&config.dialect, method, params),
-            server_ends: server_ends(&config.dialect, config.role, method),
+            server_ends: server_ends(&config.dialect, config.role == Role::Client, method),
             asked,
         };
+        self.may_lose_calls |= outgoing.server_ends;
         self.machine.call(call, &options, refusal, outgoing, now);
         if options.idle_timeout.is_some() {
             self.await_progress(call, params);
@@ -77,7 +78,7 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Result<(CallId, Ticket, Option<&'p RawValue>), Refusal> {
         let call = self.machine.admit_call(options)?;
         let (number, kind) = (call.number(), TransmitKind::Request);
-        let (body, timeout) = (params.map(Body::Raw), options.timeout);
+        let (body, timeout) = (params.map(Value::Raw), options.timeout);
         let draft = Draft::Request { number, method, params: body, timeout };
         let context = context(&self.machine, self.now.max(now));
         Ok((call, self.unsent.send(&context, &draft, kind, Some(number))?, params))
@@ -101,7 +102,9 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Refusal::Closed`], [`Refusal::InvalidParams`], [`Refusal::Withheld`],
     /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        let params = structured(params, self.config().dialect.envelope == Envelope::Abp)?;
+        let is_array_fine = self.config().dialect.envelope != Envelope::Abp;
+        let params = decode::structured(params, is_array_fine);
+        let params = params.map_err(|_| Refusal::InvalidParams)?;
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
@@ -109,7 +112,7 @@ impl<O, I: Default> Connection<O, I> {
         if self.machine.withholds_progress(|| decode::progress_token(rules, method, params)) {
             return Err(Refusal::Withheld);
         }
-        let draft = Draft::Notification { method, params: params.map(Body::Raw) };
+        let draft = Draft::Notification { method, params: params.map(Value::Raw) };
         let context = context(&self.machine, self.now);
         self.unsent.send(&context, &draft, TransmitKind::Notification, None)?;
         self.count_sent();
@@ -199,20 +202,17 @@ impl<O, I: Default> Connection<O, I> {
             return Err(Refusal::NotOursToEnd);
         }
         let is_told = self.machine.end_step(request) == Some(RequestStep::SendEnd);
-        match &self.machine.config().dialect.cancel {
-            CancelRule::Local | CancelRule::Request { .. } | CancelRule::Operation { .. } => {
-                return Err(Refusal::NoCancel);
-            }
-            CancelRule::Notification { method, id: member, reason: place } if is_told => {
-                let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
-                let mut members = vec![(&**member, Value::Token(id))];
-                members.extend(place.as_deref().zip(reason.map(Value::Text)));
-                let draft = Draft::cancel(None, method, &members);
-                let context = context(&self.machine, self.now);
-                // Behind all others: what the request was told before belongs before its end.
-                self.unsent.send(&context, &draft, TransmitKind::Cancel, None)?;
-            }
-            CancelRule::Notification { .. } | CancelRule::ClosedStream => {}
+        let rule = &self.machine.config().dialect.cancel;
+        if !matches!(rule, CancelRule::Notification { .. } | CancelRule::ClosedStream) {
+            return Err(Refusal::NoCancel);
+        }
+        let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
+        let cancel = rule.says(Value::Token(id), reason).filter(|_| is_told);
+        if let Some((method, members)) = cancel {
+            let draft = Draft::cancel(None, method, &members);
+            let context = context(&self.machine, self.now);
+            // Behind all others: what the request was told before belongs before its end.
+            self.unsent.send(&context, &draft, TransmitKind::Cancel, None)?;
         }
         let ended = self.machine.end_request(request)?;
         Ok(self.release(ended))
@@ -239,10 +239,4 @@ impl<O, I: Default> Connection<O, I> {
             self.offer_room();
         }
     }
-}
-
-/// Params as JSON-RPC wants them: absent, an array or an object. Where they are the payload of ABP's
-/// envelope, they are no array.
-fn structured(params: Option<&RawValue>, is_payload: bool) -> Result<Option<&RawValue>, Refusal> {
-    decode::structured(params, !is_payload).map_err(|_| Refusal::InvalidParams)
 }

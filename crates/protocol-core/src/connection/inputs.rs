@@ -10,7 +10,7 @@ use super::unsent::BatchKey;
 use super::{Connection, outcome};
 use crate::cause::CloseReason;
 use crate::config::Config;
-use crate::dialect::{CancelRule, Envelope, Role};
+use crate::dialect::{CancelRule, Envelope, Role, code};
 use crate::event::Event;
 use crate::id::WireId;
 use crate::machine::{Action, Answer, Completion};
@@ -76,13 +76,11 @@ impl<O, I: Default> Connection<O, I> {
             self.refuse_too_large();
             return None;
         }
-        match decode::incoming(bytes, dialect.envelope, limits) {
-            Some(message) => self.take_message(message, None, now),
-            None => {
-                self.refuse(None, None, decode::unreadable(bytes), None);
-                None
-            }
-        }
+        let Some(message) = decode::incoming(bytes, dialect.envelope, limits) else {
+            self.refuse(None, None, decode::unreadable(bytes), None);
+            return None;
+        };
+        self.take_message(message, None, now)
     }
 
     fn take_batch(&mut self, members: Vec<&RawValue>, now: Timestamp) {
@@ -143,7 +141,6 @@ impl<O, I: Default> Connection<O, I> {
         None
     }
 
-    #[inline]
     fn take_notification<'m>(
         &mut self,
         method: Cow<'m, str>,
@@ -171,7 +168,6 @@ impl<O, I: Default> Connection<O, I> {
 
     // Answers to our calls, and to our cancels where those are requests
 
-    #[inline]
     fn take_response<'m>(
         &mut self,
         id: Option<&'m str>,
@@ -236,7 +232,9 @@ impl<O, I: Default> Connection<O, I> {
         match answer {
             Ok(Response::Result(_)) if self.token_in(answer).is_some() => Answer::Token,
             Ok(Response::Result(_)) => Answer::Result,
-            Ok(Response::Error(error)) if decode::confirms_cancel(error) => Answer::CancelError,
+            Ok(Response::Error(error)) if error.code == code::REQUEST_CANCELLED => {
+                Answer::CancelError
+            }
             Ok(Response::Error(_)) => Answer::Error,
             Err(_) => Answer::Malformed,
         }
@@ -245,9 +243,8 @@ impl<O, I: Default> Connection<O, I> {
     /// Whether the message of ours with this number asked for what a response says it answers.
     fn asked(&self, number: u32, answered: Option<Asked>) -> bool {
         let Some(answered) = answered else { return true };
-        let call = self.machine.call_numbered(number);
-        match call.and_then(|call| self.machine.call_data(call)) {
-            Some(outgoing) => outgoing.asked == answered,
+        match self.machine.call_numbered(number) {
+            Some((_, outgoing)) => outgoing.asked == answered,
             None => !self.machine.is_cancel(number) || answered == Asked::Other,
         }
     }

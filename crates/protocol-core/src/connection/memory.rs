@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::id::WireId;
 use crate::machine::{Action, Machine};
 use crate::outbox::Outbox;
-use crate::wire::abp::Origin;
+use crate::wire::abp::{self, Origin};
 
 /// A table holds at most so many places for each of its entries, counted while it moves to a larger
 /// one: two thirds of the smallest table that is grown, and the larger one beside it.
@@ -65,19 +65,15 @@ impl<O, I: Default> Connection<O, I> {
     /// progress tokens that may have to be withheld.
     const fn request_bytes(limits: &Limits) -> usize {
         let row = Machine::<Outgoing<O>, Incoming<I>>::REQUEST_ROW;
-        let origin = size_of::<Origin>() + limits.id_bytes + Self::id_bytes(limits);
+        let kind = limits.id_bytes + abp::RESULT.len();
+        let origin = size_of::<Origin>() + kind + Self::id_bytes(limits);
         let told = size_of::<Action<Outgoing<O>>>() + size_of::<Event<'_, O>>();
-        TABLE
-            * (row
-                + size_of::<Rare>()
-                + 2 * size_of::<u32>()
-                + size_of::<Batch>()
-                + told
-                + Outbox::ROW)
+        let rows = row + size_of::<Rare>() + size_of::<Batch>() + told + Outbox::ROW;
+        let trees = size_of::<(WireId, u64)>() + 2 * size_of::<[u64; 8]>();
+        TABLE * (rows + 2 * size_of::<u32>())
+            + TREE * trees
             + origin
-            + TREE * size_of::<(WireId, u64)>()
             + 6 * Self::id_bytes(limits)
-            + 2 * TREE * size_of::<[u64; 8]>()
             + Outbox::BUFFER
     }
 

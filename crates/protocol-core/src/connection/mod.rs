@@ -85,6 +85,9 @@ pub struct Connection<O, I = ()> {
     events: VecDeque<Event<'static, O>>,
     /// Whether the host was told the end: after that only a promised `Ready` comes.
     is_end_told: bool,
+    /// Whether a call was ever made that the peer may end. Few are, so no other cancel is looked up among
+    /// the calls.
+    may_lose_calls: bool,
 }
 
 impl<O, I: Default> Connection<O, I> {
@@ -99,6 +102,7 @@ impl<O, I: Default> Connection<O, I> {
             now: Timestamp::ZERO,
             events: VecDeque::new(),
             is_end_told: false,
+            may_lose_calls: false,
         }
     }
 
@@ -237,11 +241,10 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// In a batch, a request that is never answered holds nothing back (B32).
+    #[inline]
     fn mark_in_batch(&mut self, request: RequestHandle) {
-        let rare = self.machine.request_data(request).and_then(|it| it.rare);
-        // Few are in a batch, so that is asked first.
-        let is_member = rare.is_some_and(|slot| self.rares[slot.get()].batch.is_some());
-        if is_member && self.machine.withholds_answer(request) {
+        // Few connections have batches, so that is asked first.
+        if !self.unsent.batches.is_empty() && self.machine.withholds_answer(request) {
             self.leave_batch(request);
         }
     }
@@ -301,9 +304,10 @@ fn outcome<'m>(
             Outcome::Result(Cow::Borrowed(result))
         }
         (Settlement::Error, Some(Response::Error(error))) => Outcome::Error(error),
-        (Settlement::Cancelled, answer) => {
-            Outcome::Cancelled { cause, error: answer.and_then(Response::error) }
+        (Settlement::Cancelled, Some(Response::Error(error))) => {
+            Outcome::Cancelled { cause, error: Some(error) }
         }
+        (Settlement::Cancelled, _) => Outcome::Cancelled { cause, error: None },
         (Settlement::TimedOut, _) => Outcome::TimedOut { cause },
         (Settlement::ConnectionLost, _) => Outcome::ConnectionLost { cause },
         (Settlement::Malformed | Settlement::Result | Settlement::Error, _) => Outcome::Malformed,

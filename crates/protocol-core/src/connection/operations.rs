@@ -13,7 +13,7 @@ use crate::id::WireId;
 use crate::machine::{RequestHandle, RequestStep};
 use crate::outbox::Lane;
 use crate::wire::decode;
-use crate::wire::encode::{Body, Draft, To, Value};
+use crate::wire::encode::{Draft, To, Value};
 
 impl<O, I: Default> Connection<O, I> {
     /// Answers a request with the token of an operation that goes on: 16 random bytes, on the wire 32
@@ -43,7 +43,7 @@ impl<O, I: Default> Connection<O, I> {
         let token = id_of(token);
         self.machine.admit_operation(request, &token)?;
         let to = To { id: id.map_or("null", WireId::token), origin: rare.origin.as_deref() };
-        let members = &[(&**member, Value::Token(token.token()))];
+        let members = &[(&**member, Some(Value::Token(token.token())))];
         let draft = Draft::Result { to, members };
         let context = context(&self.machine, self.now);
         // Nothing is sent once the connection is abandoned (G7).
@@ -79,13 +79,12 @@ impl<O, I: Default> Connection<O, I> {
             return;
         }
         let context = context(&self.machine, self.now);
-        let stamp = format!("{}", context.stamp());
         let members = [
-            ("requestId", Value::Token(token.token())),
-            ("reason", Value::Text(reason_of(cause))),
-            ("timestamp", Value::Token(&stamp)),
+            ("requestId", Some(Value::Token(token.token()))),
+            ("reason", Some(Value::Text(reason_of(cause)))),
+            ("timestamp", Some(context.stamp())),
         ];
-        let draft = Draft::Notification { method: told, params: Some(Body::Members(&members)) };
+        let draft = Draft::Notification { method: told, params: Some(Value::Object(&members)) };
         let (lane, kind) = (Lane::Bulk, TransmitKind::Notification);
         let pushed = self.unsent.outbox.push(usize::MAX, &context, &draft, lane, kind, None);
         debug_assert!(pushed.is_ok(), "there is always room above the limit");

@@ -86,8 +86,7 @@ impl<O, I: Default> Connection<O, I> {
         let origin = request.origin.take();
         let asked = origin.as_ref().map_or(Asked::Other, |origin| origin.asked());
         let uncancellable = uncancellable(&config.dialect, asked, method, params);
-        let server_ends =
-            config.role == Role::Server && server_ends(&config.dialect, Role::Client, method);
+        let server_ends = server_ends(&config.dialect, config.role == Role::Server, method);
         let starts_operation = config.dialect.starts_operation(method).is_some();
         let rare = Rare { batch, opening, server_ends, starts_operation, origin };
         let rare = (!rare.is_empty()).then(|| {
@@ -136,27 +135,14 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Answers a bad message by ourselves, and reports it.
-    pub(super) fn refuse(
-        &mut self,
-        id: Option<&str>,
-        origin: Option<&Origin>,
-        violation: Violation,
-        batch: Option<BatchKey>,
-    ) {
-        let error = error_of(violation, self.config().dialect.overload_code);
-        self.refuse_with(id, origin, error, violation, batch);
-    }
-
-    /// As [`refuse`](Self::refuse), with an error that is not the usual one of the violation.
     ///
     /// What names no request is answered by a server alone, with id null, as JSON-RPC asks for. A
     /// client that reads such a thing reads what its server prints beside its messages, and an
     /// answer to that has ended servers (F61).
-    pub(super) fn refuse_with(
+    pub(super) fn refuse(
         &mut self,
         id: Option<&str>,
         origin: Option<&Origin>,
-        (code, message): (i64, &'static str),
         violation: Violation,
         batch: Option<BatchKey>,
     ) {
@@ -167,6 +153,7 @@ impl<O, I: Default> Connection<O, I> {
         if has_no_answer || (id.is_none() && config.role == Role::Client) {
             return self.report(violation, id);
         }
+        let (code, message) = error_of(violation, config.dialect.overload_code);
         let reply = Reply::Error { code, message, data: None };
         let token = id.as_ref().map_or("null", WireId::token);
         let draft = Draft::Response { to: To { id: token, origin }, reply };

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::unsent::BatchKey;
-use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Role};
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Envelope};
 use crate::machine::CancelRefusal;
 use crate::outbox::Ticket;
 use crate::slot::Slot;
@@ -108,15 +108,11 @@ impl Opening {
     }
 }
 
-/// Whether the server may end a request of this method that `caller` made.
+/// Whether the server may end a request of this method.
 #[inline]
-pub(super) fn server_ends(dialect: &Dialect, caller: Role, method: &str) -> bool {
-    match &dialect.cancellers {
-        Cancellers::Client { server_ends } if caller == Role::Client => {
-            server_ends.iter().any(|it| it == method)
-        }
-        Cancellers::Client { .. } | Cancellers::Both => false,
-    }
+pub(super) fn server_ends(dialect: &Dialect, client_asks: bool, method: &str) -> bool {
+    let Cancellers::Client { server_ends } = &dialect.cancellers else { return false };
+    client_asks && server_ends.iter().any(|it| it == method)
 }
 
 /// Whether a `true` stands at this path of a request's params or of its result.

@@ -26,7 +26,7 @@ pub(super) struct BatchKey(Slot);
 pub(super) struct Unsent {
     pub(super) outbox: Outbox,
     /// The batches in flight.
-    batches: Slab<Batch>,
+    pub(super) batches: Slab<Batch>,
     /// The bytes of all answers kept back; they count as unsent.
     kept_back: usize,
     /// The bytes that a refused message needs, until the host was told that there is room.
@@ -50,14 +50,9 @@ impl Unsent {
     }
 
     /// The bytes of the longest message that there is room for, 0 if there is none.
-    fn free(&self, limits: &Limits) -> usize {
+    pub(super) fn free(&self, limits: &Limits) -> usize {
         let has_place = self.outbox.len() < limits.unsent_messages;
         if has_place { limits.unsent_bytes.saturating_sub(self.bytes()) } else { 0 }
-    }
-
-    /// Whether there is room for a message.
-    pub(super) fn has_room(&self, context: &Context<'_>, draft: &Draft<'_>) -> bool {
-        draft.len(context) <= self.free(&context.config.limits)
     }
 
     /// Queues a message behind all others. Where there is no room, promises to tell when there is.
@@ -142,7 +137,7 @@ impl Unsent {
     /// for room that nothing else takes up: they leave early, else it could wait for ever.
     #[inline]
     fn early(&self) -> Option<(BatchKey, usize)> {
-        self.wanted.filter(|_| self.outbox.is_empty())?;
+        self.wanted.filter(|_| self.outbox.len() == 0)?;
         let (key, batch) = self.batches.iter().find(|(_, batch)| !batch.answers.is_empty())?;
         Some((BatchKey(Slot::new(key)), batch.answers.len() + 1))
     }

@@ -2,7 +2,8 @@
 
 use memchr::memchr;
 
-use super::{Found, Frame};
+use super::Frame;
+use crate::config::Limits;
 use crate::violation::Violation;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,38 +24,37 @@ enum State {
 }
 
 impl Blocks {
-    pub(super) const fn new(message_limit: usize, header_limit: usize) -> Self {
+    pub(super) const fn new(limits: &Limits) -> Self {
+        let Limits { message_bytes: message_limit, header_bytes: header_limit, .. } = *limits;
         Self { message_limit, header_limit, state: State::Header { scanned: 0 } }
     }
 
-    pub(super) fn next<'b>(&mut self, unread: &'b [u8]) -> Found<'b> {
+    pub(super) fn next<'b>(&mut self, unread: &'b [u8]) -> (usize, Frame<'b>) {
         let mut used = 0;
         loop {
             let rest = &unread[used..];
             match self.state {
                 State::Header { scanned } => match self.header(rest, scanned) {
-                    Ok(None) => return Found { used, frame: Frame::Partial },
-                    Err(violation) => {
-                        return Found { used: unread.len(), frame: Frame::Broken(violation) };
-                    }
+                    Ok(None) => return (used, Frame::Partial),
+                    Err(violation) => return (unread.len(), Frame::Broken(violation)),
                     Ok(Some((len, body))) => {
                         used += len;
                         if body > self.message_limit as u64 {
                             self.state = State::Skipping { left: body };
-                            return Found { used, frame: Frame::TooLarge };
+                            return (used, Frame::TooLarge);
                         }
                         self.state = State::Body { len: body as usize };
                     }
                 },
                 State::Body { len } => {
                     let Some(body) = rest.get(..len) else {
-                        return Found { used, frame: Frame::Partial };
+                        return (used, Frame::Partial);
                     };
                     self.state = State::Header { scanned: 0 };
                     used += len;
                     // Length 0 is sent by real peers; there is no message in it.
                     if !body.trim_ascii().is_empty() {
-                        return Found { used, frame: Frame::Message(body) };
+                        return (used, Frame::Message(body));
                     }
                 }
                 State::Skipping { left } => {
@@ -62,7 +62,7 @@ impl Blocks {
                     used += (left - left_then) as usize;
                     if left_then > 0 {
                         self.state = State::Skipping { left: left_then };
-                        return Found { used, frame: Frame::Partial };
+                        return (used, Frame::Partial);
                     }
                     self.state = State::Header { scanned: 0 };
                 }
@@ -114,14 +114,11 @@ fn content_length(block: &[u8]) -> Option<u64> {
         if !name.eq_ignore_ascii_case(b"content-length") {
             continue;
         }
-        if !value.iter().all(u8::is_ascii_digit) {
+        let digits = core::str::from_utf8(value).ok().filter(|text| !text.starts_with('+'))?;
+        let value = digits.parse().ok()?;
+        if *found.get_or_insert(value) != value {
             return None;
         }
-        let value = core::str::from_utf8(value).ok()?.parse().ok()?;
-        if found.is_some_and(|other| other != value) {
-            return None;
-        }
-        found = Some(value);
     }
     found
 }

@@ -53,13 +53,6 @@ pub(crate) enum Deframer {
 
 /// What the deframer found at the beginning of the unread bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found<'b> {
-    /// How many of the unread bytes are used up.
-    pub(crate) used: usize,
-    pub(crate) frame: Frame<'b>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'b> {
     /// One whole message.
     Message(&'b [u8]),
@@ -74,17 +67,15 @@ pub(crate) enum Frame<'b> {
 impl Deframer {
     pub(crate) fn new(framing: Framing, limits: &Limits) -> Self {
         match framing {
-            Framing::Newline => Self::Newline(newline::Lines::new(limits.message_bytes)),
-            Framing::ContentLength => Self::ContentLength(content_length::Blocks::new(
-                limits.message_bytes,
-                limits.header_bytes,
-            )),
+            Framing::Newline => Self::Newline(newline::Lines::new(limits)),
+            Framing::ContentLength => Self::ContentLength(content_length::Blocks::new(limits)),
             Framing::Whole => Self::Whole { limit: limits.message_bytes },
         }
     }
 
-    /// Looks at the unread bytes, which begin where the last `used` ended.
-    pub(crate) fn next<'b>(&mut self, unread: &'b [u8]) -> Found<'b> {
+    /// Looks at the unread bytes, which begin where those ended that were used up. Gives how many are
+    /// used up now, and what they are.
+    pub(crate) fn next<'b>(&mut self, unread: &'b [u8]) -> (usize, Frame<'b>) {
         match self {
             Self::Newline(lines) => lines.next(unread),
             Self::ContentLength(blocks) => blocks.next(unread),
@@ -94,7 +85,7 @@ impl Deframer {
                     len if len > *limit => Frame::TooLarge,
                     _ => Frame::Message(unread),
                 };
-                Found { used: unread.len(), frame }
+                (unread.len(), frame)
             }
         }
     }

@@ -4,7 +4,8 @@ use core::mem;
 
 use memchr::memchr;
 
-use super::{Found, Frame};
+use super::Frame;
+use crate::config::Limits;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lines {
@@ -17,11 +18,11 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(super) const fn new(limit: usize) -> Self {
-        Self { limit, scanned: 0, is_skipping: false }
+    pub(super) const fn new(limits: &Limits) -> Self {
+        Self { limit: limits.message_bytes, scanned: 0, is_skipping: false }
     }
 
-    pub(super) fn next<'b>(&mut self, unread: &'b [u8]) -> Found<'b> {
+    pub(super) fn next<'b>(&mut self, unread: &'b [u8]) -> (usize, Frame<'b>) {
         let mut used = 0;
         loop {
             let rest = &unread[used..];
@@ -36,21 +37,21 @@ impl Lines {
             }
             match self.judge(&rest[..end]) {
                 Frame::Partial => {}
-                frame => return Found { used, frame },
+                frame => return (used, frame),
             }
         }
     }
 
-    fn unfinished<'b>(&mut self, rest: &'b [u8], used: usize) -> Found<'b> {
+    fn unfinished<'b>(&mut self, rest: &'b [u8], used: usize) -> (usize, Frame<'b>) {
         // One byte of grace: it may be the CR of a line that just fits.
         if !self.is_skipping && rest.len() <= self.limit.saturating_add(1) {
             self.scanned = rest.len();
-            return Found { used, frame: Frame::Partial };
+            return (used, Frame::Partial);
         }
         self.scanned = 0;
         let was_skipping = mem::replace(&mut self.is_skipping, true);
         let frame = if was_skipping { Frame::Partial } else { Frame::TooLarge };
-        Found { used: used + rest.len(), frame }
+        (used + rest.len(), frame)
     }
 
     /// A last line without its end is a message all the same.

@@ -22,7 +22,7 @@ fn read(framing: Framing, stream: &[u8], piece: usize) -> Vec<String> {
     for bytes in stream.chunks(piece) {
         unread.extend_from_slice(bytes);
         loop {
-            let Found { used, frame } = deframer.next(&unread);
+            let (used, frame) = deframer.next(&unread);
             let broken = matches!(frame, Frame::Broken(_));
             let name = name(frame);
             unread.drain(..used);
@@ -113,7 +113,7 @@ fn g08_a_line_over_the_limit_without_its_end_is_told_once() {
 #[test]
 fn b30_a_whole_message_is_what_arrives_at_once_up_to_the_limit() {
     let mut whole = Deframer::new(Framing::Whole, &limits());
-    let mut next = |len| whole.next(&[b'1'; 50][..len]).frame;
+    let mut next = |len| whole.next(&[b'1'; 50][..len]).1;
     assert!(matches!(next(0), Frame::Partial), "nothing is no message");
     assert!(matches!(next(40), Frame::Message(message) if message.len() == 40));
     assert!(matches!(next(41), Frame::TooLarge));

@@ -174,11 +174,11 @@ impl<C, R: Default> Machine<C, R> {
         self.requests.unanswered()
     }
 
-    /// The call in flight whose request has this wire number.
+    /// The call in flight whose request has this wire number, and the host's data of it.
     #[must_use]
-    pub fn call_numbered(&self, number: u32) -> Option<CallId> {
+    pub fn call_numbered(&self, number: u32) -> Option<(CallId, &C)> {
         match self.calls.named(number)? {
-            Named::Call(place) => Some(self.calls.row(place).id),
+            Named::Call(place) => Some(self.calls.row(place)).map(|row| (row.id, &row.data)),
             Named::CancelOf(_) => None,
         }
     }

@@ -87,9 +87,7 @@ impl<C, R: Default> Machine<C, R> {
             (Some(_), _) => CallInput::CancelRefused,
             (None, CancelRule::Local | CancelRule::ClosedStream) => CallInput::Forget,
             (None, CancelRule::Operation { .. }) => CallInput::CancelOperation,
-            (None, CancelRule::Notification { .. } | CancelRule::Request { .. }) => {
-                CallInput::Cancel
-            }
+            (None, _) => CallInput::Cancel,
         }
     }
 
@@ -213,13 +211,11 @@ impl<C, R: Default> Machine<C, R> {
             _ if self.life == Life::Abandoned => RequestInput::RespondUnlessCancelled,
             // It asked for no silence, and may still be reading.
             _ if cause == Some(Cause::PeerGone) => RequestInput::Respond,
-            AnswerRule::Silent | AnswerRule::SilentWithProgress => {
-                RequestInput::RespondUnlessCancelled
-            }
             AnswerRule::Answered if self.cancels_are_acknowledged() && !dialect.partial_results => {
                 RequestInput::RespondAsCancelled
             }
             AnswerRule::Answered => RequestInput::Respond,
+            _ => RequestInput::RespondUnlessCancelled,
         }
     }
 

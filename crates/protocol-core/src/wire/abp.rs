@@ -6,6 +6,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::format;
 
 use protocol_json::Members;
 use serde_json::value::RawValue;
@@ -18,13 +19,16 @@ use crate::id::WireId;
 use crate::violation::EnvelopeProblem;
 
 pub(super) const CALL: &str = "capabilities/call";
+/// The type of the answer to a call.
+const ANSWER: &str = "capabilities/call-result";
 const PROGRESS: &str = "capabilities/progress";
-pub(super) const RESULT: &str = "-result";
+/// How the type of an answer ends.
+pub(crate) const RESULT: &str = "-result";
 
 /// Where the answer to a request goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// The type of its message, or in DAP its command.
+    /// The type of the answer, or in DAP the command that it repeats.
     pub(super) kind: Box<str>,
     /// The id of its message, unless it can't be read. The id of a request that calls a capability is its
     /// call id; of any other it is this.
@@ -34,7 +38,7 @@ pub(crate) struct Origin {
 impl Origin {
     /// What the request asks for.
     pub(crate) fn asked(&self) -> Asked {
-        Asked::by_type(&self.kind)
+        Asked::in_answer(&self.kind)
     }
 
     /// The token of its message's id.
@@ -53,9 +57,9 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// What a message of this type asks for.
-    fn by_type(kind: &str) -> Self {
-        if kind == CALL { Self::Capability } else { Self::Other }
+    /// What an answer of this type answers.
+    fn in_answer(kind: &str) -> Self {
+        if kind == ANSWER { Self::Capability } else { Self::Other }
     }
 
     /// What a request of ours asks for.
@@ -95,9 +99,9 @@ fn read<'m>(
     let Some(kind) = kind.and_then(string).filter(|kind| kind.len() <= longest) else {
         return Message::InvalidNotification { problem: EnvelopeProblem::Type };
     };
-    if let Some(asked) = kind.strip_suffix(RESULT) {
+    if kind.ends_with(RESULT) {
         let payload = payload.filter(|payload| payload.get() != "null");
-        return response(asked, id, payload, problem);
+        return response(Asked::in_answer(&kind), id, payload, problem);
     }
     let params = structured(payload, false);
     let problem = problem.or(params.err());
@@ -106,7 +110,7 @@ fn read<'m>(
         return Message::notification(kind, payload, problem);
     };
     let message = Some(id.get()).filter(|id| id.len() <= longest).and_then(WireId::scanned);
-    let origin = Some(Box::new(Origin { kind: kind.as_ref().into(), message }));
+    let origin = Some(Box::new(Origin { kind: [&*kind, RESULT].concat().into(), message }));
     if kind != CALL {
         let (id, method, params) = (id.get(), kind, payload);
         return Message::request(Request { id, method, params, options: None, origin }, problem);
@@ -128,16 +132,15 @@ fn read<'m>(
     Message::request(Request { id, method, params, options, origin }, problem)
 }
 
-/// An answer to one of our messages of type `asked`.
+/// An answer to one of our messages.
 fn response<'m>(
-    asked: &str,
+    asked: Asked,
     id: Option<&'m RawValue>,
     payload: Option<&'m RawValue>,
     problem: Option<EnvelopeProblem>,
 ) -> Message<'m> {
     let ([call, success, data, error, cancelled], twice) =
         optional(payload, ["callId", "success", "data", "error", "cancelled"]);
-    let asked = Asked::by_type(asked);
     let is_call = asked == Asked::Capability;
     let id = call.filter(|_| is_call).or(id).map(RawValue::get);
     let payload = payload.unwrap_or(RawValue::NULL);
@@ -201,7 +204,7 @@ pub(super) const fn error_name(code: i64) -> &'static str {
 
 /// The token under which a call of ours asks for progress: its id, a number written as a string.
 pub(crate) fn token(number: u32) -> WireId {
-    WireId::scanned(&alloc::format!("\"{number}\"")).expect("a string is an id")
+    WireId::scanned(&format!("\"{number}\"")).expect("a string is an id")
 }
 
 /// Reads members of a value that may be missing or no object. A member that stands twice counts as

@@ -68,17 +68,14 @@ fn asking<'m>(
 /// What a response says that has no result. All of it is kept as its error.
 fn failure(raw: &RawValue) -> ErrorObject<'_> {
     let ([message, body], _) = optional(Some(raw), ["message", "body"]);
-    let message = message.and_then(string).unwrap_or_default();
+    let message = message.and_then(string).filter(|text| !text.is_empty());
     let ([error], _) = optional(body, ["error"]);
     let ([id, format, data], _) = optional(error, ["id", "format", "data"]);
     let code = match id.and_then(|id| id.get().parse().ok()) {
-        _ if message == "cancelled" => code::REQUEST_CANCELLED,
+        _ if message.as_deref() == Some("cancelled") => code::REQUEST_CANCELLED,
         code => code.unwrap_or(code::REQUEST_FAILED),
     };
     // Some adapters say what went wrong in the body alone.
-    let message = match message.is_empty() {
-        true => format.and_then(string).unwrap_or_default(),
-        false => message,
-    };
+    let message = message.or_else(|| format.and_then(string)).unwrap_or_default();
     ErrorObject { raw: Cow::Borrowed(raw), code, message, data: data.map(Cow::Borrowed) }
 }

@@ -7,13 +7,13 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use protocol_json::{Members, Place, raw};
+use protocol_json::{Members, raw};
 use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
 use super::dap;
 use crate::config::Limits;
-use crate::dialect::{Envelope, ProgressRule, Text, code};
+use crate::dialect::{Envelope, ProgressRule, Text};
 use crate::event::ErrorObject;
 use crate::id::WireId;
 use crate::violation::{EnvelopeProblem, Violation};
@@ -74,14 +74,12 @@ pub(crate) enum Response<'m> {
 
 impl<'m> Message<'m> {
     /// A request, unless something is wrong with it.
-    #[inline]
     pub(super) fn request(request: Request<'m>, problem: Option<EnvelopeProblem>) -> Self {
         let Some(problem) = problem else { return Self::Request(request) };
         Self::Invalid { id: Some(request.id), origin: request.origin, problem }
     }
 
     /// A notification, unless something is wrong with it.
-    #[inline]
     pub(super) fn notification(
         method: Cow<'m, str>,
         params: Option<&'m RawValue>,
@@ -94,17 +92,7 @@ impl<'m> Message<'m> {
     }
 }
 
-impl<'m> Response<'m> {
-    pub(crate) fn error(self) -> Option<ErrorObject<'m>> {
-        match self {
-            Self::Error(error) => Some(error),
-            Self::Result(_) => None,
-        }
-    }
-}
-
 /// Reads what arrived, if it can be read at all.
-#[inline]
 pub(crate) fn incoming<'m>(
     bytes: &'m [u8],
     envelope: Envelope,
@@ -222,13 +210,12 @@ const VERSION: usize = 5;
 const ERROR_NAMES: [&str; 3] = ["code", "message", "data"];
 
 /// Reads a text that is one object.
-#[inline(never)]
 fn message(text: &str, most: usize) -> Option<Message<'_>> {
     let begun = if text.starts_with(OPENING) { OPENING.len() } else { 0 };
     let (mut members, mut error) = (Members::NONE, None);
     // An error object is read in the same pass.
     members.read(text, begun, &NAMES, |member, place| {
-        if member == ERROR { error_members(error.insert(Members::NONE), text, place) } else { None }
+        (member == ERROR).then(|| error.insert(Members::NONE).inner(text, place, &ERROR_NAMES))?
     })?;
     let is_opened = begun > 0;
     let problem = if members.has_repeated() || (is_opened && members.tokens[VERSION].is_some()) {
@@ -247,7 +234,6 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
 }
 
 /// A message that has a method.
-#[inline(always)]
 fn asking<'m>(members: &Members<'m, 6>, problem: Option<EnvelopeProblem>) -> Message<'m> {
     let params = structured(members.raw(PARAMS), true);
     let Some(method) = members.string(METHOD) else {
@@ -255,21 +241,17 @@ fn asking<'m>(members: &Members<'m, 6>, problem: Option<EnvelopeProblem>) -> Mes
         return Message::Invalid { id: members.once(ID), origin: None, problem };
     };
     let (params, problem) = (params.unwrap_or_default(), problem.or(params.err()));
-    match (members.tokens[ID], problem) {
-        (Some(id), None) => {
-            Message::Request(Request { id, method, params, options: None, origin: None })
-        }
+    let Some(id) = members.tokens[ID] else {
+        return Message::notification(method, params, problem);
+    };
+    match problem {
+        None => Message::Request(Request { id, method, params, options: None, origin: None }),
         // The id to answer a bad message with (B2). One that stands twice can't be trusted.
-        (Some(_), Some(problem)) => {
-            Message::Invalid { id: members.once(ID), origin: None, problem }
-        }
-        (None, None) => Message::Notification { method, params },
-        (None, Some(problem)) => Message::InvalidNotification { problem },
+        Some(problem) => Message::Invalid { id: members.once(ID), origin: None, problem },
     }
 }
 
 /// A message that has no method.
-#[inline(always)]
 fn answering<'m>(
     members: &Members<'m, 6>,
     error_members: Option<&Members<'m, 3>>,
@@ -301,13 +283,6 @@ pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
     error_of(token, &Members::of(token, &ERROR_NAMES)?)
 }
 
-/// Reads the error object that begins at this place; gives its end.
-#[inline(never)]
-fn error_members<'m>(error: &mut Members<'m, 3>, text: &'m str, place: Place) -> Option<Place> {
-    error.inner(text, place, &ERROR_NAMES)
-}
-
-#[inline]
 fn error_of<'m>(token: &'m str, members: &Members<'m, 3>) -> Option<ErrorObject<'m>> {
     Some(ErrorObject {
         raw: Cow::Borrowed(raw(token)),
@@ -315,11 +290,6 @@ fn error_of<'m>(token: &'m str, members: &Members<'m, 3>) -> Option<ErrorObject<
         message: members.string(1)?,
         data: members.raw(2).map(Cow::Borrowed),
     })
-}
-
-/// Whether a response to one of our calls is the peer's word that it was cancelled.
-pub(crate) fn confirms_cancel(error: &ErrorObject<'_>) -> bool {
-    error.code == code::REQUEST_CANCELLED
 }
 
 /// What a value says, if it is a string.

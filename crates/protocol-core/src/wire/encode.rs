@@ -8,6 +8,7 @@
 mod writer;
 
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 
 use serde_json::value::RawValue;
@@ -15,7 +16,7 @@ use serde_json::value::RawValue;
 use super::abp::{self, Asked, Origin, optional};
 use super::decode;
 use crate::config::Config;
-use crate::dialect::{Envelope, code};
+use crate::dialect::{CancelRule, Envelope, code};
 use crate::event::Reply;
 use crate::time::Timestamp;
 
@@ -28,40 +29,37 @@ pub(crate) enum Draft<'a> {
     Request {
         number: u32,
         method: &'a str,
-        params: Option<Body<'a>>,
+        params: Option<Value<'a>>,
         /// The peer is told of it where the envelope has a place for that.
         timeout: Option<Duration>,
     },
     /// A notification.
-    Notification { method: &'a str, params: Option<Body<'a>> },
+    Notification { method: &'a str, params: Option<Value<'a>> },
     /// The host's answer to a request.
     Response { to: To<'a>, reply: Reply<'a> },
     /// An answer of our own to a request: its result is an object of these members.
     Result { to: To<'a>, members: &'a [Member<'a>] },
 }
 
-/// The params of a message.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Body<'a> {
-    /// The host's JSON.
-    Raw(&'a RawValue),
-    /// An object of these members.
-    Members(&'a [Member<'a>]),
-}
-
-/// A member of an object: its name and its value.
-pub(crate) type Member<'a> = (&'a str, Value<'a>);
-
-/// A value that we write ourselves.
+/// A value in a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
+    /// JSON of the host's or a peer's.
+    Raw(&'a RawValue),
     /// The number of a request of ours, in the form that the envelope has for ids.
     Id(u32),
     /// A JSON token that is written as it is.
     Token(&'a str),
     /// A text that becomes a JSON string.
     Text(&'a str),
+    /// A number.
+    Number(i64),
+    /// An object of these members.
+    Object(&'a [Member<'a>]),
 }
+
+/// A member of an object: its name and its value, without which it is left out.
+pub(crate) type Member<'a> = (&'a str, Option<Value<'a>>);
 
 /// What is the same for every message of a connection at one time.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +68,21 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Timestamp,
     /// The number that the next message takes, in an envelope where every message has one; 0 in others.
     pub(crate) next: u32,
+}
+
+impl CancelRule {
+    /// What a cancel says: its method, and its params, which name this and say why, where the
+    /// dialect has a place for that.
+    #[inline]
+    pub(crate) fn says<'a>(
+        &'a self,
+        named: Value<'a>,
+        why: Option<&'a str>,
+    ) -> Option<(&'a str, [Member<'a>; 2])> {
+        let (method, member, place) = self.members()?;
+        let why = place.and(why).map(Value::Text);
+        Some((method, [(member, Some(named)), (place.unwrap_or_default(), why)]))
+    }
 }
 
 /// The request that an answer is for.
@@ -84,10 +97,13 @@ pub(crate) struct To<'a> {
 /// What stands before the result of an answer.
 const RESULT: &str = r#","result":"#;
 
+const TRUE: Value<'_> = Value::Token("true");
+const FALSE: Value<'_> = Value::Token("false");
+
 impl<'a> Draft<'a> {
     /// A cancel that says this: a notification, or a request with a number of its own.
     pub(crate) fn cancel(number: Option<u32>, method: &'a str, members: &'a [Member<'a>]) -> Self {
-        let params = Some(Body::Members(members));
+        let params = Some(Value::Object(members));
         match number {
             Some(number) => Self::Request { number, method, params, timeout: None },
             None => Self::Notification { method, params },
@@ -121,10 +137,14 @@ impl<'a> Draft<'a> {
 
 impl Context<'_> {
     /// The Unix time in milliseconds.
-    pub(crate) fn stamp(&self) -> u64 {
-        let zero = self.config.unix_time_at_zero.as_millis();
-        u64::try_from(zero).unwrap_or(u64::MAX).saturating_add(self.now.as_millis())
+    pub(crate) fn stamp(&self) -> Value<'static> {
+        millis(self.config.unix_time_at_zero.saturating_add(self.now.since(Timestamp::ZERO)))
     }
+}
+
+/// A time as it is written; 292 million years if it is longer.
+fn millis(time: Duration) -> Value<'static> {
+    Value::Number(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
 
 impl Writer<'_> {
@@ -137,7 +157,7 @@ impl Writer<'_> {
         match *draft {
             Draft::Request { number, method, params, timeout } => {
                 // A cancel, whose params we make, is no call of a capability, whatever its method.
-                let is_cancel = matches!(params, Some(Body::Members(_)));
+                let is_cancel = matches!(params, Some(Value::Object(_)));
                 if self.is_abp() && !is_cancel && Asked::by(method) == Asked::Capability {
                     return self.capability(number, method, params, timeout);
                 }
@@ -145,14 +165,14 @@ impl Writer<'_> {
             }
             Draft::Notification { method, params } => {
                 let id = match params {
-                    Some(Body::Raw(params)) if self.is_abp() => abp::progress_id(method, params),
+                    Some(Value::Raw(params)) if self.is_abp() => abp::progress_id(method, params),
                     _ => None,
                 };
                 self.asking(id.map(Value::Token), method, params);
             }
             Draft::Response { to, reply } => self.response(to, reply),
             Draft::Result { to, members } => match to.origin {
-                Some(origin) if self.is_abp() => self.abp_answer(origin, |out| out.object(members)),
+                Some(origin) if self.is_abp() => self.abp_answer(origin, Value::Object(members)),
                 Some(_) => self.response(to, Reply::Result(RawValue::NULL)),
                 None => self.answer(to.id, RESULT, |out| out.object(members)),
             },
@@ -161,17 +181,13 @@ impl Writer<'_> {
 
     /// A request or a notification.
     #[inline]
-    fn asking(&mut self, id: Option<Value<'_>>, method: &str, params: Option<Body<'_>>) {
+    fn asking(&mut self, id: Option<Value<'_>>, method: &str, params: Option<Value<'_>>) {
         match self.context.config.dialect.envelope {
             Envelope::JsonRpc => {}
-            Envelope::Abp => {
-                return self.message([method, ""], id, |out| match params {
-                    Some(params) => out.body(params),
-                    None => out.text("{}"),
-                });
-            }
+            Envelope::Abp => return self.abp(method, id, params.unwrap_or(Value::Object(&[]))),
             Envelope::Dap => return self.dap_asking(id, method, params),
         }
+        // Piece by piece and not as an object: these are most messages.
         self.text(r#"{"jsonrpc":"2.0","#);
         if let Some(id) = id {
             self.text(r#""id":"#);
@@ -182,28 +198,7 @@ impl Writer<'_> {
         self.string(method);
         if let Some(params) = params {
             self.text(r#","params":"#);
-            self.body(params);
-        }
-        self.text("}");
-    }
-
-    #[inline]
-    fn body(&mut self, body: Body<'_>) {
-        match body {
-            Body::Raw(value) => self.raw(value),
-            Body::Members(members) => self.object(members),
-        }
-    }
-
-    fn object(&mut self, members: &[Member<'_>]) {
-        self.text("{");
-        for (at, (name, value)) in members.iter().enumerate() {
-            if at > 0 {
-                self.text(",");
-            }
-            self.string(name);
-            self.text(":");
-            self.value(*value);
+            self.value(params);
         }
         self.text("}");
     }
@@ -211,29 +206,42 @@ impl Writer<'_> {
     #[inline]
     fn value(&mut self, value: Value<'_>) {
         match value {
+            Value::Raw(value) => self.raw(value),
             Value::Token(token) => self.token(token),
             Value::Text(text) => self.string(text),
             Value::Id(number) if self.is_abp() => {
                 self.text("\"");
-                self.decimal(number.into());
+                self.number(number.into());
                 self.text("\"");
             }
-            Value::Id(number) => self.decimal(number.into()),
+            Value::Id(number) => self.number(number.into()),
+            Value::Number(number) => self.number(number),
+            Value::Object(members) => self.object(members),
         }
     }
 
-    #[inline]
-    fn response(&mut self, to: To<'_>, reply: Reply<'_>) {
-        match to.origin {
-            None => {}
-            Some(origin) if self.is_abp() => return self.abp_response(to.id, origin, reply),
-            Some(origin) => return self.dap_response(to.id, origin, reply),
+    fn object(&mut self, members: &[Member<'_>]) {
+        let mut before = b'{';
+        for &(name, value) in members {
+            if let Some(value) = value {
+                self.out.push(mem::replace(&mut before, b','));
+                self.string(name);
+                self.text(":");
+                self.value(value);
+            }
         }
-        match reply {
-            Reply::Result(value) => self.answer(to.id, RESULT, |out| out.raw(value)),
-            Reply::ErrorRaw(value) => self.answer(to.id, r#","error":"#, |out| out.raw(value)),
-            Reply::Error { code, message, data } => self.error(to.id, code, message, data),
-            Reply::Cancelled => {
+        self.text(if before == b'{' { "{}" } else { "}" });
+    }
+
+    fn response(&mut self, to: To<'_>, reply: Reply<'_>) {
+        match (to.origin, reply) {
+            (Some(origin), _) => self.response_beyond(to.id, origin, reply),
+            (None, Reply::Result(value)) => self.answer(to.id, RESULT, |out| out.raw(value)),
+            (None, Reply::ErrorRaw(value)) => {
+                self.answer(to.id, r#","error":"#, |out| out.raw(value));
+            }
+            (None, Reply::Error { code, message, data }) => self.error(to.id, code, message, data),
+            (None, Reply::Cancelled) => {
                 let message = &self.context.config.dialect.cancelled_message;
                 self.error(to.id, code::REQUEST_CANCELLED, message, None);
             }
@@ -241,7 +249,6 @@ impl Writer<'_> {
     }
 
     /// The answer to the request with this id. `member` is what stands before its value.
-    #[inline]
     fn answer(&mut self, id: &str, member: &str, value: impl FnOnce(&mut Self)) {
         self.text(r#"{"jsonrpc":"2.0","id":"#);
         self.token(id);
@@ -253,42 +260,41 @@ impl Writer<'_> {
     /// The answer to the request with this id, which holds this error.
     fn error(&mut self, id: &str, code: i64, message: &str, data: Option<&RawValue>) {
         self.answer(id, r#","error":{"code":"#, |out| {
-            out.signed(code);
+            out.number(code);
             out.text(r#","message":"#);
             out.string(message);
-            out.data(data);
+            if let Some(data) = data {
+                out.text(r#","data":"#);
+                out.raw(data);
+            }
             out.text("}");
         });
     }
 
-    /// The member `data` of an error.
-    fn data(&mut self, data: Option<&RawValue>) {
-        if let Some(data) = data {
-            self.text(r#","data":"#);
-            self.raw(data);
+    /// The answer to the request with this id, in an envelope that says more than the id.
+    fn response_beyond(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
+        // What a peer of another envelope said is said in this one.
+        let other = match reply {
+            Reply::ErrorRaw(object) => decode::error_object(object.get()),
+            _ => None,
+        };
+        let reply = other.as_ref().map_or(reply, |error| Reply::Error {
+            code: error.code,
+            message: &error.message,
+            data: error.data.as_deref(),
+        });
+        if self.is_abp() {
+            self.abp_response(id, origin, reply);
+        } else {
+            self.dap_response(id, origin, reply);
         }
     }
 
-    /// A message in ABP's envelope. Its type is in two parts.
-    fn message(
-        &mut self,
-        [kind, suffix]: [&str; 2],
-        id: Option<Value<'_>>,
-        payload: impl FnOnce(&mut Self),
-    ) {
-        self.text(r#"{"type":""#);
-        self.characters(kind);
-        self.text(suffix);
-        self.text("\"");
-        if let Some(id) = id {
-            self.text(r#","id":"#);
-            self.value(id);
-        }
-        self.text(r#","timestamp":"#);
-        self.decimal(self.context.stamp());
-        self.text(r#","payload":"#);
-        payload(self);
-        self.text("}");
+    /// A message in ABP's envelope.
+    fn abp(&mut self, kind: &str, id: Option<Value<'_>>, payload: Value<'_>) {
+        let (kind, stamp) = (Some(Value::Text(kind)), Some(self.context.stamp()));
+        let payload = Some(payload);
+        self.object(&[("type", kind), ("id", id), ("timestamp", stamp), ("payload", payload)]);
     }
 
     /// ABP: the call of a capability.
@@ -296,144 +302,95 @@ impl Writer<'_> {
         &mut self,
         number: u32,
         method: &str,
-        params: Option<Body<'_>>,
+        params: Option<Value<'_>>,
         timeout: Option<Duration>,
     ) {
-        let id = Value::Id(number);
-        self.message([abp::CALL, ""], Some(id), |out| {
-            out.text(r#"{"capability":"#);
-            out.string(method);
-            if let Some(params) = params {
-                out.text(r#","params":"#);
-                out.body(params);
-            }
-            out.text(r#","options":{"callId":"#);
-            out.value(id);
-            if let Some(timeout) = timeout {
-                out.text(r#","timeout":"#);
-                out.decimal(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-            }
-            out.text(r#","progressToken":"#);
-            out.value(id);
-            out.text("}}");
-        });
+        let (id, timeout) = (Some(Value::Id(number)), timeout.map(millis));
+        let options = [("callId", id), ("timeout", timeout), ("progressToken", id)];
+        let (method, options) = (Some(Value::Text(method)), Some(Value::Object(&options)));
+        let payload = [("capability", method), ("params", params), ("options", options)];
+        self.abp(abp::CALL, id, Value::Object(&payload));
     }
 
     /// ABP: an answer with this payload.
-    fn abp_answer(&mut self, origin: &Origin, payload: impl FnOnce(&mut Self)) {
-        let id = Value::Token(origin.message_id());
-        self.message([&origin.kind, abp::RESULT], Some(id), payload);
+    fn abp_answer(&mut self, origin: &Origin, payload: Value<'_>) {
+        self.abp(&origin.kind, Some(Value::Token(origin.message_id())), payload);
     }
 
     /// ABP: the answer to the request with this id.
     fn abp_response(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
-        self.abp_answer(origin, |out| match (reply, origin.asked()) {
-            (Reply::Result(result), Asked::Other) => out.raw(result),
-            (reply, asked) => {
-                out.text("{");
-                if asked == Asked::Capability {
-                    out.text(r#""callId":"#);
-                    out.token(id);
-                    out.text(",");
-                }
-                out.outcome(reply);
-                out.text("}");
+        let error;
+        let (success, said) = match reply {
+            Reply::Result(result) if origin.asked() == Asked::Other => {
+                return self.abp_answer(origin, Value::Raw(result));
             }
-        });
+            Reply::Result(result) => (TRUE, ("data", Some(Value::Raw(result)))),
+            Reply::Cancelled | Reply::Error { code: code::REQUEST_CANCELLED, .. } => {
+                (FALSE, ("cancelled", Some(TRUE)))
+            }
+            Reply::Error { code, message, data } => {
+                error = [
+                    ("code", Some(Value::Text(abp::error_name(code)))),
+                    ("message", Some(Value::Text(message))),
+                    ("retryable", Some(FALSE)),
+                    ("data", data.map(Value::Raw)),
+                ];
+                (FALSE, ("error", Some(Value::Object(&error))))
+            }
+            // It comes from a peer that speaks this envelope too.
+            Reply::ErrorRaw(object) => (FALSE, ("error", Some(Value::Raw(object)))),
+        };
+        let call = Some(Value::Token(id)).filter(|_| origin.asked() == Asked::Capability);
+        let payload = [("callId", call), ("success", Some(success)), said];
+        self.abp_answer(origin, Value::Object(&payload));
     }
 
-    /// DAP: what every message begins with. One that has no number yet takes the next.
-    fn dap(&mut self, number: Option<Value<'_>>, kind: &str) {
-        self.text(r#"{"seq":"#);
-        self.value(number.unwrap_or(Value::Id(self.context.next)));
-        self.text(r#","type":""#);
-        self.text(kind);
+    /// DAP: the number of a message, which is the next if it has none yet.
+    fn seq<'v>(&self, number: Option<Value<'v>>) -> Member<'v> {
+        ("seq", Some(number.unwrap_or(Value::Id(self.context.next))))
     }
 
     /// DAP: a request, which has a number, or an event.
-    fn dap_asking(&mut self, id: Option<Value<'_>>, method: &str, params: Option<Body<'_>>) {
-        let (kind, member) = match id {
-            Some(_) => (r#"request","command":"#, r#","arguments":"#),
-            None => (r#"event","event":"#, r#","body":"#),
+    fn dap_asking(&mut self, id: Option<Value<'_>>, method: &str, params: Option<Value<'_>>) {
+        let [kind, name, body] = match id {
+            Some(_) => ["request", "command", "arguments"],
+            None => ["event", "event", "body"],
         };
-        self.dap(id, kind);
-        self.string(method);
-        if let Some(params) = params {
-            self.text(member);
-            self.body(params);
-        }
-        self.text("}");
+        let (kind, method) = (Some(Value::Text(kind)), Some(Value::Text(method)));
+        self.object(&[self.seq(id), ("type", kind), (name, method), (body, params)]);
     }
 
     /// DAP: the answer to the request with this id.
     fn dap_response(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
-        self.dap(None, r#"response","request_seq":"#);
-        self.token(id);
-        self.text(r#","command":"#);
-        self.string(&origin.kind);
-        self.text(",");
-        self.outcome(reply);
-        self.text("}");
-    }
-
-    /// ABP and DAP: the members that say how a request ended.
-    fn outcome(&mut self, reply: Reply<'_>) {
-        let is_abp = self.is_abp();
-        match reply {
+        let (error, wrapped);
+        let (success, message, body) = match reply {
             Reply::Result(result) => {
-                self.text(r#""success":true"#);
-                if is_abp || result.get() != "null" {
-                    self.text(if is_abp { r#","data":"# } else { r#","body":"# });
-                    self.raw(result);
-                }
+                (TRUE, None, Some(Value::Raw(result)).filter(|_| result.get() != "null"))
             }
-            Reply::Cancelled => self.failure(code::REQUEST_CANCELLED, "", None),
-            Reply::Error { code, message, data } => self.failure(code, message, data),
-            Reply::ErrorRaw(object) => match decode::error_object(object.get()) {
-                Some(error) => self.failure(error.code, &error.message, error.data.as_deref()),
-                // It comes from a peer that speaks this envelope too.
-                None if is_abp => {
-                    self.text(r#""success":false,"error":"#);
-                    self.raw(object);
-                }
-                None => {
-                    self.text(r#""success":false"#);
-                    let (members, _) = optional(Some(object), ["message", "body"]);
-                    for (name, value) in [r#","message":"#, r#","body":"#].iter().zip(members) {
-                        if let Some(value) = value {
-                            self.text(name);
-                            self.raw(value);
-                        }
-                    }
-                }
-            },
-        }
-    }
-
-    /// ABP and DAP: the members that say that a request failed.
-    fn failure(&mut self, code: i64, message: &str, data: Option<&RawValue>) {
-        self.text(r#""success":false,"#);
-        match (code, self.is_abp()) {
-            (code::REQUEST_CANCELLED, true) => return self.text(r#""cancelled":true"#),
-            (code::REQUEST_CANCELLED, false) => return self.text(r#""message":"cancelled""#),
-            (_, true) => {
-                self.text(r#""error":{"code":"#);
-                self.string(abp::error_name(code));
-                self.text(r#","message":"#);
-                self.string(message);
-                self.text(r#","retryable":false"#);
+            Reply::Cancelled | Reply::Error { code: code::REQUEST_CANCELLED, .. } => {
+                (FALSE, Some(Value::Text("cancelled")), None)
             }
-            (_, false) => {
-                self.text(r#""message":"#);
-                self.string(message);
-                self.text(r#","body":{"error":{"id":"#);
-                self.signed(code);
-                self.text(r#","format":"#);
-                self.string(message);
+            Reply::Error { code, message, data } => {
+                let (code, message) = (Some(Value::Number(code)), Some(Value::Text(message)));
+                error = [("id", code), ("format", message), ("data", data.map(Value::Raw))];
+                wrapped = [("error", Some(Value::Object(&error)))];
+                (FALSE, message, Some(Value::Object(&wrapped)))
             }
-        }
-        self.data(data);
-        self.text(if self.is_abp() { "}" } else { "}}" });
+            // It comes from a peer that speaks this envelope too.
+            Reply::ErrorRaw(object) => {
+                let ([message, body], _) = optional(Some(object), ["message", "body"]);
+                (FALSE, message.map(Value::Raw), body.map(Value::Raw))
+            }
+        };
+        self.object(&[
+            self.seq(None),
+            ("type", Some(Value::Text("response"))),
+            ("request_seq", Some(Value::Token(id))),
+            ("command", Some(Value::Text(&origin.kind))),
+            ("success", Some(success)),
+            ("message", message),
+            ("body", body),
+        ]);
     }
 }
 

@@ -30,19 +30,19 @@ impl Model {
             (false, Some(named)) => {
                 reading::readable(named).map(|named| self.cancel_by_id(&named, now))
             }
-            (true, Some(named)) => {
-                reading::operation_token(named).map(|token| self.cancel_by_token(&token, now))
-            }
+            (true, Some(named)) => match reading::operation_token(named) {
+                Some(token) => Some(self.cancel_by_token(&token, now)),
+                // No operation was ever named so.
+                None => {
+                    self.tell(Told::Violation { rule: "malformed_cancel", id: Some(id.clone()) });
+                    Some(Acknowledged::NotFound)
+                }
+            },
             (_, None) => None,
         };
         match says {
             Some(says) => self.queue(Sent::Acknowledgement { id, says }),
-            None => {
-                let is_no_token = named.is_some() && has_operations;
-                let code =
-                    if is_no_token { code::OPERATION_NOT_FOUND } else { code::INVALID_PARAMS };
-                self.refuse(to, code, "malformed_cancel", None);
-            }
+            None => self.refuse(to, code::INVALID_PARAMS, "malformed_cancel", None),
         }
     }
 

@@ -77,7 +77,7 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
     for (number, code) in [(0, i64::MIN), (9, -1), (10, 0), (u32::MAX, i64::MAX)] {
         for params in [None, Some(value)] {
             for method in [text, "initialize", "capabilities/progress"] {
-                let params = params.map(Body::Raw);
+                let params = params.map(Value::Raw);
                 take(&Draft::Notification { method, params });
                 for timeout in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
                     take(&Draft::Request { number, method, params, timeout });
@@ -100,11 +100,12 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
             }
             take(&Draft::Result { to, members: &[] });
             for value in [Value::Id(number), Value::Token(token), Value::Text(text)] {
-                take(&Draft::Result { to, members: &[(text, value)] });
+                take(&Draft::Result { to, members: &[(text, Some(value))] });
             }
         }
         for id in [Value::Id(number), Value::Token(token)] {
-            for members in [&[(text, id)][..], &[(text, id), (text, Value::Text(text))]] {
+            for why in [None, Some(Value::Text(text))] {
+                let members = &[(text, Some(id)), (text, why)];
                 take(&Draft::cancel(None, text, members));
                 take(&Draft::cancel(Some(number), text, members));
             }
@@ -115,7 +116,7 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
 #[test]
 fn g08_the_length_is_exact_where_every_character_is_escaped() {
     each_draft(&"\u{1}".repeat(100), raw("{}"), |draft| {
-        for envelope in [Envelope::JsonRpc, Envelope::Abp] {
+        for envelope in [Envelope::JsonRpc, Envelope::Abp, Envelope::Dap] {
             written(draft, envelope);
         }
     });
@@ -126,7 +127,7 @@ fn g08_no_more_is_written_than_there_is_room_for() {
     for text in AWKWARD {
         for value in RAW {
             each_draft(text, raw(value), |draft| {
-                for envelope in [Envelope::JsonRpc, Envelope::Abp] {
+                for envelope in [Envelope::JsonRpc, Envelope::Abp, Envelope::Dap] {
                     written(draft, envelope);
                 }
             });
@@ -148,7 +149,7 @@ fn a_code_may_be_any_number() {
 fn a_message_is_one_line() {
     for end in ["\n", "\r", "\r\n", "\r\r", "\n\n\r"] {
         let params = format!("{{\"a\":{end}1{end},\"b\":\"\\r\"}}");
-        let params = Some(Body::Raw(raw(&params)));
+        let params = Some(Value::Raw(raw(&params)));
         let draft = Draft::Request { number: 1, method: "m", params, timeout: None };
         let space = " ".repeat(end.len());
         assert_eq!(
@@ -162,7 +163,7 @@ fn a_message_is_one_line() {
 
 #[test]
 fn a_cancel_in_abp_is_no_call_of_a_capability_whatever_its_method() {
-    let members = [("callId", Value::Id(7))];
+    let members = [("callId", Some(Value::Id(7)))];
     let cancel = written(&Draft::cancel(Some(8), "stop", &members), Envelope::Abp);
     assert!(cancel.starts_with(r#"{"type":"stop","id":"8","#), "{cancel}");
     assert!(cancel.ends_with(r#""payload":{"callId":"7"}}"#), "{cancel}");

@@ -11,8 +11,8 @@ use super::Context;
 pub(super) struct Writer<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) out: &'a mut Vec<u8>,
-    /// A text, token or value is kept if all of it fits into an `out` of this length. What the envelope
-    /// itself says is short, and always kept.
+    /// A piece of a text, a token or a value is kept if all of it fits into an `out` of this length. The
+    /// envelope's punctuation and numbers are short, and always kept.
     pub(super) most: usize,
     /// The bytes of those that were not kept.
     pub(super) skipped: usize,
@@ -52,16 +52,10 @@ impl Writer<'_> {
     #[inline(always)]
     pub(super) fn string(&mut self, text: &str) {
         self.text("\"");
-        self.characters(text);
-        self.text("\"");
-    }
-
-    /// What stands between the quotes of a JSON string.
-    #[inline(always)]
-    pub(super) fn characters(&mut self, text: &str) {
         escape(text, |piece| {
             self.keep(piece);
         });
+        self.text("\"");
     }
 
     /// A value as its owner wrote it, but on one line.
@@ -77,17 +71,12 @@ impl Writer<'_> {
         }
     }
 
-    /// A number that may be negative.
+    /// A number.
     #[inline]
-    pub(super) fn signed(&mut self, number: i64) {
+    pub(super) fn number(&mut self, number: i64) {
         if number < 0 {
             self.text("-");
         }
-        self.decimal(number.unsigned_abs());
-    }
-
-    /// A number.
-    pub(super) fn decimal(&mut self, number: u64) {
-        decimal(number, self.out);
+        decimal(number.unsigned_abs(), self.out);
     }
 }
