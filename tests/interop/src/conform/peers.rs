@@ -29,7 +29,8 @@ pub fn peers() -> Vec<Peer> {
         command.insert(0, script("lspmux"));
     }
     vec![
-        lsp("clangd 19", How::Server, clangd()),
+        // At the end of its input its main thread at times waits for a worker that sleeps, for minutes.
+        Peer { varying: "end/pending", ..lsp("clangd 19", How::Server, clangd()) },
         lsp(
             "pyright 1.1.414",
             How::Language("python"),
