@@ -4,7 +4,9 @@
 
 mod support;
 
-use protocol_core::{CancelOutcome, CancelRefusal, Config, Dialect, Reply};
+use protocol_core::{
+    CancelOutcome, CancelRefusal, Config, Dialect, Event, Outcome, Reply, Timestamp,
+};
 use support::{Host, raw};
 
 const INITIALIZE: &str = r#"{"seq":1,"type":"request","command":"initialize"}"#;
@@ -47,6 +49,29 @@ fn b05_a_cancel_with_the_number_of_a_request_in_flight_is_refused() {
     let refused = adapter.sent();
     assert!(refused[0].contains(r#""request_seq":7,"command":"cancel","success":false"#));
     assert!(adapter.conn.machine().request_cause(adapter.request(2)).is_none());
+}
+
+/// The code and the words are in the body where an adapter gives them; `cancelled` is a word of the protocol.
+#[test]
+fn what_went_wrong_is_read_wherever_it_stands() {
+    for (said, code, message) in [
+        (r#""message":"oops""#, -32_803, "oops"),
+        (r#""message":"oops","body":{"error":{"id":7,"format":"no"}}"#, 7, "oops"),
+        (r#""message":"","body":{"error":{"id":7,"format":"no"}}"#, 7, "no"),
+        (r#""message":"cancelled","body":{"error":{"id":7,"format":"no"}}"#, -32_800, "cancelled"),
+    ] {
+        let mut tool = tool();
+        tool.sent_call("work");
+        let answer = format!(
+            r#"{{"seq":2,"type":"response","request_seq":2,"command":"work","success":false,{said}}}"#
+        );
+        match tool.conn.receive(answer.as_bytes(), Timestamp::ZERO) {
+            Some(Event::Settled { outcome: Outcome::Error(error), .. }) => {
+                assert_eq!((error.code, &*error.message), (code, message));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 /// An adapter whose `initialize` was answered with this.

@@ -274,7 +274,7 @@ fn g05_a_timer_is_armed_anew_when_an_earlier_one_comes() {
     run(async {
         let (peer, _incoming, mut far) = against_far(acp(), ENDLESS);
         let within = |ticks| CallOptions::default().timeout(TICK * ticks);
-        let late = peer.call_with::<()>("late", (), within(20));
+        let late = peer.call_with::<()>("late", (), within(100));
         far.expect(&request_line(1, "late")).await;
         sleep(TICK).await;
         let early = peer.call_with::<()>("early", (), within(1));
