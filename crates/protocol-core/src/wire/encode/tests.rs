@@ -168,3 +168,14 @@ fn a_cancel_in_abp_is_no_call_of_a_capability_whatever_its_method() {
     assert!(cancel.starts_with(r#"{"type":"stop","id":"8","#), "{cancel}");
     assert!(cancel.ends_with(r#""payload":{"callId":"7"}}"#), "{cancel}");
 }
+
+#[test]
+fn only_in_abp_has_progress_an_id() {
+    let params = Some(Value::Raw(raw(r#"{"progressToken":5}"#)));
+    let progress = Draft::Notification { method: "capabilities/progress", params };
+    assert!(written(&progress, Envelope::Abp).contains(r#""id":5,"#));
+    for envelope in [Envelope::JsonRpc, Envelope::Dap] {
+        let progress = written(&progress, envelope);
+        assert!(!progress.contains(r#""id":"#) && !progress.contains(r#""seq":5"#), "{progress}");
+    }
+}
