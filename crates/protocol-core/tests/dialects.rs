@@ -380,12 +380,19 @@ fn g08_withheld_tokens_are_bounded() {
 
 #[test]
 fn g08_a_reason_that_does_not_fit_is_left_out() {
-    let mut client = with(Dialect::MCP, Role::Client, |config| config.limits.unsent_bytes = 200);
-    let call = client.sent_call("work");
-    let outcome =
-        client.conn.cancel_because(call, Cause::Caller, Some(&"x".repeat(300)), client.now);
-    assert_eq!(outcome, CancelOutcome::Sent);
-    assert_eq!(client.sent(), [cancelled("1")]);
+    let cancelled_with = |room: usize, why: &str| {
+        let set = |config: &mut Config| config.limits.unsent_bytes = room;
+        let mut client = with(Dialect::MCP, Role::Client, set);
+        let call = client.sent_call("work");
+        let outcome = client.conn.cancel_because(call, Cause::Caller, Some(why), client.now);
+        assert_eq!(outcome, CancelOutcome::Sent);
+        client.sent().remove(0)
+    };
+    assert_eq!(cancelled_with(200, &"x".repeat(300)), cancelled("1"));
+    let explained = cancelled_with(200, "why");
+    assert!(explained.contains(r#""reason":"why""#), "{explained}");
+    assert_eq!(cancelled_with(explained.len(), "why"), explained, "there is just room for it");
+    assert_eq!(cancelled_with(explained.len() - 1, "why"), cancelled("1"));
 }
 
 #[test]
