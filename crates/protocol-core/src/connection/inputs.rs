@@ -141,6 +141,7 @@ impl<O, I: Default> Connection<O, I> {
         None
     }
 
+    #[inline]
     fn take_notification<'m>(
         &mut self,
         method: Cow<'m, str>,
