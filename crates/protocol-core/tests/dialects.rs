@@ -379,23 +379,6 @@ fn g08_withheld_tokens_are_bounded() {
 }
 
 #[test]
-fn g08_a_reason_that_does_not_fit_is_left_out() {
-    let cancelled_with = |room: usize, why: &str| {
-        let set = |config: &mut Config| config.limits.unsent_bytes = room;
-        let mut client = with(Dialect::MCP, Role::Client, set);
-        let call = client.sent_call("work");
-        let outcome = client.conn.cancel_because(call, Cause::Caller, Some(why), client.now);
-        assert_eq!(outcome, CancelOutcome::Sent);
-        client.sent().remove(0)
-    };
-    assert_eq!(cancelled_with(200, &"x".repeat(300)), cancelled("1"));
-    let explained = cancelled_with(200, "why");
-    assert!(explained.contains(r#""reason":"why""#), "{explained}");
-    assert_eq!(cancelled_with(explained.len(), "why"), explained, "there is just room for it");
-    assert_eq!(cancelled_with(explained.len() - 1, "why"), cancelled("1"));
-}
-
-#[test]
 fn a_reason_leaves_with_its_cancel_also_when_the_call_settles_first() {
     for grace in [None, Some(Grace::Await)] {
         let mut client = host(Dialect::MCP, Role::Client);

@@ -3,9 +3,11 @@
 
 mod support;
 
-use protocol_core::{CallOptions, Config, Dialect, Event, InputBuffer, Limits};
+use protocol_core::{
+    CallOptions, CancelOutcome, Cause, Config, Dialect, Event, InputBuffer, Limits,
+};
 use protocol_core::{Refusal, Reply, StreamConnection, Timestamp};
-use support::{acp, cancel, limited, lsp, millis, raw, request, result};
+use support::{Host, acp, cancel, limited, lsp, millis, raw, request, result};
 
 #[test]
 fn every_limit_is_finite_by_default() {
@@ -335,4 +337,23 @@ fn g08_sixty_thousand_in_flight_both_ways_are_no_slower_than_a_few() {
         support::all(&mut host.conn, result(&number.to_string(), "1").as_bytes(), host.now);
     }
     assert_eq!(host.in_flight(), (0, 60_000));
+}
+
+#[test]
+fn g08_a_reason_that_does_not_fit_is_left_out() {
+    let cancelled_with = |room: usize, why: &str| {
+        let mut config = Config::client(Dialect::MCP);
+        config.limits.unsent_bytes = room;
+        let mut client = Host::new(config);
+        let call = client.sent_call("work");
+        let outcome = client.conn.cancel_because(call, Cause::Caller, Some(why), client.now);
+        assert_eq!(outcome, CancelOutcome::Sent);
+        client.sent().remove(0)
+    };
+    let plain = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    assert_eq!(cancelled_with(200, &"x".repeat(300)), plain);
+    let explained = cancelled_with(200, "why");
+    assert!(explained.contains(r#""reason":"why""#), "{explained}");
+    assert_eq!(cancelled_with(explained.len(), "why"), explained, "there is just room for it");
+    assert_eq!(cancelled_with(explained.len() - 1, "why"), plain);
 }
