@@ -87,7 +87,9 @@ impl<C, R: Default> Machine<C, R> {
             (Some(_), _) => CallInput::CancelRefused,
             (None, CancelRule::Local | CancelRule::ClosedStream) => CallInput::Forget,
             (None, CancelRule::Operation { .. }) => CallInput::CancelOperation,
-            (None, _) => CallInput::Cancel,
+            (None, CancelRule::Notification { .. } | CancelRule::Request { .. }) => {
+                CallInput::Cancel
+            }
         }
     }
 
