@@ -88,12 +88,11 @@ impl WireId {
     /// A hash of all of it. Kept out of `spread`, so that the path for numbers is short.
     #[inline(never)]
     fn mixed(&self) -> u64 {
-        self.key().chunks(8).fold(0, |sum, chunk| {
-            let mut bytes = [0; 8];
-            bytes[..chunk.len()].copy_from_slice(chunk);
-            // A product's high bits depend on every bit of its factors.
-            (sum ^ u64::from_le_bytes(bytes)).wrapping_mul(MIX).rotate_left(32)
-        })
+        let eights = self.key().chunks_exact(8);
+        let rest = eights.remainder().iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        let words = eights.map(|eight| u64::from_le_bytes(eight.try_into().expect("eight")));
+        // A product's high bits depend on every bit of its factors.
+        words.chain([rest]).fold(0, |sum, word| (sum ^ word).wrapping_mul(MIX).rotate_left(32))
     }
 
     /// What ids compare by. Tokens of different types differ in their first byte.
