@@ -22,7 +22,7 @@ use crate::timer::{Alarm, Timer};
 /// Messages that are read before the writing side, and then other tasks, have their turn (F47): what they
 /// ask for is answered in one flush. One counts again for each of these bytes.
 const READS: usize = 16;
-const READ_BYTES: usize = 1 << 10;
+const READ_BYTES: usize = 1 << 8;
 /// How long the peer may take to say goodbye once we have.
 const FAREWELL: Duration = Duration::from_secs(2);
 
