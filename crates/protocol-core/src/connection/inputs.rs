@@ -233,9 +233,7 @@ impl<O, I: Default> Connection<O, I> {
         match answer {
             Ok(Response::Result(_)) if self.token_in(answer).is_some() => Answer::Token,
             Ok(Response::Result(_)) => Answer::Result,
-            Ok(Response::Error(error)) if error.code == code::REQUEST_CANCELLED => {
-                Answer::CancelError
-            }
+            Ok(Response::Error(it)) if it.code == code::REQUEST_CANCELLED => Answer::CancelError,
             Ok(Response::Error(_)) => Answer::Error,
             Err(_) => Answer::Malformed,
         }

@@ -93,6 +93,7 @@ impl<'m> Message<'m> {
 }
 
 /// Reads what arrived, if it can be read at all.
+#[inline]
 pub(crate) fn incoming<'m>(
     bytes: &'m [u8],
     envelope: Envelope,
