@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::rows::Outgoing;
+use super::rows::{Opening, Outgoing};
 use super::unsent::BatchKey;
 use super::{Connection, outcome};
 use crate::cause::CloseReason;
@@ -203,18 +203,21 @@ impl<O, I: Default> Connection<O, I> {
                 return None;
             }
         };
-        if answer.is_err() {
-            // What was wrong with it is told first.
-            self.complete(done);
-            self.follow();
-            return None;
-        }
-        let Completion { call, settlement, cause, data: Outgoing { data, opening, .. } } = done;
-        if let Ok(Response::Result(result)) = answer {
-            let conclusion = self.open(opening, Role::Client, result);
-            self.conclude(conclusion);
+        match answer {
+            Err(_) => {
+                // What was wrong with it is told first.
+                self.complete(done);
+                self.follow();
+                return None;
+            }
+            Ok(Response::Result(result)) if done.data.opening != Opening::default() => {
+                let conclusion = self.open(done.data.opening, Role::Client, result);
+                self.conclude(conclusion);
+            }
+            Ok(_) => {}
         }
         self.follow();
+        let Completion { call, settlement, cause, data: Outgoing { data, .. } } = done;
         Some(Event::Settled { call, outcome: outcome(settlement, cause, answer.ok()), data })
     }
 

@@ -22,16 +22,12 @@ pub(super) struct Conclusion {
 impl<O, I: Default> Connection<O, I> {
     /// A request of `asker`'s is answered with this result: settles what it opens, and gives what it
     /// concludes about cancels, which is known to both sides only once the answer is on its way.
-    #[inline]
     pub(super) fn open(
         &mut self,
         opening: Opening,
         asker: Role,
         result: &RawValue,
     ) -> Option<Conclusion> {
-        if opening == Opening::default() {
-            return None;
-        }
         if opening.session() {
             self.machine.open_session();
         }
