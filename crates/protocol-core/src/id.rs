@@ -51,7 +51,7 @@ impl WireId {
     /// lone surrogate: such ids can't be compared.
     #[must_use]
     pub fn from_token(token: &str) -> Option<Self> {
-        if protocol_json::value(token)? == token { Self::scanned(token) } else { None }
+        if protocol_json::value(token)?.get() == token { Self::scanned(token) } else { None }
     }
 
     /// As [`from_token`](Self::from_token), of text that is known to be one JSON value with nothing

@@ -13,8 +13,8 @@
 //! assert_eq!(members.string(1).as_deref(), Some("build"));
 //!
 //! // And all of them as tokens: the text of a value, without the space around it, which serde reads.
-//! let [id, _, _] = members.tokens;
-//! assert_eq!(serde_json::from_str::<u64>(id.ok_or("there is no id")?)?, 7);
+//! let id = members.token(0).ok_or("there is no id")?;
+//! assert_eq!(serde_json::from_str::<u64>(id)?, 7);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -36,8 +36,7 @@ mod scan;
 mod text;
 mod write;
 
-pub use members::{Members, Place};
-pub use raw::raw;
+pub use members::Members;
 #[cfg(feature = "std")]
 pub use raw::write_value;
 pub use text::{array, broken_at, string, value};

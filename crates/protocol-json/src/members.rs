@@ -11,23 +11,15 @@ use crate::text::string;
 /// The members that were looked for in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Members<'m, const N: usize> {
-    /// The value of each name that was looked for, as the token that the peer wrote: its text, without the
-    /// space around it. If a member stands twice, this is the last one.
-    pub tokens: [Option<&'m str>; N],
+    /// The value of each name that was looked for, as the token that the peer wrote. Invariant: each is one value,
+    /// checked, or else a `RawValue` could be made of anything (F13).
+    tokens: [Option<&'m str>; N],
     /// How deep arrays and objects are nested in the object, itself counted.
     pub depth: usize,
     /// A bit for each member that stands twice, the lowest for the first.
     repeated: u32,
     /// A bit for each member whose value is a string with escapes, or was one where it stands twice.
     escaped: u32,
-}
-
-/// Where the value of a member begins or ends, while its object is being read.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    at: usize,
-    /// The nesting of what was read there.
-    depth: usize,
 }
 
 impl<'m, const N: usize> Members<'m, N> {
@@ -43,7 +35,7 @@ impl<'m, const N: usize> Members<'m, N> {
     ///
     /// let members = Members::of(r#" {"b":[{}], "\u0061":"x"} "#, &["a", "b", "c"]);
     /// let members = members.ok_or("it is an object")?;
-    /// assert_eq!(members.tokens, [Some(r#""x""#), Some("[{}]"), None]);
+    /// assert_eq!([0, 1, 2].map(|index| members.token(index)), [Some(r#""x""#), Some("[{}]"), None]);
     /// assert_eq!(members.depth, 3);
     /// # Ok::<(), &str>(())
     /// ```
@@ -65,8 +57,14 @@ impl<'m, const N: usize> Members<'m, N> {
     /// - The names hold no quote, backslash or control character: that is for the caller to know too.
     /// - `begun` bytes are known to the caller: a brace, and members up to a comma. They are not looked at, and
     ///   nothing in them is found. 0 if nothing is known.
-    /// - `inner` is called with the index of each member that was looked for, and the place where its value begins.
-    ///   It may read the value with [`inner`](Self::inner), in the same pass, and give the place where that ends.
+    #[inline(always)]
+    pub fn read(&mut self, text: &'m str, begun: usize, names: &[&str; N]) -> Option<()> {
+        self.read_each(text, begun, names, |_, _, _| None)
+    }
+
+    /// Does the same as [`read`](Self::read), and reads the members of one of the values too, in the same pass: of
+    /// the member at the index `outer` of the names, into `inner`, which is there afterwards if that value is an
+    /// object.
     ///
     /// ```
     /// use protocol_json::Members;
@@ -74,45 +72,56 @@ impl<'m, const N: usize> Members<'m, N> {
     /// const OPENING: &str = r#"{"jsonrpc":"2.0","#;
     /// let text = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"no"}}"#;
     /// let begun = if text.starts_with(OPENING) { OPENING.len() } else { 0 };
-    /// let (mut members, mut error) = (Members::NONE, Members::NONE);
-    /// let read = members.read(text, begun, &["id", "error", "jsonrpc"], |member, place| {
-    ///     if member == 1 { error.inner(text, place, &["code"]) } else { None }
-    /// });
+    /// let (mut members, mut error) = (Members::NONE, None);
+    /// let read = members.read_with(text, begun, &["id", "error", "jsonrpc"], 1, &mut error, &["code"]);
     /// read.ok_or("it is no object")?;
-    /// assert_eq!(members.tokens, [Some("7"), Some(r#"{"code":-1,"message":"no"}"#), None]);
-    /// assert_eq!(error.tokens, [Some("-1")]);
+    /// assert_eq!((members.token(0), members.token(2)), (Some("7"), None));
+    /// assert_eq!(members.token(1), Some(r#"{"code":-1,"message":"no"}"#));
+    /// assert_eq!(error.ok_or("the error is no object")?.token(0), Some("-1"));
     /// # Ok::<(), &str>(())
     /// ```
     #[inline(always)]
-    pub fn read(
+    pub fn read_with<const M: usize>(
         &mut self,
         text: &'m str,
         begun: usize,
         names: &[&str; N],
-        mut inner: impl FnMut(usize, Place) -> Option<Place>,
+        outer: usize,
+        inner: &mut Option<Members<'m, M>>,
+        inner_names: &[&str; M],
+    ) -> Option<()> {
+        self.read_each(text, begun, names, |member, at, deepest| {
+            if member != outer {
+                return None;
+            }
+            let found = inner.insert(Members::NONE);
+            let first = Json::of(text).open(at);
+            let end = first.and_then(|first| {
+                found.object(text, first, inner_names, inner_names, |_, _, _| None)
+            });
+            *deepest = found.depth.max(*deepest);
+            if end.is_none() {
+                *inner = None;
+            }
+            end
+        })
+    }
+
+    #[inline(always)]
+    fn read_each(
+        &mut self,
+        text: &'m str,
+        begun: usize,
+        names: &[&str; N],
+        inner: impl FnMut(usize, usize, &mut usize) -> Option<usize>,
     ) -> Option<()> {
         let json = Json::of(text);
         let first = match begun {
             0 => json.open(json.space(0))?,
             _ => (b',', json.space(begun)),
         };
-        let end = self.object(text, first, names, names, |member, at, deepest| {
-            let end = inner(member, Place { at, depth: 0 })?;
-            *deepest = end.depth.max(*deepest);
-            Some(end.at)
-        })?;
+        let end = self.object(text, first, names, names, inner)?;
         json.end(end)
-    }
-
-    /// Reads the object that begins at a place of this text, and gives the place where it ends; what was found
-    /// before is forgotten. The names are such as those of [`read`](Self::read). Returns `None` if the value that
-    /// begins there is no object, or no JSON; the members mean nothing then.
-    #[inline(always)]
-    pub fn inner(&mut self, text: &'m str, place: Place, names: &[&str; N]) -> Option<Place> {
-        *self = Self::NONE;
-        let first = Json::of(text).open(place.at)?;
-        let at = self.object(text, first, names, names, |_, _, _| None)?;
-        Some(Place { at, depth: self.depth })
     }
 
     /// Reads an object from the first byte behind its brace that is no space, and where that is; gives its end.
@@ -160,7 +169,15 @@ impl<'m, const N: usize> Members<'m, N> {
         }
     }
 
-    /// The value of the member at this index of the names, if it is there: the same as [`raw`] of its token.
+    /// The value of the member at this index of the names, if it is there, as the token that the peer wrote: its
+    /// text, without the space around it. If the member stands twice, this is the last one.
+    #[inline]
+    #[must_use]
+    pub const fn token(&self, index: usize) -> Option<&'m str> {
+        self.tokens[index]
+    }
+
+    /// The same as a `RawValue`.
     #[must_use]
     pub fn raw(&self, index: usize) -> Option<&'m RawValue> {
         self.tokens[index].map(raw)

@@ -5,20 +5,12 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAcces
 use serde::forward_to_deserialize_any;
 use serde_json::value::RawValue;
 
-/// Text that was checked, as a `RawValue`, without checking it again: a token, or a text in which members or
-/// elements were found.
+/// Text that was checked, as a `RawValue`, without checking it again: the token of one value.
 ///
-/// The caller promises that it is JSON. Of any other text it makes a `RawValue` that is no JSON either, and that
-/// serde writes as it is.
-///
-/// ```
-/// let token = protocol_json::value(" [1, 2] ").ok_or("it is JSON")?;
-/// assert_eq!(protocol_json::raw(token).get(), "[1, 2]");
-/// # Ok::<(), &str>(())
-/// ```
+/// For this crate alone: of any other text it would make a `RawValue` that is no JSON either, and that serde writes
+/// as it is (F13).
 #[inline]
-#[must_use]
-pub fn raw(text: &str) -> &RawValue {
+pub(crate) fn raw(text: &str) -> &RawValue {
     <&RawValue>::deserialize(Checked { name: "", token: text }).unwrap_or_else(|_| reparsed(text))
 }
 
@@ -45,7 +37,7 @@ pub fn write_value<'b>(
     buffer.clear();
     serde_json::to_writer(&mut *buffer, value)?;
     let text = core::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
-    debug_assert_eq!(crate::value(text), Some(text), "serde_json writes JSON");
+    debug_assert_eq!(crate::value(text).map(RawValue::get), Some(text), "serde_json writes JSON");
     Ok(raw(text))
 }
 

@@ -5,10 +5,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::*;
+use crate::raw::raw;
 
 /// Every form of every kind of token, well formed or not.
 const TEXTS: [&str; 32] = [
@@ -173,18 +174,14 @@ fn with_inner<'m, const N: usize>(
     which: usize,
 ) -> Option<(Members<'m, N>, Option<Members<'m, 2>>)> {
     let (mut members, mut inner) = (Members::NONE, None);
-    members.read(text, begun, names, |member, place| {
-        let mut found = Members::NONE;
-        let end = if member == which { found.inner(text, place, &INNER) } else { return None };
-        inner = end.map(|_| found);
-        end
-    })?;
+    members.read_with(text, begun, names, which, &mut inner, &INNER)?;
     Some((members, inner))
 }
 
 fn agrees(text: &str) {
     let oracle = serde_json::from_str::<&RawValue>(text);
-    assert_eq!(value(text), oracle.as_ref().ok().map(|value| value.get()), "{text:?}: {oracle:?}");
+    let found = value(text).map(RawValue::get);
+    assert_eq!(found, oracle.as_ref().ok().map(|value| value.get()), "{text:?}: {oracle:?}");
 
     let found = Members::of(text, &NAMES);
     let oracle = members_by_serde(text);
@@ -194,7 +191,7 @@ fn agrees(text: &str) {
         let is_wanted = |name| serde_json::from_str::<String>(name).is_ok_and(|it| it == wanted);
         let values = oracle.iter().filter(|(name, _)| is_wanted(name)).map(|(_, value)| *value);
         let values: Vec<&str> = values.collect();
-        let token = found.tokens[at];
+        let token = found.token(at);
         assert_eq!(token, values.last().copied(), "{text:?}");
         let once = token.filter(|_| values.len() == 1);
         assert_eq!(found.once(at), once, "{text:?}");
@@ -205,17 +202,17 @@ fn agrees(text: &str) {
     }
     if let Some(found) = found {
         assert_eq!(found.depth, depth_of(text), "{text:?}");
-        let twice = (0..NAMES.len()).any(|at| found.tokens[at] != found.once(at));
+        let twice = (0..NAMES.len()).any(|at| found.token(at) != found.once(at));
         assert_eq!(found.has_repeated(), twice, "{text:?}");
     }
     for at in 0..NAMES.len() {
-        let inner = found.and_then(|found| Members::of(found.tokens[at]?, &INNER));
+        let inner = found.and_then(|found| Members::of(found.token(at)?, &INNER));
         let oracle = found.map(|found| (found, inner));
         assert_eq!(with_inner(text, 0, &NAMES, at), oracle, "{text:?}");
     }
 
     let mut elements = Vec::new();
-    let is_array = array(text, |element| elements.push(element)).is_some();
+    let is_array = array(text, |element| elements.push(element.get())).is_some();
     let oracle: Option<Vec<&RawValue>> = serde_json::from_str(text).ok();
     let oracle = oracle.map(|elements| elements.into_iter().map(RawValue::get).collect());
     assert_eq!(is_array.then_some(elements), oracle, "{text:?}");
@@ -250,6 +247,26 @@ fn g09_it_is_cut_and_continued_anywhere() {
         for garbage in PIECES {
             agrees(&format!("{text}{garbage}"));
             agrees(&format!("{garbage}{text}"));
+        }
+    }
+}
+
+#[test]
+fn f13_no_raw_value_is_made_of_what_is_no_json() {
+    fn is_json(value: &RawValue) -> bool {
+        serde_json::from_str::<IgnoredAny>(value.get()).is_ok()
+    }
+
+    for text in TEXTS {
+        for (cut, _) in text.char_indices() {
+            let part = &text[..cut];
+            // Members of broken text mean nothing, but they are JSON.
+            let (mut members, mut inner) = (Members::NONE, None);
+            let _ = members.read_with(part, 0, &NAMES, 1, &mut inner, &INNER);
+            let inner = inner.iter().flat_map(|inner| [inner.raw(0), inner.raw(1)]);
+            let found = (0..NAMES.len()).map(|at| members.raw(at)).chain(inner);
+            assert!(found.chain([value(part)]).flatten().all(is_json), "{part:?}");
+            let _ = array(part, |element| assert!(is_json(element), "{part:?}"));
         }
     }
 }
@@ -314,7 +331,7 @@ fn up_to_32_members_are_told_apart() {
         for (at, name) in names.into_iter().enumerate() {
             assert_eq!(found.once(at), Some(name).filter(|_| at != twice));
         }
-        assert_eq!(found.tokens[twice], Some("0"));
+        assert_eq!(found.token(twice), Some("0"));
     }
 }
 
@@ -385,7 +402,7 @@ fn what_breaks_is_told_where() {
 
 #[test]
 fn names_that_need_escapes_are_found_where_they_stand_and_nowhere_else() {
-    let found = |text, name| Members::of(text, &[name]).map(|found| found.tokens[0]);
+    let found = |text, name| Members::of(text, &[name]).map(|found| found.token(0));
     assert_eq!(found(r#"{"x\":1,"y":2}"#, "x\\"), None, "it is no JSON");
     assert_eq!(found(r#"{"x\\":1,"y":2}"#, "x\\"), Some(Some("1")));
     assert_eq!(found(r#"{"a":1,"b":2}"#, r#"a":1,"b"#), Some(None));

@@ -3,39 +3,42 @@
 use alloc::borrow::Cow;
 
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
+use crate::raw::raw;
 use crate::scan::{Json, is_plain};
 
-/// The token of the value that a text is: the text without the space around it. `None` if it is not exactly one
-/// value.
+/// The value that a text is, without the space around it. `None` if it is not exactly one value.
 ///
 /// ```
-/// assert_eq!(protocol_json::value(" 1e3\n"), Some("1e3"));
-/// assert_eq!(protocol_json::value("1 2"), None);
+/// let value = protocol_json::value(" 1e3\n").ok_or("it is JSON")?;
+/// assert_eq!(value.get(), "1e3");
+/// assert!(protocol_json::value("1 2").is_none());
+/// # Ok::<(), &str>(())
 /// ```
 #[must_use]
-pub fn value(text: &str) -> Option<&str> {
+pub fn value(text: &str) -> Option<&RawValue> {
     let json = Json::of(text);
     let begin = json.space(0);
     let (end, _) = json.value(begin, &mut 0)?;
-    json.end(end).map(|()| &text[begin..end])
+    json.end(end).map(|()| raw(&text[begin..end]))
 }
 
-/// Calls `take` with the token of every element of a text that is one array. Returns `None` if it is no array, or no JSON;
+/// Calls `take` with every element of a text that is one array. Returns `None` if it is no array, or no JSON;
 /// `take` has been called with the elements before the place where that shows.
 ///
 /// ```
 /// let mut elements = Vec::new();
-/// protocol_json::array("[1, [2]]", |element| elements.push(element)).ok_or("it is an array")?;
+/// protocol_json::array("[1, [2]]", |element| elements.push(element.get())).ok_or("it is an array")?;
 /// assert_eq!(elements, ["1", "[2]"]);
 /// # Ok::<(), &str>(())
 /// ```
-pub fn array<'m>(text: &'m str, mut take: impl FnMut(&'m str)) -> Option<()> {
+pub fn array<'m>(text: &'m str, mut take: impl FnMut(&'m RawValue)) -> Option<()> {
     let json = Json::of(text);
     let (mut byte, mut at) = json.token(json.is(b'[', json.space(0))?)?;
     while byte != b']' {
         let (end, _) = json.value(at, &mut 0)?;
-        take(&text[at..end]);
+        take(raw(&text[at..end]));
         (byte, at) = json.token(end)?;
         match byte {
             b',' => at = json.space(at + 1),

@@ -6,7 +6,6 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 
-use protocol_json::raw;
 use serde_json::value::RawValue;
 
 use super::abp::{self, Origin, optional};
@@ -37,7 +36,7 @@ pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>>
             let answer = match (problem, success.map(RawValue::get)) {
                 (Some(problem), _) => Err(problem),
                 (None, Some("true")) => Ok(Response::Result(body.unwrap_or(RawValue::NULL))),
-                (None, Some("false")) => Ok(Response::Error(failure(raw(text)))),
+                (None, Some("false")) => Ok(Response::Error(failure(protocol_json::value(text)?))),
                 (None, _) => Err(EnvelopeProblem::Empty),
             };
             Message::Response { id: request.map(RawValue::get), asked: None, answer }

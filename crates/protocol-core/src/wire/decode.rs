@@ -7,7 +7,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use protocol_json::{Members, raw};
+use protocol_json::Members;
 use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
@@ -147,7 +147,7 @@ pub(crate) fn structured(
 pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m RawValue> {
     let mut members = Members::NONE;
     // No dialect has a name that needs escapes, which `Members::of` would look for each time.
-    members.read(params?.get(), 0, &[name], |_, _| None)?;
+    members.read(params?.get(), 0, &[name])?;
     members.raw(0)
 }
 
@@ -175,9 +175,9 @@ pub(crate) fn progress_token(
 
 /// Hands on the text that a token is, or each text of the list that it is.
 pub(crate) fn strings<'m>(token: &'m RawValue, mut take: impl FnMut(Cow<'m, str>)) {
-    let mut take_text = |token| protocol_json::string(token).into_iter().for_each(&mut take);
+    let mut take_text = |token| string(token).into_iter().for_each(&mut take);
     if protocol_json::array(token.get(), &mut take_text).is_none() {
-        take_text(token.get());
+        take_text(token);
     }
 }
 
@@ -187,7 +187,7 @@ fn array(text: &str, limit: usize) -> Option<Vec<&RawValue>> {
     let mut members = Vec::new();
     protocol_json::array(text, |member| {
         if members.len() <= limit {
-            members.push(raw(member));
+            members.push(member);
         }
     })?;
     Some(members)
@@ -215,11 +215,9 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     let begun = if text.starts_with(OPENING) { OPENING.len() } else { 0 };
     let (mut members, mut error) = (Members::NONE, None);
     // An error object is read in the same pass.
-    members.read(text, begun, &NAMES, |member, place| {
-        (member == ERROR).then(|| error.insert(Members::NONE).inner(text, place, &ERROR_NAMES))?
-    })?;
+    members.read_with(text, begun, &NAMES, ERROR, &mut error, &ERROR_NAMES)?;
     let is_opened = begun > 0;
-    let problem = if members.has_repeated() || (is_opened && members.tokens[VERSION].is_some()) {
+    let problem = if members.has_repeated() || (is_opened && members.token(VERSION).is_some()) {
         Some(EnvelopeProblem::DuplicateMember)
     } else if members.depth > most {
         Some(EnvelopeProblem::TooDeep)
@@ -228,7 +226,7 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     } else {
         None
     };
-    Some(match members.tokens[METHOD] {
+    Some(match members.token(METHOD) {
         Some(_) => asking(&members, problem),
         None => answering(&members, error.as_ref(), problem),
     })
@@ -242,7 +240,7 @@ fn asking<'m>(members: &Members<'m, 6>, problem: Option<EnvelopeProblem>) -> Mes
         return Message::Invalid { id: members.once(ID), origin: None, problem };
     };
     let (params, problem) = (params.unwrap_or_default(), problem.or(params.err()));
-    let Some(id) = members.tokens[ID] else {
+    let Some(id) = members.token(ID) else {
         return Message::notification(method, params, problem);
     };
     match problem {
@@ -259,11 +257,11 @@ fn answering<'m>(
     problem: Option<EnvelopeProblem>,
 ) -> Message<'m> {
     let id = members.once(ID);
-    let answer = match (members.raw(RESULT), members.tokens[ERROR], problem) {
+    let answer = match (members.raw(RESULT), members.raw(ERROR), problem) {
         (None, None, problem) => {
             let problem = problem.unwrap_or(EnvelopeProblem::Empty);
             // What has params can only be a broken request.
-            return match members.tokens[PARAMS] {
+            return match members.token(PARAMS) {
                 Some(_) => Message::Invalid { id, origin: None, problem },
                 None => Message::Neither { id, problem },
             };
@@ -279,15 +277,15 @@ fn answering<'m>(
     Message::Response { id, asked: None, answer }
 }
 
-/// The error object that a token is, if it is one.
-pub(super) fn error_object(token: &str) -> Option<ErrorObject<'_>> {
-    error_of(token, &Members::of(token, &ERROR_NAMES)?)
+/// The error object that a value is, if it is one.
+pub(super) fn error_object(value: &RawValue) -> Option<ErrorObject<'_>> {
+    error_of(value, &Members::of(value.get(), &ERROR_NAMES)?)
 }
 
-fn error_of<'m>(token: &'m str, members: &Members<'m, 3>) -> Option<ErrorObject<'m>> {
+fn error_of<'m>(value: &'m RawValue, members: &Members<'m, 3>) -> Option<ErrorObject<'m>> {
     Some(ErrorObject {
-        raw: Cow::Borrowed(raw(token)),
-        code: members.tokens[0]?.parse().ok()?,
+        raw: Cow::Borrowed(value),
+        code: members.token(0)?.parse().ok()?,
         message: members.string(1)?,
         data: members.raw(2).map(Cow::Borrowed),
     })

@@ -275,7 +275,7 @@ impl Writer<'_> {
     fn response_beyond(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
         // What a peer of another envelope said is said in this one.
         let other = match reply {
-            Reply::ErrorRaw(object) => decode::error_object(object.get()),
+            Reply::ErrorRaw(object) => decode::error_object(object),
             _ => None,
         };
         let reply = other.as_ref().map_or(reply, |error| Reply::Error {
