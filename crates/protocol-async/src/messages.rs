@@ -19,10 +19,11 @@ use crate::peer::Peer;
 use crate::pipe::{TURNS, is_hang_up};
 use crate::timer::{Alarm, Timer};
 
-/// Messages that are read before the writing side, and then other tasks, have their turn (F47): what they
-/// ask for is answered in one flush. One counts again for each of these bytes.
-const READS: usize = 16;
-const READ_BYTES: usize = 1 << 8;
+/// Bytes of messages that are read before the writing side, and then other tasks, have their turn (F47):
+/// what they ask for is answered in one flush.
+const TURN_BYTES: usize = 4 << 10;
+/// A shorter message counts for so many: a turn is 16 of them at most.
+const LEAST_BYTES: usize = TURN_BYTES / 16;
 /// How long the peer may take to say goodbye once we have.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -78,7 +79,7 @@ pub struct MessageDriver<S, T: Timer> {
     sending: Sending,
     /// What is being sent. Nothing may be added before all of it is.
     output: Messages,
-    /// Messages that may still be read before others have their turn.
+    /// Bytes that may still be read before others have their turn.
     left: usize,
     alarm: Alarm<T>,
     /// Until when the peer's goodbye is waited for, once we are closing.
@@ -116,7 +117,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.left = READS;
+        this.left = TURN_BYTES;
         for _ in 0..TURNS {
             let made = match this.sending {
                 Sending::Open | Sending::Broken => this.poll_turn(cx),
@@ -178,7 +179,7 @@ where
     fn receive(&mut self, item: Option<io::Result<M>>) {
         let is_wanted = self.receiving == Receiving::Open;
         let bytes = item.as_ref().map_or(0, |item| item.as_ref().map_or(0, |m| m.as_ref().len()));
-        self.left = self.left.saturating_sub(1 + bytes / READ_BYTES);
+        self.left = self.left.saturating_sub(bytes.max(LEAST_BYTES));
         match item {
             Some(Ok(message)) if is_wanted => {
                 self.hub.receive_message(message.as_ref());

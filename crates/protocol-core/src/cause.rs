@@ -7,6 +7,7 @@ named! {
     ///
     /// Printed in `snake_case` everywhere: `idle_timeout`, `peer_gone`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
     pub enum Cause {
         /// Our host asked for it.
         Caller = "caller",
@@ -33,25 +34,10 @@ named! {
     as_str + Display
 }
 
-impl Cause {
-    /// Every cause.
-    pub const ALL: [Self; 10] = [
-        Self::Caller,
-        Self::Dropped,
-        Self::Deadline,
-        Self::IdleTimeout,
-        Self::HardCap,
-        Self::Parent,
-        Self::Peer,
-        Self::PeerGone,
-        Self::Shutdown,
-        Self::Internal,
-    ];
-}
-
 named! {
     /// Why a connection closed, as [`Event::Closed`](crate::Event::Closed) tells it (G7).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
     pub enum CloseReason {
         /// The peer's input ended.
         PeerGone = "peer_gone",

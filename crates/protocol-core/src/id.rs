@@ -88,10 +88,12 @@ impl WireId {
     /// A hash of all of it. Kept out of `spread`, so that the path for numbers is short.
     #[inline(never)]
     fn mixed(&self) -> u64 {
-        let eights = self.key().chunks_exact(8);
-        let rest = eights.remainder().iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        let words = eights.map(|eight| u64::from_le_bytes(eight.try_into().expect("eight")));
-        // A product's high bits depend on every bit of its factors.
+        let (key, with) = (self.key(), |word, &byte| word << 8 | u64::from(byte));
+        let eights = key.chunks_exact(8);
+        let rest = eights.remainder().iter().fold(key.len() as u64, with);
+        let words = eights.map(|it| u64::from_le_bytes(it.try_into().expect("chunks of eight")));
+        // The rest has the length in front, for it may begin with zeros itself. A product's high bits depend on
+        // every bit of its factors.
         words.chain([rest]).fold(0, |sum, word| (sum ^ word).wrapping_mul(MIX).rotate_left(32))
     }
 
@@ -184,6 +186,7 @@ impl fmt::Display for WireId {
 /// An id that the rule refuses is answered -32600 with that id; its request never silently
 /// becomes a notification (B15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum IdRule {
     /// Any number, any string: plain JSON-RPC 2.0 (which only discourages fractions).
     NumberOrString,

@@ -254,6 +254,16 @@ mod tests {
     }
 
     #[test]
+    fn f10_no_key_is_shown_and_none_of_the_tree_either() {
+        let index = agrees_with_a_map(200, Colliding);
+        assert!(!index.crowded.is_empty());
+        assert_eq!(
+            alloc::format!("{index:?}"),
+            alloc::format!("Index {{ len: {}, .. }}", index.len())
+        );
+    }
+
+    #[test]
     fn g08_keys_in_the_tree_are_found_when_the_table_has_grown() {
         let mut index = Index::new();
         // All have the same home, so that only so many find a place near it.

@@ -2,7 +2,8 @@
 
 /// Defines an enum. Behind each variant stands its text, and perhaps a sentence, which may show what the
 /// variant holds; a variant in brackets names that. `as_str` gives the text. `Display` shows the sentences,
-/// or with `+ Display` the texts.
+/// or with `+ Display` the texts, and `ALL` lists
+/// the values.
 macro_rules! named {
     (
         $(#[$about:meta])*
@@ -51,7 +52,12 @@ macro_rules! shown {
             }
         }
     };
-    ($name:ident [Display] $($variants:tt)*) => {
+    ($name:ident [Display] $({ $variant:ident {} })*) => {
+        impl $name {
+            /// Every one, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+        }
+
         impl core::fmt::Display for $name {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 f.pad(self.as_str())

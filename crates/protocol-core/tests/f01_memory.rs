@@ -284,14 +284,41 @@ fn g08_calls_that_are_lost_together() {
     it.check(0, 0.1);
 }
 
-#[test]
-fn g08_requests_with_the_longest_ids_that_collide() {
-    // All of one hash, as far as the index looks: a hostile peer's choice.
+/// So many ids of one hash, which a hostile peer can find as well: their second eight bytes undo what the first
+/// have made of it.
+fn colliding_ids(count: usize, bytes: usize) -> Vec<String> {
+    const PLAIN: [u8; 8] = *b"AAAAAAAA";
+
+    // As in `src/id.rs`.
+    fn mixed(first: [u8; 8]) -> u64 {
+        u64::from_le_bytes(first).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+    }
+
+    let alphabet = || b'0'..b'\\';
+    let pairs: Vec<_> = alphabet().flat_map(|a| alphabet().map(move |b| (a, b))).collect();
+    let wanted = mixed(*b"\"\n000000") ^ u64::from_le_bytes(PLAIN);
+    let mut ids = Vec::new();
+    for (&(a, b), &(c, d)) in pairs.iter().flat_map(|one| pairs.iter().map(move |two| (one, two))) {
+        let first = [b'"', b'\n', a, b, c, d, b'0', b'0'];
+        let second = (mixed(first) ^ wanted).to_le_bytes();
+        let is_plain = |&byte: &u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+        if second.iter().all(is_plain) {
+            let text = String::from_utf8([&first[2..], &second].concat()).unwrap();
+            ids.push(format!("\"\\n{text}{}\"", "x".repeat(bytes - 18)));
+        }
+        if ids.len() == count {
+            break;
+        }
+    }
+    ids
+}
+
+/// What requests with these ids take at the worst moment, of which there may be so many.
+fn peak_of_requests(ids: &[String]) -> usize {
     let mut it = Watched::server(Dialect::ACP_V1, |limits| {
-        limits.requests = 1_000;
+        limits.requests = ids.len();
         limits.id_bytes = 500;
     });
-    let ids: Vec<String> = (0..1_000).map(|number| long_id(number, 500)).collect();
     it.heap = Heap::of_thread();
     let requests: Vec<_> = ids.iter().map(|id| it.request(&request(id))).collect();
     it.conn.handle_eof(NOW);
@@ -300,7 +327,17 @@ fn g08_requests_with_the_longest_ids_that_collide() {
         it.conn.respond(request, Reply::Cancelled).unwrap();
         it.drain();
     }
+    let peak = it.heap.peak();
     it.check(0, 0.05);
+    peak
+}
+
+#[test]
+fn g08_requests_with_the_longest_ids_that_collide() {
+    let apart: Vec<String> = (0..1_000).map(|number| long_id(number, 500)).collect();
+    let [apart, colliding] = [apart, colliding_ids(1_000, 500)].map(|ids| peak_of_requests(&ids));
+    // Those that collide are held twice, in their rows and in the index's tree; or else they don't collide.
+    assert!(colliding > apart + 1_000 * 500, "{colliding} bytes, and {apart} of ids that don't");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn g04_a_call_sends_at_most_one_cancel() {
     let options = CallOptions::default().timeout(millis(10)).hard_cap(millis(20));
     let call = host.sent_call_with("slow", options);
     assert_eq!(host.cancel(call), CancelOutcome::Sent);
-    for cause in Cause::ALL {
+    for &cause in Cause::ALL {
         assert_eq!(host.cancel_for(call, cause), CancelOutcome::AlreadySent);
     }
     assert_eq!(host.sent(), [cancel("1")]);

@@ -7,7 +7,7 @@ use support::{acp, cancel, error, jsonrpc, limited, lsp, millis, request, result
 
 #[test]
 fn g05_every_cause_has_its_name() {
-    let names = Cause::ALL.map(Cause::as_str);
+    let names: Vec<&str> = Cause::ALL.iter().map(|cause| cause.as_str()).collect();
     let expected = [
         "caller",
         "dropped",

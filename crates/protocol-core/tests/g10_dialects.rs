@@ -71,7 +71,7 @@ fn envelope(random: &mut Random, cancel: &CancelRule) -> Envelope {
     let has_place = match cancel {
         CancelRule::Local | CancelRule::ClosedStream => true,
         CancelRule::Request { id: member, .. } => member == "callId",
-        CancelRule::Notification { .. } | CancelRule::Operation { .. } => false,
+        _ => false,
     };
     if has_place { any(random, &[Envelope::JsonRpc, Envelope::Abp]) } else { Envelope::JsonRpc }
 }

@@ -7,7 +7,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use protocol_core::machine::{Action, Answer, Machine, RequestStep};
 use protocol_core::{
     CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Grace, Refusal,
-    RequestHandle, Settlement, Shutdown, StreamConnection, Timestamp, Violation, WireId,
+    RequestHandle, RequestPhase, Settlement, Shutdown, StreamConnection, Timestamp, Violation,
+    WireId,
 };
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -178,9 +179,37 @@ fn g10_a_token_is_taken_by_a_request_that_owes_its_answer_and_by_no_other() {
 }
 
 #[test]
+fn g03_a_cancel_that_came_early_is_judged_when_its_request_comes() {
+    for (may_cancel, phase) in [(true, RequestPhase::Cancelled), (false, RequestPhase::Running)] {
+        let mut machine = Machine::new(Config::server(Dialect::MCP_2025_06_18_HTTP));
+        let id = WireId::from_token("5").unwrap();
+        assert_eq!(machine.receive_cancel(&id, NOW), (RequestStep::NotFound, None));
+        machine.declared(true, may_cancel);
+        let request = receive(&mut machine, "5").unwrap();
+        assert_eq!(machine.request_phase(request), Some(phase));
+        assert_eq!(actions(&mut machine).len(), usize::from(may_cancel));
+    }
+}
+
+#[test]
+fn g10_before_the_session_is_open_a_machine_takes_what_opens_it_and_calls() {
+    let mut machine = Machine::new(Config::server(Dialect::ABP));
+    assert_eq!(machine.admit_request(false), Err(Violation::NotInitialized));
+    assert_eq!(machine.admit_request(true), Ok(()));
+    call(&mut machine, &CallOptions::default()).unwrap();
+    machine.open_session();
+    assert_eq!(machine.admit_request(false), Ok(()));
+
+    // Once it shuts down, that is what a request is refused for.
+    let mut machine = Machine::new(Config::server(Dialect::ABP));
+    machine.shutdown(Shutdown::Drain, NOW);
+    assert_eq!(machine.admit_request(false), Ok(()));
+    assert_eq!(receive(&mut machine, "1"), Err(Violation::RequestAfterShutdown));
+}
+
+#[test]
 fn f10_the_token_of_an_operation_is_never_shown() {
     let mut machine = Machine::new(Config::server(Dialect::ERLMCP));
-    // So many that collide that some are in the index's tree, and not in its table.
     let tokens: Vec<String> = (0..100_u128).map(|n| format!("\"{:032X}\"", n << 64)).collect();
     for (number, token) in tokens.iter().enumerate() {
         let request = receive(&mut machine, &number.to_string()).unwrap();

@@ -17,7 +17,7 @@
 //! | cancelled | - | - | - | gone: clean up | gone: clean up |
 //!
 //! Before the colon stands the [`Status`] afterwards, behind it the [`Step`] that is the host's to
-//! take. This is [`TABLE`]. A dash is nothing.
+//! take. [`Status::on`] looks it up. A dash is nothing.
 //!
 //! - **tell** the client that the operation is cancelled, and why.
 //! - **stop** the worker; then call [`finish`](Operations::finish), or
@@ -72,5 +72,5 @@ pub use error::{CheckError, NotFound, RegisterError, RegisterProblem, TooManyKin
 pub use metrics::{Cleanup, DURATION_BUCKETS_MS, Kind, Metrics};
 pub use reason::CancelReason;
 pub use registry::{Ended, Limits, OperationId, OperationInfo, Operations, Urgency};
-pub use table::{Input, Status, Step, TABLE, Transition};
+pub use table::{Input, Status, Step, Transition};
 pub use token::OperationToken;

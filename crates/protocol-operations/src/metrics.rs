@@ -6,8 +6,8 @@ use core::time::Duration;
 use crate::CancelReason;
 
 /// The upper bounds of the buckets that durations before a cancel are counted in, in milliseconds.
-pub const DURATION_BUCKETS_MS: [u64; 10] =
-    [1, 10, 50, 100, 500, 1_000, 5_000, 10_000, 60_000, 600_000];
+pub const DURATION_BUCKETS_MS: &[u64] =
+    &[1, 10, 50, 100, 500, 1_000, 5_000, 10_000, 60_000, 600_000];
 
 /// Counts of one registry since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -68,7 +68,7 @@ const fn end(step: Step) -> Transition {
 }
 
 /// A row for each [`Status`], a column for each [`Input`].
-pub const TABLE: [[Transition; 5]; 3] = {
+const TABLE: [[Transition; 5]; 3] = {
     use Status::{Active, Cancelled, Stopping};
     use Step::{CleanUp, Complete, Lose, Nothing, Stop, Tell, TellAndStop};
     [
@@ -101,7 +101,7 @@ pub const TABLE: [[Transition; 5]; 3] = {
 
 impl Status {
     /// Every status, in the order of the table's rows.
-    pub const ALL: [Self; 3] = [Self::Active, Self::Stopping, Self::Cancelled];
+    pub const ALL: &'static [Self] = &[Self::Active, Self::Stopping, Self::Cancelled];
 
     /// Looks up what `input` does in this status.
     #[must_use]
@@ -121,8 +121,8 @@ impl Status {
 
 impl Input {
     /// Every input, in the order of the table's columns.
-    pub const ALL: [Self; 5] =
-        [Self::CancelGracefully, Self::CancelNow, Self::GraceOver, Self::Finish, Self::LoseWorker];
+    pub const ALL: &'static [Self] =
+        &[Self::CancelGracefully, Self::CancelNow, Self::GraceOver, Self::Finish, Self::LoseWorker];
 }
 
 #[cfg(test)]
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn the_lists_are_in_table_order() {
-        for (row, status) in Status::ALL.into_iter().enumerate() {
+        for (row, &status) in Status::ALL.iter().enumerate() {
             assert_eq!(status as usize, row);
         }
-        for (column, input) in Input::ALL.into_iter().enumerate() {
+        for (column, &input) in Input::ALL.iter().enumerate() {
             assert_eq!(input as usize, column);
         }
     }
@@ -147,7 +147,7 @@ mod tests {
             if depth == 0 {
                 return;
             }
-            for input in Input::ALL {
+            for &input in Input::ALL {
                 let Transition { next, step } = status.on(input);
                 let told = told + u32::from(matches!(step, Step::Tell | Step::TellAndStop));
                 let stopped = stopped + u32::from(matches!(step, Step::Stop | Step::TellAndStop));

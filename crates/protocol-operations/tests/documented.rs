@@ -18,9 +18,9 @@ fn step(step: Step) -> &'static str {
 #[test]
 fn the_table_in_the_docs_is_the_table() {
     let page = include_str!("../src/lib.rs");
-    for status in Status::ALL {
+    for &status in Status::ALL {
         let mut row = format!("//! | {} |", format!("{status:?}").to_lowercase());
-        for input in Input::ALL {
+        for &input in Input::ALL {
             let transition = status.on(input);
             let cell = match (transition.next, step(transition.step)) {
                 (Some(next), "-") if next == status => "-".to_owned(),

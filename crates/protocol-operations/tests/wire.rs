@@ -20,7 +20,7 @@ fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
     let mut operations: Operations<()> = Operations::default();
     operations.declare("tool/call", Cleanup::NotNeeded).unwrap();
     let mut conn: Connection<(), ()> = Connection::new(Config::server(Dialect::ERLMCP));
-    for (number, cause) in Cause::ALL.into_iter().enumerate() {
+    for (number, &cause) in Cause::ALL.iter().enumerate() {
         let message = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"tool/call"}}"#);
         let event = conn.receive(message.as_bytes(), NOW);
         let Some(Event::Request { request, method, .. }) = event else { panic!("{event:?}") };

@@ -3,9 +3,10 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use protocol_core::{
-    CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, Outcome, Refusal, Reply,
+    CallId, CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, Outcome, Refusal, Reply,
     RequestHandle, Shutdown, code,
 };
 use serde_json::value::{RawValue, to_raw_value};
@@ -214,7 +215,8 @@ impl Relay {
         let far = self.connection_mut(side.other());
         // Those that the end cancels were cancelled by `pass_cancel`. This bounds how long we wait for
         // a peer that answers neither them nor the others.
-        for call in far.machine().calls_in_order() {
+        let calls: Vec<CallId> = far.calls().map(|(call, _)| call).collect();
+        for call in calls {
             far.detach(call, now);
         }
         far.shutdown(Shutdown::Drain, now);

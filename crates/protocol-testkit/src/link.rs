@@ -58,8 +58,8 @@ impl Link {
     #[must_use]
     pub fn choices(&self) -> usize {
         match self.order {
-            MessageOrder::Kept => self.messages.len().min(1),
             MessageOrder::MayChange => self.messages.len(),
+            _ => self.messages.len().min(1),
         }
     }
 

@@ -205,8 +205,8 @@ impl<O, I: Default> Pair<O, I> {
                 let due = self.now + self.weather.least_latency + extra;
                 let order = self.ends[at as usize].connection().config().dialect.order;
                 let due = match order {
-                    protocol_core::MessageOrder::Kept => due.max(self.latest[to]),
                     protocol_core::MessageOrder::MayChange => due,
+                    _ => due.max(self.latest[to]),
                 };
                 self.latest[to] = due;
                 self.links[to].send(message, due);

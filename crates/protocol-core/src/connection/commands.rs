@@ -159,15 +159,16 @@ impl<O, I: Default> Connection<O, I> {
         let rare = incoming.rare.map(|slot| &self.rares[slot.get()]);
         let to = To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) };
         let draft = Draft::Response { to, reply };
-        let opening = rare.map(|rare| rare.opening);
-        let batch = rare.and_then(|rare| rare.batch);
+        // Most requests have neither.
+        let more = rare.map(|rare| (rare.opening, rare.batch));
+        let (opening, batch) = more.unwrap_or_default();
         let context = context(&self.machine, self.now);
         let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
         let sent = sent.map_err(|len| self.unsent.promise_room(len, &context.config.limits))?;
         let ended = self.machine.respond(request)?;
-        if let Some(opening) = opening {
-            let conclusion = match reply {
-                Reply::Result(result) => self.open(opening, Role::Server, result),
+        if more.is_some() {
+            let conclusion = match (reply, opening) {
+                (Reply::Result(result), Some(opening)) => self.open(opening, Role::Server, result),
                 _ => None,
             };
             self.answered(batch, sent, conclusion);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use super::rows::{Opening, Outgoing};
+use super::rows::Outgoing;
 use super::unsent::BatchKey;
 use super::{Connection, outcome};
 use crate::cause::CloseReason;
@@ -203,21 +203,18 @@ impl<O, I: Default> Connection<O, I> {
                 return None;
             }
         };
-        match answer {
-            Err(_) => {
-                // What was wrong with it is told first.
-                self.complete(done);
-                self.follow();
-                return None;
-            }
-            Ok(Response::Result(result)) if done.data.opening != Opening::default() => {
-                let conclusion = self.open(done.data.opening, Role::Client, result);
-                self.conclude(conclusion);
-            }
-            Ok(_) => {}
+        if answer.is_err() {
+            // What was wrong with it is told first.
+            self.complete(done);
+            self.follow();
+            return None;
+        }
+        let Completion { call, settlement, cause, data: Outgoing { data, opening, .. } } = done;
+        if let (Ok(Response::Result(result)), Some(opening)) = (&answer, opening) {
+            let conclusion = self.open(opening, Role::Client, result);
+            self.conclude(conclusion);
         }
         self.follow();
-        let Completion { call, settlement, cause, data: Outgoing { data, .. } } = done;
         Some(Event::Settled { call, outcome: outcome(settlement, cause, answer.ok()), data })
     }
 
@@ -236,7 +233,9 @@ impl<O, I: Default> Connection<O, I> {
         match answer {
             Ok(Response::Result(_)) if self.token_in(answer).is_some() => Answer::Token,
             Ok(Response::Result(_)) => Answer::Result,
-            Ok(Response::Error(it)) if it.code == code::REQUEST_CANCELLED => Answer::CancelError,
+            Ok(Response::Error(error)) if error.code == code::REQUEST_CANCELLED => {
+                Answer::CancelError
+            }
             Ok(Response::Error(_)) => Answer::Error,
             Err(_) => Answer::Malformed,
         }

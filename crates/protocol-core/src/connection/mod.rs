@@ -183,14 +183,12 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Our calls in flight with the host's data on them, in the order they were made.
     pub fn calls(&self) -> impl Iterator<Item = (CallId, &O)> {
-        let calls = self.machine.calls_in_order().into_iter();
-        calls.filter_map(|call| Some((call, &self.machine.call_data(call)?.data)))
+        self.machine.calls().map(|(call, outgoing)| (call, &outgoing.data))
     }
 
     /// The peer's unanswered requests with the host's data on them, in the order they came.
     pub fn requests(&self) -> impl Iterator<Item = (RequestHandle, &I)> {
-        let requests = self.machine.requests_in_order().into_iter();
-        requests.filter_map(|it| Some((it, &self.machine.request_data(it)?.data)))
+        self.machine.requests().map(|(request, incoming)| (request, &incoming.data))
     }
 
     // Carrying out

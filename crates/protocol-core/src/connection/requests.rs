@@ -35,16 +35,15 @@ impl<O, I: Default> Connection<O, I> {
         let id = self.readable(request.id).filter(|_| dialect.ids.allows(request.id));
         let is_excepted = batch.is_some() && dialect.is_refused_in_batch(&request.method);
         let invalid = |problem| Err(Violation::InvalidRequest { problem });
-        let taken = match id {
-            _ if self.machine.lacks_session() && !opening.session() => {
-                Err(Violation::NotInitialized)
-            }
-            Some(id) if is_ours => {
+        let admitted = self.machine.admit_request(opening.is_some_and(Opening::session));
+        let taken = match (admitted, id) {
+            (Err(violation), _) => Err(violation),
+            (_, Some(id)) if is_ours => {
                 self.take_cancel_request(id, &request, batch, now).map(|()| None)
             }
             _ if is_excepted && !is_ours => invalid(EnvelopeProblem::InBatch),
-            Some(id) => self.admit(id, &mut request, opening, batch, now).map(Some),
-            None => invalid(EnvelopeProblem::Id),
+            (_, Some(id)) => self.admit(id, &mut request, opening, batch, now).map(Some),
+            (_, None) => invalid(EnvelopeProblem::Id),
         };
         let handle = match taken {
             Ok(handle) => handle?,
@@ -77,7 +76,7 @@ impl<O, I: Default> Connection<O, I> {
         &mut self,
         id: WireId,
         request: &mut Request<'_>,
-        opening: Opening,
+        opening: Option<Opening>,
         batch: Option<BatchKey>,
         now: Timestamp,
     ) -> Result<RequestHandle, Violation> {

@@ -20,7 +20,8 @@ pub struct Outgoing<O> {
     pub(super) data: O,
     /// The last message of this call that went into the outbox: its request, then its cancel.
     pub(super) ticket: Ticket,
-    pub(super) opening: Opening,
+    /// What its result settles about the connection, if it settles anything.
+    pub(super) opening: Option<Opening>,
     /// Whether the peer may end it.
     pub(super) server_ends: bool,
     pub(super) asked: Asked,
@@ -40,7 +41,8 @@ pub struct Incoming<I> {
 pub(super) struct Rare {
     /// The batch that waits for its answer.
     pub(super) batch: Option<BatchKey>,
-    pub(super) opening: Opening,
+    /// What its result settles about the connection, if it settles anything.
+    pub(super) opening: Option<Opening>,
     /// Whether our side may end it without an answer.
     pub(super) server_ends: bool,
     /// Whether it may go on as an operation.
@@ -65,8 +67,7 @@ impl Rare {
     /// Whether there is nothing in it.
     pub(super) fn is_empty(&self) -> bool {
         let flags = self.server_ends || self.starts_operation;
-        let is_settling = self.opening != Opening::default();
-        self.batch.is_none() && self.origin.is_none() && !flags && !is_settling
+        self.batch.is_none() && self.opening.is_none() && self.origin.is_none() && !flags
     }
 }
 
@@ -75,14 +76,14 @@ impl Opening {
 
     /// What a request of this method settles. In most dialects there is nothing to settle.
     #[inline]
-    pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
+    pub(super) fn of(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Option<Self> {
         match (&dialect.capability, &dialect.session, &*dialect.exchanges) {
-            (CapabilityRule::NotNeeded, None, []) => Self::default(),
+            (CapabilityRule::NotNeeded, None, []) => None,
             _ => Self::of_some(dialect, method, params),
         }
     }
 
-    fn of_some(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Self {
+    fn of_some(dialect: &Dialect, method: &str, params: Option<&RawValue>) -> Option<Self> {
         let declares = match &dialect.capability {
             CapabilityRule::Declared { exchange, client, .. } if exchange == method => {
                 Some(is_declared(params, client))
@@ -94,7 +95,7 @@ impl Opening {
         // No dialect has so many that they would not fit.
         let exchange = dialect.exchanges.iter().take(100).position(|(it, _)| it == method);
         let exchange = exchange.map_or(0, |at| at as u8 + 1);
-        Self { declares, opens: session | exchange }
+        Some(Self { declares, opens: session | exchange }).filter(|it| *it != Self::default())
     }
 
     /// Whether it opens the session.

@@ -93,6 +93,7 @@ pub struct Dialect {
 
 /// How a cancel looks on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CancelRule {
     /// The dialect has none: a cancelled call settles locally, at once.
     Local,
@@ -151,6 +152,7 @@ pub enum Envelope {
 
 /// What becomes of a request that is cancelled before its handler began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum BeforeStart {
     /// Its handler gets it, marked, and answers it.
     Delivered,
@@ -175,6 +177,7 @@ impl Uncancellable {
 
 /// Who may cancel requests of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Cancellers {
     /// Both sides.
     Both,
@@ -198,6 +201,7 @@ pub enum Role {
 
 /// How a side says that it can be asked to cancel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CapabilityRule {
     /// It need not say so.
     NotNeeded,
@@ -218,6 +222,7 @@ pub enum CapabilityRule {
 
 /// Whether messages can overtake each other on the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MessageOrder {
     /// They arrive in the order they were sent: a cancel that names no request in flight is too
     /// late, and ignored.
@@ -294,6 +299,7 @@ impl CancelRule {
 
 /// Whether a cancelled request is answered (B11, B12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AnswerRule {
     /// With its result, a partial result, or error -32800.
     Answered,

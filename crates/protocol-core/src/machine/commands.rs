@@ -286,7 +286,7 @@ impl<C, R: Default> Machine<C, R> {
 
     /// The session is open.
     pub fn open_session(&mut self) {
-        self.lacks_session = false;
+        self.life = self.life.on(LifeInput::OpenSession).next.unwrap_or(self.life);
     }
 
     /// Another dialect is spoken from now on: the revision of the family that was negotiated.

@@ -25,10 +25,16 @@ impl<C, R: Default> Machine<C, R> {
         self.is_in_batch = false;
     }
 
-    /// Whether the session has yet to be opened, where there is one.
-    #[must_use]
-    pub fn lacks_session(&self) -> bool {
-        self.lacks_session
+    /// Judges whether the peer may send a request before the session is open, as it may only with the one
+    /// that opens it. To be asked of each request first, whatever its id.
+    ///
+    /// # Errors
+    ///
+    /// [`Violation::NotInitialized`].
+    pub fn admit_request(&self, opens_session: bool) -> Result<(), Violation> {
+        let input = if opens_session { LifeInput::OpeningRequest } else { LifeInput::NewRequest };
+        let is_refused = self.life.on(input).step == LifeStep::RefuseUninitialized;
+        if is_refused { Err(Violation::NotInitialized) } else { Ok(()) }
     }
 
     /// The peer sent a request. If its cancel came before it, that is queued as a mark. `refusal` says
@@ -49,7 +55,8 @@ impl<C, R: Default> Machine<C, R> {
         }
         // Its early cancel was for it, and not for the next request of this id.
         let is_cancelled_early = self.early.take(&id).is_some();
-        if self.life.on(LifeInput::NewRequest).step != LifeStep::Accept {
+        // Whether the session is open was asked before.
+        if self.life.on(LifeInput::OpeningRequest).step != LifeStep::Accept {
             return Err((Violation::RequestAfterShutdown, data));
         }
         if self.requests.unanswered() >= self.config.limits.requests {
@@ -97,6 +104,7 @@ impl<C, R: Default> Machine<C, R> {
     fn peer_cancel_input(&self, request: RequestHandle) -> RequestInput {
         match self.requests.get(request).and_then(|row| row.refusal) {
             Some(_) => RequestInput::PeerCancelRefused,
+            None if !self.obeys_cancels() => RequestInput::PeerCancelRefused,
             None if self.config.dialect.has_operations() => RequestInput::PeerCancelsOperation,
             None => RequestInput::PeerCancel,
         }
@@ -111,10 +119,10 @@ impl<C, R: Default> Machine<C, R> {
         id: &WireId,
         now: Timestamp,
     ) -> (RequestStep, Option<RequestHandle>) {
-        if !self.obeys_cancels() {
-            return (RequestStep::Ignore, None);
-        }
         let Some(request) = self.requests.by_id(id) else {
+            if !self.obeys_cancels() {
+                return (RequestStep::Ignore, None);
+            }
             if self.config.dialect.order == MessageOrder::MayChange {
                 self.early.insert(id.clone(), (), self.config.limits.early_cancels);
             }

@@ -20,7 +20,6 @@ mod tests;
 mod timers;
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 pub use action::{Action, Answer, CancelOutcome, CancelRefusal, Completion, Settlement};
@@ -57,8 +56,6 @@ pub struct Machine<C, R> {
     life: Life,
     /// Whether a message of many parts is being taken: nothing of it is lost by closing in its middle.
     is_in_batch: bool,
-    /// Whether the session has yet to be opened, where there is one.
-    lacks_session: bool,
     calls: Calls<C>,
     requests: Requests<R>,
     /// The numbers of messages of ours that no row names any more (G12).
@@ -110,10 +107,10 @@ impl<C, R: Default> Machine<C, R> {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let exchange_is_needed = config.dialect.capability != CapabilityRule::NotNeeded;
+        let life = if config.dialect.session.is_some() { Life::Opening } else { Life::Open };
         Self {
-            life: Life::Open,
+            life,
             is_in_batch: false,
-            lacks_session: config.dialect.session.is_some(),
             calls: Calls::new(),
             requests: Requests::new(),
             past: RecentIds::new(),
@@ -220,26 +217,20 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// The host's data on a call in flight.
-    #[must_use]
-    pub fn call_data(&self, call: CallId) -> Option<&C> {
-        self.calls.get(call).map(|row| &row.data)
-    }
-
-    /// The host's data on a call in flight.
     pub fn call_data_mut(&mut self, call: CallId) -> Option<&mut C> {
         self.calls.get_mut(call).map(|row| &mut row.data)
     }
 
-    /// Our calls in flight, in the order they were made.
-    #[must_use]
-    pub fn calls_in_order(&self) -> Vec<CallId> {
-        self.calls.in_order()
+    /// Our calls in flight with the host's data on them, in the order they were made.
+    pub fn calls(&self) -> impl Iterator<Item = (CallId, &C)> {
+        let calls = self.calls.in_order().into_iter();
+        calls.filter_map(|call| Some((call, &self.calls.get(call)?.data)))
     }
 
-    /// The peer's requests that wait for our answer, in the order they came.
-    #[must_use]
-    pub fn requests_in_order(&self) -> Vec<RequestHandle> {
-        self.requests.unanswered_in_order()
+    /// The peer's unanswered requests with the host's data on them, in the order they came.
+    pub fn requests(&self) -> impl Iterator<Item = (RequestHandle, &R)> {
+        let requests = self.requests.unanswered_in_order().into_iter();
+        requests.filter_map(|it| Some((it, &self.requests.get(it)?.data)))
     }
 
     /// The unanswered request with this wire id.
@@ -333,7 +324,7 @@ impl<C, R: Default> Machine<C, R> {
 impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);
-        (self.life, self.is_in_batch, self.lacks_session).hash(state);
+        (self.life, self.is_in_batch).hash(state);
         (self.undeclared, self.peer_may_cancel).hash(state);
         (&self.calls, &self.requests, &self.past, &self.early, &self.finished).hash(state);
         (&self.awaited, &self.withheld, &self.retired).hash(state);

@@ -261,6 +261,7 @@ impl<C, R: Default> Machine<C, R> {
         match step {
             LifeStep::Nothing
             | LifeStep::Accept
+            | LifeStep::RefuseUninitialized
             | LifeStep::RefuseShuttingDown
             | LifeStep::RefuseClosed => return,
             LifeStep::CancelRequests => return self.cancel_requests(Cause::Shutdown, now),

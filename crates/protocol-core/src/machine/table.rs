@@ -302,6 +302,8 @@ pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; Request
 /// How far the connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Life {
+    /// The session is yet to be opened, where there is one.
+    Opening,
     /// Everything is taken.
     Open,
     /// Shutting down: nothing new, and closed once nothing is in flight.
@@ -321,6 +323,10 @@ pub(super) enum LifeInput {
     NewNestedCall,
     /// The peer sent a request.
     NewRequest,
+    /// The peer sent the request whose answer opens the session.
+    OpeningRequest,
+    /// The session is open.
+    OpenSession,
     /// The host shuts down, and lets what is in flight finish.
     Drain,
     /// The host shuts down, and cancels what is in flight.
@@ -340,6 +346,8 @@ pub(super) enum LifeStep {
     Nothing,
     /// Takes it.
     Accept,
+    /// Refuses it: the session is not open.
+    RefuseUninitialized,
     /// Refuses it: the connection is shutting down.
     RefuseShuttingDown,
     /// Refuses it: the connection is closed.
@@ -357,16 +365,25 @@ pub(super) enum LifeStep {
     Close,
 }
 
-/// A row for each [`Life`], a column for each [`LifeInput`]. A row has, in this order: what is new;
-/// shutdowns; the end of input; nothing in flight.
+/// A row for each [`Life`], a column for each [`LifeInput`]. A row has, in this order: new calls;
+/// new requests; the session; shutdowns; the end of input; nothing in flight.
 #[rustfmt::skip]
 pub(super) const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::Idle as usize + 1]; Life::Abandoned as usize + 1] = {
     use Life::*;
     use LifeStep::*;
     [
+        // Opening: our own calls need no session.
+        [
+            to(Opening, Accept), to(Opening, Accept),
+            to(Opening, RefuseUninitialized), to(Opening, Accept), to(Open, Nothing),
+            to(Draining, Nothing), to(Draining, CancelEverything), to(Abandoned, AbandonEverything),
+            to(Closed, LoseEverything),
+            to(Opening, Nothing),
+        ],
         // Open
         [
-            to(Open, Accept), to(Open, Accept), to(Open, Accept),
+            to(Open, Accept), to(Open, Accept),
+            to(Open, Accept), to(Open, Accept), to(Open, Nothing),
             to(Draining, Nothing), to(Draining, CancelEverything), to(Abandoned, AbandonEverything),
             to(Closed, LoseEverything),
             to(Open, Nothing),
@@ -374,21 +391,23 @@ pub(super) const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::Idle as us
         // Draining: what is in flight may still make calls of its own.
         [
             to(Draining, RefuseShuttingDown), to(Draining, Accept),
-            to(Draining, RefuseShuttingDown),
+            to(Draining, RefuseShuttingDown), to(Draining, RefuseShuttingDown), to(Draining, Nothing),
             to(Draining, Nothing), to(Draining, CancelEverything), to(Abandoned, AbandonEverything),
             to(Closed, LoseEverything),
             to(Closed, Close),
         ],
         // Closed: the end of input may have left requests running, for a peer that comes back.
         [
-            to(Closed, RefuseClosed), to(Closed, RefuseClosed), to(Closed, RefuseClosed),
+            to(Closed, RefuseClosed), to(Closed, RefuseClosed),
+            to(Closed, RefuseClosed), to(Closed, RefuseClosed), to(Closed, Nothing),
             to(Closed, Nothing), to(Closed, CancelRequests), to(Abandoned, CancelRequests),
             to(Closed, Nothing),
             to(Closed, Nothing),
         ],
         // Abandoned
         [
-            to(Abandoned, RefuseClosed), to(Abandoned, RefuseClosed), to(Abandoned, RefuseClosed),
+            to(Abandoned, RefuseClosed), to(Abandoned, RefuseClosed),
+            to(Abandoned, RefuseClosed), to(Abandoned, RefuseClosed), to(Abandoned, Nothing),
             to(Abandoned, Nothing), to(Abandoned, CancelRequests), to(Abandoned, CancelRequests),
             to(Abandoned, Nothing),
             to(Abandoned, Nothing),

@@ -68,9 +68,7 @@ fn cancel(random: &mut Random, dialect: &Dialect, id: &str) -> String {
             let guess = format!("\"{}\"", format!("{:02x}", random.below(200)).repeat(16));
             (&**method, Some(own), &**token, guess)
         }
-        CancelRule::Local | CancelRule::ClosedStream => {
-            ("$/cancelRequest", None, "id", id.to_owned())
-        }
+        _ => ("$/cancelRequest", None, "id", id.to_owned()),
     };
     let own = own.map_or(String::new(), |own| format!(r#""id":{own},"#));
     let why = format!(r#""why":[{id}],"reason":{id}"#);

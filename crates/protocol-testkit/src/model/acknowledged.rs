@@ -151,9 +151,7 @@ impl Model {
             Cause::Peer | Cause::Caller => "client_requested".into(),
             Cause::Deadline | Cause::IdleTimeout | Cause::HardCap => "timeout".into(),
             Cause::Shutdown => "server_shutdown".into(),
-            Cause::Dropped | Cause::Parent | Cause::PeerGone | Cause::Internal => {
-                format!("error: {}", cause.as_str())
-            }
+            _ => format!("error: {}", cause.as_str()),
         };
         self.queue(Sent::OperationCancelled { token, reason });
     }

@@ -161,10 +161,8 @@ impl Model {
             None => Some(Refusal::AlreadyAnswered),
             Some(request) if !request.we_may_end => Some(Refusal::NotOursToEnd),
             Some(_) => match self.config.dialect.cancel {
-                CancelRule::Local | CancelRule::Request { .. } | CancelRule::Operation { .. } => {
-                    Some(Refusal::NoCancel)
-                }
                 CancelRule::Notification { .. } | CancelRule::ClosedStream => None,
+                _ => Some(Refusal::NoCancel),
             },
         }
     }

@@ -87,7 +87,8 @@ impl Model {
     ) {
         let (dialect, readable) = (self.config.dialect.clone(), reading::readable(id));
         let opens_session = self.opens_session(method);
-        if !(self.has_session || opens_session) {
+        // Once it shuts down, that is what a request is refused for.
+        if self.life == Life::Open && !(self.has_session || opens_session) {
             let to = (readable, origin.as_ref());
             return self.refuse(to, code::SERVER_NOT_INITIALIZED, "not_initialized", batch);
         }

@@ -189,7 +189,7 @@ impl Model {
     pub fn new(config: Config) -> Self {
         let exchange = match config.dialect.capability {
             CapabilityRule::NotNeeded => Exchange::NotNeeded,
-            CapabilityRule::Declared { .. } => Exchange::Awaited,
+            _ => Exchange::Awaited,
         };
         let has_session = config.dialect.session.is_none();
         Self {

@@ -119,6 +119,7 @@ pub(super) fn request_id(id: &Value, rule: IdRule) -> Option<Id> {
         IdRule::Int32OrString => {
             id.as_i64().is_some_and(|id| i32::try_from(id).is_ok()) || id.is_string()
         }
+        other => panic!("the model does not know {other:?}"),
     };
     allowed.then(|| id.to_string())
 }

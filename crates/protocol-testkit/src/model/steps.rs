@@ -360,7 +360,7 @@ impl Model {
     pub(super) fn server_declares(&self, result: &Value) -> bool {
         match &self.config.dialect.capability {
             CapabilityRule::Declared { server, .. } => reading::declared(result, server),
-            CapabilityRule::NotNeeded => false,
+            _ => false,
         }
     }
 
@@ -397,7 +397,7 @@ impl Model {
     pub(super) fn server_may_end(&self, method: &str) -> bool {
         match &self.config.dialect.cancellers {
             Cancellers::Client { server_ends } => server_ends.iter().any(|it| it == method),
-            Cancellers::Both => false,
+            _ => false,
         }
     }
 

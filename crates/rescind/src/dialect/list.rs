@@ -45,7 +45,7 @@ fn cancel(dialect: &Dialect) -> &str {
         CancelRule::Notification { method, .. }
         | CancelRule::Request { method, .. }
         | CancelRule::Operation { method, .. } => method,
-        CancelRule::Local => "nothing: a cancelled call settles here",
         CancelRule::ClosedStream => "closing the stream of the answer",
+        _ => "nothing: a cancelled call settles here",
     }
 }

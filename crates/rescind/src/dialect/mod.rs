@@ -109,8 +109,8 @@ impl Spoken {
     /// The capabilities that either side declares.
     pub(crate) fn capabilities(&self) -> Value {
         match self.dialect.capability {
-            CapabilityRule::NotNeeded => json!({}),
             CapabilityRule::Declared { .. } => json!({ "cancellation": { "request": true } }),
+            _ => json!({}),
         }
     }
 
