@@ -57,7 +57,7 @@ fn document() -> String {
         table: LIFE_TABLE.iter().map(|row| &row[..]).collect(),
         groups: &[],
         end: None,
-        beside: None,
+        beside: Some("[*] --> Open : there is no session"),
     };
     format!("{HEAD}\n{}\n{}\n{}", calls.render(), requests.render(), life.render())
 }

@@ -88,12 +88,12 @@ impl WireId {
     /// A hash of all of it. Kept out of `spread`, so that the path for numbers is short.
     #[inline(never)]
     fn mixed(&self) -> u64 {
-        let (key, with) = (self.key(), |word, &byte| word << 8 | u64::from(byte));
-        let eights = key.chunks_exact(8);
-        let rest = eights.remainder().iter().fold(key.len() as u64, with);
+        let push = |word, byte: &u8| word << 8 | u64::from(*byte);
+        let (eights, len) = (self.key().chunks_exact(8), self.key().len() as u64);
+        // With the length in front, for it may begin with zeros.
+        let rest = eights.remainder().iter().fold(len, push);
         let words = eights.map(|it| u64::from_le_bytes(it.try_into().expect("chunks of eight")));
-        // The rest has the length in front, for it may begin with zeros itself. A product's high bits depend on
-        // every bit of its factors.
+        // A product's high bits depend on every bit of its factors.
         words.chain([rest]).fold(0, |sum, word| (sum ^ word).wrapping_mul(MIX).rotate_left(32))
     }
 

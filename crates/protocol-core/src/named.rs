@@ -2,8 +2,8 @@
 
 /// Defines an enum. Behind each variant stands its text, and perhaps a sentence, which may show what the
 /// variant holds; a variant in brackets names that. `as_str` gives the text. `Display` shows the sentences,
-/// or with `+ Display` the texts, and `ALL` lists
-/// the values.
+/// or with `+ Display` the texts, and then `ALL` has
+/// every value.
 macro_rules! named {
     (
         $(#[$about:meta])*
@@ -52,6 +52,7 @@ macro_rules! shown {
             }
         }
     };
+    // What is shown by its name is a plain list.
     ($name:ident [Display] $({ $variant:ident {} })*) => {
         impl $name {
             /// Every one, in the order of their declaration.

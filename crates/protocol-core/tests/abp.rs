@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Dialect, Event, Refusal, Reply, Role, Timestamp, TransmitKind,
-    WireId,
+    CallOptions, Cause, Config, Dialect, Event, Refusal, Reply, Role, Shutdown, Timestamp,
+    TransmitKind, WireId,
 };
 use support::{Host, millis, raw};
 
@@ -282,4 +282,21 @@ fn g12_the_answer_of_a_call_does_not_acknowledge_its_cancel() {
     let again = format!("violation duplicate_response \"{number}\"");
     assert_eq!(agent.receive(&answer(number)), [again]);
     assert_eq!(agent.receive(&acknowledgement(&cancel.to_string())), [""; 0]);
+}
+
+#[test]
+fn g05_a_shutdown_before_the_session_is_what_requests_are_refused_for() {
+    let mut app = host(Role::Server, |_| {});
+    assert_eq!(app.receive(&call("1")), ["violation not_initialized \"1\""]);
+    app.sent();
+    // Something is in flight, or else it would be over at once.
+    app.sent_call("work");
+    app.conn.shutdown(Shutdown::Drain, Timestamp::ZERO);
+    assert_eq!(app.receive(&call("2")), ["violation request_after_shutdown \"2\""]);
+    let sent = app.sent();
+    assert!(sent[0].contains("shutting down"), "{sent:?}");
+    // A cancel is taken until the end.
+    assert_eq!(app.receive(&cancel("2")), [""; 0]);
+    let sent = app.sent();
+    assert!(sent[0].contains(r#""cancelled":false"#), "{sent:?}");
 }

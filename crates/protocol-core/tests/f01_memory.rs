@@ -222,6 +222,24 @@ fn f01_many_small_messages_count_their_rows() {
 }
 
 #[test]
+fn f01_answers_that_nobody_reads_count_their_rows() {
+    let mut it = Watched::server(Dialect::ACP_V1, |limits| {
+        limits.unsent_bytes = 1 << 20;
+        limits.unsent_messages = 10_000;
+    });
+    let mut answered = 0;
+    loop {
+        let asked = it.request(&request(&answered.to_string()));
+        if it.conn.respond(asked, Reply::Result(raw("1"))) == Err(Refusal::OutboxFull) {
+            break;
+        }
+        answered += 1;
+    }
+    assert_eq!(answered, 10_000, "the number of messages is what ends it");
+    it.check(0, 0.2);
+}
+
+#[test]
 fn f01_long_messages_that_come_and_go_leave_no_holes() {
     let big = format!("[\"{}\"]", "x".repeat(10_000));
     let mut it = Watched::client(Dialect::ACP_V1, |limits| {

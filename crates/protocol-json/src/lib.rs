@@ -36,7 +36,7 @@ mod scan;
 mod text;
 mod write;
 
-pub use members::Members;
+pub use members::{Members, Names};
 #[cfg(feature = "std")]
 pub use raw::write_value;
 pub use text::{array, broken_at, string, value};

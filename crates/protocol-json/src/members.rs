@@ -5,7 +5,7 @@ use alloc::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::raw::raw;
-use crate::scan::{Json, is_plain};
+use crate::scan::{Json, is_plain, is_special};
 use crate::text::string;
 
 /// The members that were looked for in an object.
@@ -20,6 +20,32 @@ pub struct Members<'m, const N: usize> {
     repeated: u32,
     /// A bit for each member whose value is a string with escapes, or was one where it stands twice.
     escaped: u32,
+}
+
+/// Names of members that stand in every text as they are, unless a peer escapes what needs no escape: they have no quote,
+/// no backslash and no control character.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<const N: usize>([&'static str; N]);
+
+impl<const N: usize> Names<N> {
+    /// To be called in a constant, where a name that is none of those does not compile.
+    ///
+    /// # Panics
+    ///
+    /// If a name has a quote, a backslash or a control character.
+    #[must_use]
+    pub const fn new(names: [&'static str; N]) -> Self {
+        let mut at = 0;
+        while at < N {
+            let mut rest = names[at].as_bytes();
+            while let [byte, others @ ..] = rest {
+                assert!(!is_special(byte), "the name needs escapes");
+                rest = others;
+            }
+            at += 1;
+        }
+        Self(names)
+    }
 }
 
 impl<'m, const N: usize> Members<'m, N> {
@@ -54,49 +80,49 @@ impl<'m, const N: usize> Members<'m, N> {
     /// Does the same as [`of`](Self::of) where more is known of the text, in less time: into members that are
     /// [`NONE`](Self::NONE), and are not moved. If it returns `None`, they mean nothing.
     ///
-    /// - The names hold no quote, backslash or control character: that is for the caller to know too.
     /// - `begun` bytes are known to the caller: a brace, and members up to a comma. They are not looked at, and
     ///   nothing in them is found. 0 if nothing is known.
-    #[inline(always)]
-    pub fn read(&mut self, text: &'m str, begun: usize, names: &[&str; N]) -> Option<()> {
-        self.read_each(text, begun, names, |_, _, _| None)
-    }
-
-    /// Does the same as [`read`](Self::read), and reads the members of one of the values too, in the same pass: of
-    /// the member at the index `outer` of the names, into `inner`, which is there afterwards if that value is an
-    /// object.
+    /// - The members of one of the values are read in the same pass: of the member at the index `outer` of the
+    ///   names, into `inner`, which is there afterwards if that value is an object.
     ///
     /// ```
-    /// use protocol_json::Members;
+    /// use protocol_json::{Members, Names};
     ///
     /// const OPENING: &str = r#"{"jsonrpc":"2.0","#;
+    /// const NAMES: Names<3> = Names::new(["id", "error", "jsonrpc"]);
+    /// const ERROR: Names<1> = Names::new(["code"]);
+    ///
     /// let text = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"no"}}"#;
     /// let begun = if text.starts_with(OPENING) { OPENING.len() } else { 0 };
     /// let (mut members, mut error) = (Members::NONE, None);
-    /// let read = members.read_with(text, begun, &["id", "error", "jsonrpc"], 1, &mut error, &["code"]);
-    /// read.ok_or("it is no object")?;
+    /// members.read(text, begun, &NAMES, 1, &mut error, &ERROR).ok_or("it is no object")?;
     /// assert_eq!((members.token(0), members.token(2)), (Some("7"), None));
     /// assert_eq!(members.token(1), Some(r#"{"code":-1,"message":"no"}"#));
     /// assert_eq!(error.ok_or("the error is no object")?.token(0), Some("-1"));
     /// # Ok::<(), &str>(())
     /// ```
     #[inline(always)]
-    pub fn read_with<const M: usize>(
+    pub fn read<const M: usize>(
         &mut self,
         text: &'m str,
         begun: usize,
-        names: &[&str; N],
+        Names(names): &Names<N>,
         outer: usize,
         inner: &mut Option<Members<'m, M>>,
-        inner_names: &[&str; M],
+        Names(inner_names): &Names<M>,
     ) -> Option<()> {
-        self.read_each(text, begun, names, |member, at, deepest| {
+        *inner = None;
+        let json = Json::of(text);
+        let first = match begun {
+            0 => json.open(json.space(0))?,
+            _ => (b',', json.space(begun)),
+        };
+        let end = self.object(text, first, names, names, |member, at, deepest| {
             if member != outer {
                 return None;
             }
             let found = inner.insert(Members::NONE);
-            let first = Json::of(text).open(at);
-            let end = first.and_then(|first| {
+            let end = json.open(at).and_then(|first| {
                 found.object(text, first, inner_names, inner_names, |_, _, _| None)
             });
             *deepest = found.depth.max(*deepest);
@@ -104,23 +130,7 @@ impl<'m, const N: usize> Members<'m, N> {
                 *inner = None;
             }
             end
-        })
-    }
-
-    #[inline(always)]
-    fn read_each(
-        &mut self,
-        text: &'m str,
-        begun: usize,
-        names: &[&str; N],
-        inner: impl FnMut(usize, usize, &mut usize) -> Option<usize>,
-    ) -> Option<()> {
-        let json = Json::of(text);
-        let first = match begun {
-            0 => json.open(json.space(0))?,
-            _ => (b',', json.space(begun)),
-        };
-        let end = self.object(text, first, names, names, inner)?;
+        })?;
         json.end(end)
     }
 

@@ -22,7 +22,8 @@ pub(crate) fn is_plain(text: &str) -> bool {
     }
 }
 
-const fn is_special(byte: &u8) -> bool {
+/// Whether a byte of a string ends it or needs a second look.
+pub(crate) const fn is_special(byte: &u8) -> bool {
     *byte < 0x20 || *byte == b'"' || *byte == b'\\'
 }
 

@@ -159,14 +159,14 @@ impl<O, I: Default> Connection<O, I> {
         let rare = incoming.rare.map(|slot| &self.rares[slot.get()]);
         let to = To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) };
         let draft = Draft::Response { to, reply };
-        // Most requests have neither.
-        let more = rare.map(|rare| (rare.opening, rare.batch));
-        let (opening, batch) = more.unwrap_or_default();
+        let concerns = rare.map(|rare| (rare.opening, rare.batch));
+        let (opening, batch) = concerns.unwrap_or_default();
         let context = context(&self.machine, self.now);
         let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
         let sent = sent.map_err(|len| self.unsent.promise_room(len, &context.config.limits))?;
         let ended = self.machine.respond(request)?;
-        if more.is_some() {
+        // Most answers concern neither the connection nor a batch.
+        if concerns.is_some() {
             let conclusion = match (reply, opening) {
                 (Reply::Result(result), Some(opening)) => self.open(opening, Role::Server, result),
                 _ => None,

@@ -35,7 +35,7 @@ impl<O, I: Default> Connection<O, I> {
         let id = self.readable(request.id).filter(|_| dialect.ids.allows(request.id));
         let is_excepted = batch.is_some() && dialect.is_refused_in_batch(&request.method);
         let invalid = |problem| Err(Violation::InvalidRequest { problem });
-        let admitted = self.machine.admit_request(opening.is_some_and(Opening::session));
+        let admitted = self.machine.admit_to_session(opening.is_some_and(Opening::session));
         let taken = match (admitted, id) {
             (Err(violation), _) => Err(violation),
             (_, Some(id)) if is_ours => {

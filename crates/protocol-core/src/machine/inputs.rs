@@ -25,20 +25,21 @@ impl<C, R: Default> Machine<C, R> {
         self.is_in_batch = false;
     }
 
-    /// Judges whether the peer may send a request before the session is open, as it may only with the one
-    /// that opens it. To be asked of each request first, whatever its id.
+    /// Judges whether a request of the peer's is let into the session: before that is open, only the one
+    /// that opens it. To be asked of each request first: it goes before whatever else may be wrong.
     ///
     /// # Errors
     ///
     /// [`Violation::NotInitialized`].
-    pub fn admit_request(&self, opens_session: bool) -> Result<(), Violation> {
+    pub fn admit_to_session(&self, opens_session: bool) -> Result<(), Violation> {
         let input = if opens_session { LifeInput::OpeningRequest } else { LifeInput::NewRequest };
         let is_refused = self.life.on(input).step == LifeStep::RefuseUninitialized;
         if is_refused { Err(Violation::NotInitialized) } else { Ok(()) }
     }
 
-    /// The peer sent a request. If its cancel came before it, that is queued as a mark. `refusal` says
-    /// why the peer can't cancel it, if its method or params rule that out.
+    /// The peer sent a request that was [let in](Self::admit_to_session). If its cancel came before it, that
+    /// is queued as a mark. `refusal` says why the peer can't cancel it, if its method or params rule that
+    /// out.
     ///
     /// # Errors
     ///
@@ -55,7 +56,7 @@ impl<C, R: Default> Machine<C, R> {
         }
         // Its early cancel was for it, and not for the next request of this id.
         let is_cancelled_early = self.early.take(&id).is_some();
-        // Whether the session is open was asked before.
+        // What is let into the session is taken as what opens it would be.
         if self.life.on(LifeInput::OpeningRequest).step != LifeStep::Accept {
             return Err((Violation::RequestAfterShutdown, data));
         }
@@ -111,7 +112,8 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// The peer cancelled the request with this id, or the operation with this token; ignored if none is
-    /// in flight (G2), unless the request may still be under way. Gives what the cancel met, and the
+    /// in flight (G2), unless the request may still be under way: then it counts if the peer may cancel
+    /// both now and when that comes. Gives what the cancel met, and the
     /// request that is marked cancelled now, cause `peer`.
     #[must_use = "the host is to be told of the mark"]
     pub fn receive_cancel(

@@ -302,7 +302,7 @@ pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; Request
 /// How far the connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Life {
-    /// The session is yet to be opened, where there is one.
+    /// The session is yet to be opened. Without one, everything is taken from the beginning.
     Opening,
     /// Everything is taken.
     Open,

@@ -64,7 +64,7 @@ fn g02_no_row_answers_twice() {
 
 #[test]
 fn g07_the_end_comes_once_and_is_never_taken_back() {
-    for life in [Life::Open, Life::Draining, Life::Closed, Life::Abandoned] {
+    for life in [Life::Opening, Life::Open, Life::Draining, Life::Closed, Life::Abandoned] {
         let is_over = matches!(life, Life::Closed | Life::Abandoned);
         for transition in LIFE_TABLE[life as usize] {
             let closes = matches!(
@@ -78,4 +78,18 @@ fn g07_the_end_comes_once_and_is_never_taken_back() {
         }
     }
     assert_eq!(Life::Closed.on(LifeInput::Lose).step, LifeStep::Nothing);
+}
+
+#[test]
+fn only_before_the_session_is_open_matters_what_opens_it() {
+    for life in [Life::Open, Life::Draining, Life::Closed, Life::Abandoned] {
+        assert_eq!(life.on(LifeInput::OpeningRequest), life.on(LifeInput::NewRequest), "{life:?}");
+        assert_eq!(life.on(LifeInput::OpenSession).next, Some(life), "{life:?}");
+    }
+    // A session that is yet to be opened keeps nothing else from what an open one lets it do.
+    for (column, transition) in LIFE_TABLE[Life::Opening as usize].into_iter().enumerate() {
+        let open = LIFE_TABLE[Life::Open as usize][column];
+        let is_request = column == LifeInput::NewRequest as usize;
+        assert_eq!(transition.step == open.step, !is_request, "{transition:?} {open:?}");
+    }
 }

@@ -33,6 +33,7 @@ pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>>
             Message::notification(method.unwrap_or_default(), params.unwrap_or_default(), problem)
         }
         Some("response") => {
+            // That a request failed is said by the whole message, which is read again then.
             let answer = match (problem, success.map(RawValue::get)) {
                 (Some(problem), _) => Err(problem),
                 (None, Some("true")) => Ok(Response::Result(body.unwrap_or(RawValue::NULL))),

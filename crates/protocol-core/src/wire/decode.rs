@@ -7,7 +7,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use protocol_json::Members;
+use protocol_json::{Members, Names};
 use serde_json::value::RawValue;
 
 use super::abp::{self, Asked, Origin};
@@ -145,10 +145,7 @@ pub(crate) fn structured(
 
 /// Reads the member `name` of params that are an object: `None` if they are not, or it is missing.
 pub(crate) fn param<'m>(params: Option<&'m RawValue>, name: &str) -> Option<&'m RawValue> {
-    let mut members = Members::NONE;
-    // No dialect has a name that needs escapes, which `Members::of` would look for each time.
-    members.read(params?.get(), 0, &[name])?;
-    members.raw(0)
+    Members::of(params?.get(), &[name])?.raw(0)
 }
 
 /// Follows members of nested objects.
@@ -198,7 +195,7 @@ const OPENING: &str = r#"{"jsonrpc":"2.0","#;
 
 /// The members of an envelope, in the order in which peers write them; the version is mostly read with
 /// the opening.
-const NAMES: [&str; 6] = ["id", "method", "params", "result", "error", "jsonrpc"];
+const NAMES: Names<6> = Names::new(["id", "method", "params", "result", "error", "jsonrpc"]);
 
 const ID: usize = 0;
 const METHOD: usize = 1;
@@ -215,7 +212,7 @@ fn message(text: &str, most: usize) -> Option<Message<'_>> {
     let begun = if text.starts_with(OPENING) { OPENING.len() } else { 0 };
     let (mut members, mut error) = (Members::NONE, None);
     // An error object is read in the same pass.
-    members.read_with(text, begun, &NAMES, ERROR, &mut error, &ERROR_NAMES)?;
+    members.read(text, begun, &NAMES, ERROR, &mut error, &const { Names::new(ERROR_NAMES) })?;
     let is_opened = begun > 0;
     let problem = if members.has_repeated() || (is_opened && members.token(VERSION).is_some()) {
         Some(EnvelopeProblem::DuplicateMember)

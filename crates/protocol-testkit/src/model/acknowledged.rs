@@ -151,7 +151,10 @@ impl Model {
             Cause::Peer | Cause::Caller => "client_requested".into(),
             Cause::Deadline | Cause::IdleTimeout | Cause::HardCap => "timeout".into(),
             Cause::Shutdown => "server_shutdown".into(),
-            _ => format!("error: {}", cause.as_str()),
+            Cause::Dropped | Cause::Parent | Cause::PeerGone | Cause::Internal => {
+                format!("error: {}", cause.as_str())
+            }
+            other => panic!("the model does not know {other:?}"),
         };
         self.queue(Sent::OperationCancelled { token, reason });
     }

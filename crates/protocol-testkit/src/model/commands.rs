@@ -162,7 +162,10 @@ impl Model {
             Some(request) if !request.we_may_end => Some(Refusal::NotOursToEnd),
             Some(_) => match self.config.dialect.cancel {
                 CancelRule::Notification { .. } | CancelRule::ClosedStream => None,
-                _ => Some(Refusal::NoCancel),
+                CancelRule::Local | CancelRule::Request { .. } | CancelRule::Operation { .. } => {
+                    Some(Refusal::NoCancel)
+                }
+                ref other => panic!("the model does not know {other:?}"),
             },
         }
     }

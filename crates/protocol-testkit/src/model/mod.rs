@@ -189,7 +189,8 @@ impl Model {
     pub fn new(config: Config) -> Self {
         let exchange = match config.dialect.capability {
             CapabilityRule::NotNeeded => Exchange::NotNeeded,
-            _ => Exchange::Awaited,
+            CapabilityRule::Declared { .. } => Exchange::Awaited,
+            ref other => panic!("the model does not know {other:?}"),
         };
         let has_session = config.dialect.session.is_none();
         Self {

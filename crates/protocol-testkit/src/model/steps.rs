@@ -360,7 +360,8 @@ impl Model {
     pub(super) fn server_declares(&self, result: &Value) -> bool {
         match &self.config.dialect.capability {
             CapabilityRule::Declared { server, .. } => reading::declared(result, server),
-            _ => false,
+            CapabilityRule::NotNeeded => false,
+            other => panic!("the model does not know {other:?}"),
         }
     }
 
@@ -397,7 +398,8 @@ impl Model {
     pub(super) fn server_may_end(&self, method: &str) -> bool {
         match &self.config.dialect.cancellers {
             Cancellers::Client { server_ends } => server_ends.iter().any(|it| it == method),
-            _ => false,
+            Cancellers::Both => false,
+            other => panic!("the model does not know {other:?}"),
         }
     }
 

@@ -46,6 +46,7 @@ fn cancel(dialect: &Dialect) -> &str {
         | CancelRule::Request { method, .. }
         | CancelRule::Operation { method, .. } => method,
         CancelRule::ClosedStream => "closing the stream of the answer",
-        _ => "nothing: a cancelled call settles here",
+        CancelRule::Local => "nothing: a cancelled call settles here",
+        _ => "in a way of its own",
     }
 }
