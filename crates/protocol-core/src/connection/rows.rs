@@ -153,4 +153,13 @@ mod tests {
     fn g08_what_is_kept_with_each_call_and_request_is_small() {
         assert_eq!((size_of::<Outgoing<()>>(), size_of::<Incoming<()>>()), (8, 4));
     }
+
+    #[test]
+    fn g08_a_request_with_nothing_rare_has_no_row_for_it() {
+        assert!(Rare::default().is_empty());
+        let opening = Opening::of(&Dialect::ABP, "initialize", None);
+        assert!(opening.is_some() && !Rare { opening, ..Rare::default() }.is_empty());
+        assert!(!Rare { server_ends: true, ..Rare::default() }.is_empty());
+        assert!(!Rare { starts_operation: true, ..Rare::default() }.is_empty());
+    }
 }
