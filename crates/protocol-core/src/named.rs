@@ -2,8 +2,7 @@
 
 /// Defines an enum. Behind each variant stands its text, and perhaps a sentence, which may show what the
 /// variant holds; a variant in brackets names that. `as_str` gives the text. `Display` shows the sentences,
-/// or with `+ Display` the texts, and then `ALL` has
-/// every value.
+/// or with `+ Display` the texts, and then `ALL` has every value.
 macro_rules! named {
     (
         $(#[$about:meta])*

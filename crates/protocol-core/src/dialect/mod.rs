@@ -70,8 +70,8 @@ pub struct Dialect {
     /// How a side says that it can be asked to cancel.
     pub capability: CapabilityRule,
     /// The method of the request that opens the session, once it is answered with a result. Before that
-    /// all others are answered [`code::SERVER_NOT_INITIALIZED`], unless our side is shutting down already. `None`: there is no session, or it is the
-    /// host's business.
+    /// all others are answered [`code::SERVER_NOT_INITIALIZED`], unless our side is shutting down already.
+    /// `None`: there is no session, or it is the host's business.
     pub session: Option<Text>,
     /// What becomes of a request that is cancelled before its handler began.
     pub before_start: BeforeStart,
