@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::thread;
 
 use protocol_core::{
-    CloseReason, Config, Dialect, Envelope, Event, Framing, InputBuffer, Outcome, Reply,
-    RequestHandle, StreamConnection, Timestamp, Violation,
+    CloseReason, Config, Dialect, Envelope, Event, Framing, InputBuffer, Outcome, RequestHandle,
+    Response, StreamConnection, Timestamp, Violation,
 };
 
 const READ: usize = 64 << 10;
@@ -276,7 +276,7 @@ fn g08_flood_of_requests() {
     host.take_message(one_more);
     assert_eq!(host.violations(), ["too_many_requests"]);
     let first = host.requests.pop_front().unwrap();
-    host.connection.connection_mut().respond(first, Reply::Cancelled).unwrap();
+    host.connection.connection_mut().respond(first, Response::Cancelled).unwrap();
     host.take_message(one_more);
     assert_eq!((host.requests.len(), host.violations()), (limit, vec![]));
     host.assert_alive();
@@ -291,7 +291,7 @@ fn g08_flood_of_bad_messages_to_a_peer_that_does_not_read() {
         host.take_message("nonsense");
     }
     let dropped =
-        host.violations().iter().filter(|&&violation| violation == "answer_dropped").count();
+        host.violations().iter().filter(|&&violation| violation == "response_dropped").count();
     assert!((1..50_000).contains(&dropped), "{dropped}");
     assert!(host.connection.connection().unsent_bytes() <= 1 << 20);
     host.drain();
@@ -356,7 +356,7 @@ fn g09_no_single_byte_breaks_the_next_message() {
                 host.assert_alive();
                 host.drain();
                 for request in host.requests.drain(..) {
-                    host.connection.connection_mut().respond(request, Reply::Cancelled).unwrap();
+                    host.connection.connection_mut().respond(request, Response::Cancelled).unwrap();
                 }
             }
         }

@@ -19,7 +19,7 @@ mod cases;
 
 use cases::{JSON, NOT_JSON, NOT_UTF8, UNDECODABLE};
 use protocol_core::{
-    CallOptions, Config, Connection, Dialect, EnvelopeProblem, Event, Outcome, Reply, Timestamp,
+    CallOptions, Config, Connection, Dialect, EnvelopeProblem, Event, Outcome, Response, Timestamp,
     Violation, WireId,
 };
 use protocol_relay::{Relay, Side};
@@ -51,7 +51,7 @@ fn receive(dialect: Dialect, message: &[u8]) -> Seen {
     let what = match event {
         Event::Request { request, id, params, .. } => {
             let params = params.map(|params| params.get().into());
-            conn.respond(request, Reply::Cancelled).unwrap();
+            conn.respond(request, Response::Cancelled).unwrap();
             Ok(Taken::Request { id: id.into(), params })
         }
         Event::Settled { outcome: Outcome::Result(result), .. } => {

@@ -1,7 +1,7 @@
 //! Bytes in any pieces.
 
 use protocol_core::{
-    CallOptions, Config, Framing, InputBuffer, Reply, StreamConnection, Timestamp,
+    CallOptions, Config, Framing, InputBuffer, Response, StreamConnection, Timestamp,
 };
 use protocol_testkit::small;
 
@@ -102,7 +102,7 @@ fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
     let requests: Vec<_> = stream.connection().requests().map(|(request, ())| request).collect();
     for request in requests {
         // A batch may hold more answers back than the outbox has room for.
-        let _ = stream.connection_mut().respond(request, Reply::Cancelled);
+        let _ = stream.connection_mut().respond(request, Response::Cancelled);
         while stream.poll_transmit(&mut out).is_some() {}
     }
     (seen, out)

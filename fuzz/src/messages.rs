@@ -1,7 +1,7 @@
 //! One whole message of any bytes, to a connection in any of many states.
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Reply, Role, Shutdown,
+    CallOptions, Cause, Config, Connection, Dialect, Envelope, Event, Response, Role, Shutdown,
     Timestamp, TransmitKind,
 };
 use protocol_testkit::{Hostile, small};
@@ -129,8 +129,8 @@ fn answer_all(conn: &mut Connection<u8>) {
     let requests: Vec<_> = conn.requests().map(|(request, ())| request).collect();
     for request in requests {
         let result: &RawValue = serde_json::from_str("{}").expect("it is JSON");
-        assert!(conn.respond(request, Reply::Result(result)).is_ok(), "G2: it is unanswered");
-        assert!(conn.respond(request, Reply::Result(result)).is_err(), "G2: it is answered");
+        assert!(conn.respond(request, Response::Result(result)).is_ok(), "G2: it is unanswered");
+        assert!(conn.respond(request, Response::Result(result)).is_err(), "G2: it is answered");
     }
 }
 

@@ -328,7 +328,7 @@ impl Peer {
         let is_told = self.side == Side::Up
             && kind == TransmitKind::Notification
             && self.hop.tells_of_cancels(method)
-            && !self.dialect.cancel.is(method);
+            && !self.dialect.cancel.has_method(method);
         !is_told && (self.dialect.is_cancel(method) || self.dialect.tells_of_cancels(method))
     }
 

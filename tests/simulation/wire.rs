@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol_async::Way;
-use protocol_core::{AnswerRule, CancelRule, Dialect};
+use protocol_core::{CancelRule, Dialect, ResponseRule};
 use serde_json::Value;
 
 /// Every message of one side, in its order.
@@ -32,7 +32,7 @@ fn read(dialect: &Dialect, message: &str) -> Message {
     let kind = message.get("method").or(message.get("type")).and_then(Value::as_str);
     let content = message.get("params").or(message.get("payload"));
     match (kind, id) {
-        (Some(kind), _) if dialect.cancel.is(kind) && !dialect.has_operations() => {
+        (Some(kind), _) if dialect.cancel.has_method(kind) && !dialect.has_operations() => {
             Message::Cancel(content.map_or(Value::Null, |it| it[member].clone()).to_string())
         }
         (Some("capabilities/progress" | "capabilities/cancel-result"), _) => Message::Other,
@@ -82,7 +82,7 @@ pub(crate) fn judge(dialect: &Dialect, log: &Log, is_interrupted: bool) -> Vec<S
             _ => {}
         }
     }
-    let may_be_silent = dialect.answer != AnswerRule::Answered;
+    let may_be_silent = dialect.response != ResponseRule::Required;
     for (id, Request { answers, cancels }) in &theirs {
         let is_excused = is_interrupted || may_be_silent && *cancels > 0;
         if !(*answers == 1 || *answers == 0 && is_excused) {

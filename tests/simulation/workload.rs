@@ -143,7 +143,7 @@ async fn answer_by_hand(arrival: Arrival, cx: Context) -> Result<(), Failure> {
     let history = cx.state();
     let (request, responder) = match arrival {
         Arrival::Request(request, responder) => (request, responder),
-        Arrival::Violation { violation: Violation::AnswerDropped, .. } => {
+        Arrival::Violation { violation: Violation::ResponseDropped, .. } => {
             History::drop_answer();
             return Ok(());
         }

@@ -107,7 +107,7 @@ fn begin() -> (History, [Rc<Site>; 2]) {
         let mut options = relay::Options::new(up, down);
         options.observer = Some(Box::new(move |side, event| {
             Simulation.note(format!("Relay {side} {event:?}"));
-            if let RelayEvent::Violation { violation: Violation::AnswerDropped, .. } = event {
+            if let RelayEvent::Violation { violation: Violation::ResponseDropped, .. } = event {
                 History::drop_answer();
             }
         }));

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use bench_harness::{Size, clock, heap, report};
-use protocol_core::{Config, Connection, Dialect, Event, Reply, RequestHandle, Timestamp};
+use protocol_core::{Config, Connection, Dialect, Event, RequestHandle, Response, Timestamp};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::{RawValue, to_raw_value};
@@ -121,7 +121,7 @@ impl Reader {
     /// Answers what was asked.
     fn tidy(&mut self) {
         for request in self.requests.drain(..) {
-            self.core.respond(request, Reply::Cancelled).expect("it is unanswered");
+            self.core.respond(request, Response::Cancelled).expect("it is unanswered");
         }
         self.write();
     }

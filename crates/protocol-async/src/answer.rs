@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use protocol_core::{Cause, ErrorObject, Outcome, Refusal, Reply};
+use protocol_core::{Cause, ErrorObject, Outcome, Refusal, Response};
 use serde_json::value::RawValue;
 
 /// A JSON-RPC error, owned.
@@ -26,8 +26,8 @@ impl RpcError {
 
     /// As the answer to a request.
     #[must_use]
-    pub fn as_reply(&self) -> Reply<'_> {
-        Reply::Error { code: self.code, message: &self.message, data: self.data.as_deref() }
+    pub fn as_reply(&self) -> Response<'_> {
+        Response::Error { code: self.code, message: &self.message, data: self.data.as_deref() }
     }
 }
 

@@ -221,12 +221,12 @@ impl Cheap {
 /// Whether a violation counts: see [`Cheap::Violation`].
 pub(crate) fn is_counted(config: &Config, violation: Violation, id: Option<&WireId>) -> bool {
     use Violation::{
-        AnswerDropped, DuplicateResponse, LateResponse, RequestAfterShutdown, TooManyRequests,
+        DuplicateResponse, LateResponse, RequestAfterShutdown, ResponseDropped, TooManyRequests,
     };
     match violation {
         LateResponse | DuplicateResponse | TooManyRequests | RequestAfterShutdown => false,
         // What was to be answered counts itself.
-        AnswerDropped => false,
+        ResponseDropped => false,
         _ => !is_noise(config, violation, id),
     }
 }

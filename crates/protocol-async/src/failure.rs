@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use protocol_core::{Refusal, Reply, code};
+use protocol_core::{Refusal, Response, code};
 use serde_json::value::RawValue;
 
 use crate::answer::{CallError, RpcError};
@@ -95,7 +95,7 @@ impl Failure {
     pub(crate) fn without_reason(self) -> Self {
         match self {
             Self::InvalidParams(_) | Self::Internal(_) => match self.as_reply() {
-                Reply::Error { code, message, .. } => Self::Error(RpcError::new(code, message)),
+                Response::Error { code, message, .. } => Self::Error(RpcError::new(code, message)),
                 _ => self,
             },
             Self::Cancelled | Self::Error(_) => self,
@@ -104,16 +104,18 @@ impl Failure {
 
     /// As the answer to a request.
     #[must_use]
-    pub fn as_reply(&self) -> Reply<'_> {
+    pub fn as_reply(&self) -> Response<'_> {
         match self {
-            Self::Cancelled => Reply::Cancelled,
+            Self::Cancelled => Response::Cancelled,
             Self::Error(error) => error.as_reply(),
-            Self::InvalidParams(invalid) => {
-                Reply::Error { code: code::INVALID_PARAMS, message: &invalid.0.message, data: None }
-            }
+            Self::InvalidParams(invalid) => Response::Error {
+                code: code::INVALID_PARAMS,
+                message: &invalid.0.message,
+                data: None,
+            },
             Self::Internal(internal) => {
                 let message = &internal.0.message;
-                Reply::Error { code: code::INTERNAL_ERROR, message, data: None }
+                Response::Error { code: code::INTERNAL_ERROR, message, data: None }
             }
         }
     }

@@ -78,7 +78,7 @@ pub(crate) fn list(state: &State, limit: usize) -> Vec<InFlight> {
         let phase = match machine.request_phase(request)? {
             RequestPhase::Running | RequestPhase::Operation => Phase::Running,
             RequestPhase::Cancelled | RequestPhase::OperationCancelled => Phase::Cancelled,
-            RequestPhase::Answered => return None,
+            RequestPhase::Responded => return None,
         };
         Some(InFlight {
             direction: Direction::Request,

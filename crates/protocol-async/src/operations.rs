@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use protocol_core::{Cause, Connection, Refusal, Reply, RequestHandle};
+use protocol_core::{Cause, Connection, Refusal, RequestHandle, Response};
 use protocol_core::{Timestamp, code};
 use protocol_operations::{
     CancelReason, Cleanup, Ended, Limits, Metrics, OperationInfo, OperationToken, Operations,
@@ -189,7 +189,7 @@ pub fn begin<O, I: Default>(
         let _ = operations.end(entropy, End::WorkerGone);
     }
     match begun {
-        Ok(_) | Err(Refusal::AlreadyAnswered) => Ok(()),
+        Ok(_) | Err(Refusal::AlreadyResponded) => Ok(()),
         Err(refusal) => Err(RpcError::new(overload, refusal.to_string())),
     }
 }
@@ -218,7 +218,7 @@ pub fn respond<O, I: Default>(
     core: &mut Connection<O, I>,
     operations: Option<&SharedOperations>,
     request: RequestHandle,
-    reply: Reply<'_>,
+    reply: Response<'_>,
 ) -> Result<(I, Option<CleanUp>), Refusal> {
     let Some(operations) = operations else {
         return core.respond(request, reply).map(|data| (data, None));
@@ -226,7 +226,7 @@ pub fn respond<O, I: Default>(
     let token = core.operation(request);
     let data = core.respond(request, reply)?;
     let result = match reply {
-        Reply::Result(result) => Some(result),
+        Response::Result(result) => Some(result),
         _ => None,
     };
     Ok((data, token.and_then(|token| operations.end(token, End::Answered(result)))))

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, Cause, CloseReason, Dialect, Envelope, Event, Outcome, Refusal, Reply, RequestHandle,
-    Timestamp, Violation, WireId,
+    CallId, Cause, CloseReason, Dialect, Envelope, Event, Outcome, Refusal, RequestHandle,
+    Response, Timestamp, Violation, WireId,
 };
 use tracing::field::Empty;
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
@@ -214,7 +214,7 @@ impl Spans {
     pub(crate) fn answered(
         &mut self,
         request: RequestHandle,
-        reply: &Reply<'_>,
+        reply: &Response<'_>,
         now: Timestamp,
     ) -> Option<Box<Seen>> {
         let open = self.request_ends(request).0?;
@@ -276,10 +276,10 @@ impl Ended {
     }
 
     /// The end of a request that is answered so.
-    const fn with(reply: &Reply<'_>, took: Duration) -> Self {
+    const fn with(reply: &Response<'_>, took: Duration) -> Self {
         let (outcome, code) = match reply {
-            Reply::Result(_) => ("result", None),
-            Reply::Error { code, .. } => ("error", Some(*code)),
+            Response::Result(_) => ("result", None),
+            Response::Error { code, .. } => ("error", Some(*code)),
             _ => ("cancelled", None),
         };
         Self { outcome, code, cause: None, took }

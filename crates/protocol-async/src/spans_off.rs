@@ -1,6 +1,6 @@
 //! What `spans.rs` has, for builds without the feature: nothing.
 
-use protocol_core::{CallId, Cause, Dialect, Event, Refusal, Reply, RequestHandle, Timestamp};
+use protocol_core::{CallId, Cause, Dialect, Event, Refusal, RequestHandle, Response, Timestamp};
 
 use crate::budget::OverBudget;
 use crate::cancellation::Cancellation;
@@ -82,7 +82,7 @@ impl Spans {
     pub(crate) const fn answered(
         &mut self,
         _: RequestHandle,
-        _: &Reply<'_>,
+        _: &Response<'_>,
         _: Timestamp,
     ) -> Option<Box<Seen>> {
         None

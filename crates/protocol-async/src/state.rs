@@ -10,7 +10,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CallOptions, CloseReason, Connection, Event, Outcome, Refusal, Reply, RequestHandle,
+    CallId, CallOptions, CloseReason, Connection, Event, Outcome, Refusal, RequestHandle, Response,
     SendError, Shutdown, StreamConnection, Timestamp, code,
 };
 use serde_json::value::RawValue;
@@ -370,11 +370,16 @@ impl State {
 
     /// Answers a request; `false` if there is no room yet. Whether there is, is known before anything is
     /// written.
-    fn answer(&mut self, request: RequestHandle, reply: Reply<'_>, after: &mut Afterwards) -> bool {
+    fn answer(
+        &mut self,
+        request: RequestHandle,
+        reply: Response<'_>,
+        after: &mut Afterwards,
+    ) -> bool {
         let mut answered = self.respond(request, reply, after);
         if matches!(answered, Err(Refusal::TooLarge)) {
             let message = "the answer is too large (limits.unsent_bytes)";
-            let refused = Reply::Error { code: code::INTERNAL_ERROR, message, data: None };
+            let refused = Response::Error { code: code::INTERNAL_ERROR, message, data: None };
             answered = self.respond(request, refused, after);
         }
         match answered {
@@ -390,7 +395,7 @@ impl State {
     fn respond(
         &mut self,
         request: RequestHandle,
-        reply: Reply<'_>,
+        reply: Response<'_>,
         after: &mut Afterwards,
     ) -> Result<RequestEntry, Refusal> {
         let core = self.stream.connection_mut();

@@ -40,7 +40,7 @@ named! {
         /// The parent request is answered, or of another connection.
         UnknownParent = "unknown_parent" => "the parent request is answered",
         /// The request is answered, or of another connection.
-        AlreadyAnswered = "answered" => "the request is answered",
+        AlreadyResponded = "already_responded" => "the request has had its response",
         /// The dialect has no operations, or no such request starts one.
         NoOperation = "no_operation" => "such a request starts no operation",
         /// A live operation has that token: the entropy is none.

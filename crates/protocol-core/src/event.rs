@@ -222,7 +222,7 @@ impl ErrorObject<'_> {
 /// The answer to a request.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Reply<'a> {
+pub enum Response<'a> {
     /// A result.
     Result(&'a RawValue),
     /// An error.

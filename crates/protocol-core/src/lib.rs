@@ -100,11 +100,11 @@ pub use cause::{Cause, CloseReason};
 pub use config::{CallOptions, Config, Limits, Shutdown};
 pub use connection::Connection;
 pub use dialect::{
-    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace,
-    MessageOrder, ProgressRule, Role, Uncancellable, code,
+    BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace, MessageOrder,
+    ProgressRule, ResponseRule, Role, Uncancellable, code,
 };
 pub use error::{Refusal, SendError};
-pub use event::{ErrorObject, Event, Outcome, Reply, Transmit, TransmitKind};
+pub use event::{ErrorObject, Event, Outcome, Response, Transmit, TransmitKind};
 pub use frame::Framing;
 pub use id::{IdRule, WireId};
 pub use input::InputBuffer;

@@ -68,7 +68,7 @@ named! {
         MalformedCancel = "malformed_cancel" => "a cancel names no id",
         /// An answer that this connection gives by itself did not fit into the outbox: the peer sends
         /// bad messages or cancels, and does not read.
-        AnswerDropped = "answer_dropped"
+        ResponseDropped = "response_dropped"
             => "an answer to a bad message or a cancel did not fit (limits.unsent_bytes)",
         /// A header block that is longer than [`Limits::header_bytes`](crate::Limits::header_bytes).
         /// Ends the connection.

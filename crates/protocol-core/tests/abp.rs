@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Dialect, Event, Refusal, Reply, Role, Shutdown, Timestamp,
+    CallOptions, Cause, Config, Dialect, Event, Refusal, Response, Role, Shutdown, Timestamp,
     TransmitKind, WireId,
 };
 use support::{Host, millis, raw};
@@ -23,7 +23,7 @@ fn host(role: Role, change: impl FnOnce(&mut Config)) -> Host {
 fn app(change: impl FnOnce(&mut Config)) -> Host {
     let mut app = host(Role::Server, change);
     app.receive(r#"{"type":"initialize","id":"i","payload":{}}"#);
-    app.respond(app.request(1), Reply::Result(raw("{}"))).unwrap();
+    app.respond(app.request(1), Response::Result(raw("{}"))).unwrap();
     app.sent();
     app
 }
@@ -114,7 +114,7 @@ fn g08_an_acknowledgement_without_room_is_an_event_and_the_cancel_is_obeyed() {
     app.receive(&call("a"));
     app.conn.notify("bulk/x", Some(raw(&format!(r#"{{"x":"{}"}}"#, "x".repeat(60))))).unwrap();
     let events = app.receive(&cancel("a"));
-    assert_eq!(events, ["cancelled r2 peer", "violation answer_dropped \"x-a\""]);
+    assert_eq!(events, ["cancelled r2 peer", "violation response_dropped \"x-a\""]);
     app.sent();
     assert_eq!(app.receive(&cancel("a")), [""; 0], "there is room again");
     assert!(app.sent()[0].contains(r#""cancelled":true"#));
@@ -200,7 +200,7 @@ fn g02_a_whole_error_is_written_in_the_words_of_the_envelope() {
     ] {
         let mut app = app(|_| {});
         app.receive(&call("a"));
-        app.respond(app.request(2), Reply::ErrorRaw(raw(error))).unwrap();
+        app.respond(app.request(2), Response::ErrorRaw(raw(error))).unwrap();
         let sent = app.sent().pop().expect("an answer");
         assert!(sent.contains(&format!(r#""success":false,{said}}}"#)), "{sent}");
     }

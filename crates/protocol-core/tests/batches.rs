@@ -2,7 +2,7 @@
 
 mod support;
 
-use protocol_core::{Config, Dialect, Refusal, Reply, Shutdown};
+use protocol_core::{Config, Dialect, Refusal, Response, Shutdown};
 use support::{Host, acp, jsonrpc, lsp, raw, request, result};
 
 fn notification(method: &str) -> String {
@@ -145,7 +145,7 @@ fn b32_a_batch_that_cancels_its_own_member_ends() {
     let mut host = cancelling();
     let events = host.receive(&batch(&[request("1", "a"), support::cancel("1")]));
     assert_eq!(events, ["request r1 1 a", "cancelled r1 peer"]);
-    host.respond(host.request(1), Reply::Cancelled).unwrap();
+    host.respond(host.request(1), Response::Cancelled).unwrap();
     let sent = host.sent();
     assert!(sent.len() == 1 && sent[0].starts_with(r#"[{"jsonrpc":"2.0","id":1,"error":"#));
 }
@@ -154,7 +154,7 @@ fn b32_a_batch_that_cancels_its_own_member_ends() {
 fn b32_a_batch_whose_members_are_met_with_silence_ends_in_silence() {
     let mut host = limited(|config| {
         config.dialect.cancel = Dialect::ACP_V1.cancel;
-        config.dialect.answer = protocol_core::AnswerRule::Silent;
+        config.dialect.response = protocol_core::ResponseRule::Silent;
     });
     host.receive(&batch(&[request("1", "a"), request("2", "b"), support::cancel("1")]));
     host.respond_ok(host.request(2));
@@ -212,7 +212,7 @@ fn g08_answers_that_a_batch_keeps_back_count_as_unsent_and_never_block_it_for_ev
     let mut sent = Vec::new();
     for number in 1..=20 {
         let request = host.request(number);
-        while let Err(refused) = host.respond(request, Reply::Result(raw(&value))) {
+        while let Err(refused) = host.respond(request, Response::Result(raw(&value))) {
             assert_eq!(refused, Refusal::OutboxFull);
             let left = host.sent();
             assert!(!left.is_empty(), "room can be made");
@@ -247,15 +247,15 @@ fn f04_an_answer_is_too_large_only_if_it_can_never_fit() {
     host.receive(&batch(&[request("1", "a"), request("2", "b")]));
     host.receive(&batch(&[request("3", "c"), request("4", "d")]));
     for member in [1, 3] {
-        host.respond(host.request(member), Reply::Result(raw(&large(150)))).unwrap();
+        host.respond(host.request(member), Response::Result(raw(&large(150)))).unwrap();
     }
     // What two batches keep back leaves no room, and nothing of it would leave by itself.
     let too_large = large(1_000);
-    let reply = Reply::Result(raw(&too_large));
+    let reply = Response::Result(raw(&too_large));
     assert_eq!(host.respond(host.request(2), reply), Err(Refusal::TooLarge));
     assert_eq!(host.conn.next_transmit_len(), None, "nothing was promised");
     let fits = large(900);
-    let reply = Reply::Result(raw(&fits));
+    let reply = Response::Result(raw(&fits));
     assert_eq!(host.respond(host.request(2), reply), Err(Refusal::OutboxFull));
     assert_eq!(host.sent().len(), 2, "the answers kept back leave early");
     assert_eq!(host.events(), ["ready"]);
@@ -292,7 +292,7 @@ fn g08_an_answer_that_fits_beside_those_of_its_batch_is_waited_for() {
     host.respond_ok(host.request(1));
     assert_eq!(host.conn.unsent_bytes(), kept);
     host.conn.notify("n", None).unwrap();
-    let reply = Reply::Result(raw(&long));
+    let reply = Response::Result(raw(&long));
     assert_eq!(host.respond(host.request(2), reply), Err(Refusal::OutboxFull));
     host.sent();
     assert_eq!(host.events(), ["ready"]);

@@ -5,7 +5,7 @@
 mod support;
 
 use protocol_core::{
-    CancelOutcome, CancelRefusal, Config, Dialect, Event, Outcome, Reply, Timestamp,
+    CancelOutcome, CancelRefusal, Config, Dialect, Event, Outcome, Response, Timestamp,
 };
 use support::{Host, raw};
 
@@ -41,7 +41,7 @@ fn b05_a_cancel_with_the_number_of_a_request_in_flight_is_refused() {
     let mut adapter = Host::new(Config::server(Dialect::DAP));
     adapter.receive(INITIALIZE);
     adapter
-        .respond(adapter.request(1), Reply::Result(raw(r#"{"supportsCancelRequest":true}"#)))
+        .respond(adapter.request(1), Response::Result(raw(r#"{"supportsCancelRequest":true}"#)))
         .unwrap();
     adapter.receive(&asked(7, "work"));
     adapter.sent();
@@ -78,7 +78,7 @@ fn what_went_wrong_is_read_wherever_it_stands() {
 fn adapter(capabilities: &str) -> Host {
     let mut adapter = Host::new(Config::server(Dialect::DAP));
     adapter.receive(INITIALIZE);
-    adapter.respond(adapter.request(1), Reply::Result(raw(capabilities))).unwrap();
+    adapter.respond(adapter.request(1), Response::Result(raw(capabilities))).unwrap();
     adapter.sent();
     adapter
 }
@@ -93,7 +93,7 @@ fn g03_a_cancel_that_names_a_progress_too_cancels_its_request_and_is_answered_by
         [r#"request r3 8 cancel {"requestId":7,"progressId":"p"}"#, "cancelled r2 peer"]
     );
     assert!(adapter.sent().is_empty(), "nobody else acknowledges it");
-    adapter.respond(adapter.request(3), Reply::Result(raw("null"))).unwrap();
+    adapter.respond(adapter.request(3), Response::Result(raw("null"))).unwrap();
     let acknowledged =
         r#"{"seq":2,"type":"response","request_seq":8,"command":"cancel","success":true}"#;
     assert_eq!(adapter.sent(), [acknowledged]);

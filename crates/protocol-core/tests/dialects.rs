@@ -5,9 +5,9 @@
 mod support;
 
 use protocol_core::{
-    AnswerRule, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cancellers, Cause, Config,
-    Connection, Dialect, Event, Grace, Refusal, Reply, Role, Shutdown, Timestamp, TransmitKind,
-    Uncancellable, WireId,
+    CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cancellers, Cause, Config, Connection,
+    Dialect, Event, Grace, Refusal, Response, ResponseRule, Role, Shutdown, Timestamp,
+    TransmitKind, Uncancellable, WireId,
 };
 use support::{Host, error, millis, raw, request, result};
 
@@ -161,7 +161,7 @@ fn negotiated(open: &str, opened: &str) -> [(bool, bool); 2] {
     let mut agent = host(Dialect::ACP_DRAFT, Role::Server);
     agent.receive(&client.sent()[0]);
     let request = agent.request(1);
-    agent.respond(request, Reply::Result(raw(opened))).unwrap();
+    agent.respond(request, Response::Result(raw(opened))).unwrap();
     client.receive(&agent.sent()[0]);
     [client, agent].map(|mut host| {
         let call = host.sent_call("work");
@@ -197,12 +197,12 @@ fn g09_hostile_capabilities_declare_nothing() {
 #[test]
 fn an_answer_that_is_withheld_exchanges_nothing() {
     let mut dialect = Dialect::ACP_DRAFT;
-    dialect.answer = AnswerRule::Silent;
+    dialect.response = ResponseRule::Silent;
     let mut agent = host(dialect, Role::Server);
     agent.receive(&request_with("0", "initialize", OPEN));
     let request = agent.request(1);
     agent.conn.cancel_request(request, Cause::Internal, agent.now);
-    agent.respond(request, Reply::Result(raw(OPENED))).unwrap();
+    agent.respond(request, Response::Result(raw(OPENED))).unwrap();
     assert_eq!(agent.conn.machine().refusal(), Some(CancelRefusal::BeforeExchange));
 }
 
@@ -215,7 +215,7 @@ fn g04_no_cancel_overtakes_a_batch_with_the_exchange_in_it() {
     let (open, other) = (request_with("0", "initialize", OPEN), request("1", "work"));
     agent.receive(&format!("[{open},{other}]"));
     let (open, other) = (agent.request(1), agent.request(2));
-    agent.respond(open, Reply::Result(raw(OPENED))).unwrap();
+    agent.respond(open, Response::Result(raw(OPENED))).unwrap();
     assert_eq!(agent.cancel(early), CancelOutcome::Refused(CancelRefusal::BeforeExchange));
     agent.respond_ok(other);
     assert_eq!(agent.cancel(early), CancelOutcome::Sent);
@@ -234,7 +234,7 @@ fn g04_each_of_two_batches_concludes_what_its_own_answers_say() {
         agent.receive(&format!("[{open},{other}]"));
     }
     for open in [agent.request(1), agent.request(3)] {
-        agent.respond(open, Reply::Result(raw(OPENED))).unwrap();
+        agent.respond(open, Response::Result(raw(OPENED))).unwrap();
     }
     agent.respond_ok(agent.request(2));
     assert_eq!(agent.sent().len(), 1, "the other batch is not complete");
@@ -251,7 +251,7 @@ fn g04_cancels_overtake_the_rest_once_the_answer_to_the_exchange_has_left() {
     agent.receive(&request_with("0", "initialize", OPEN));
     agent.conn.notify("before", None).unwrap();
     let open = agent.request(1);
-    agent.respond(open, Reply::Result(raw(OPENED))).unwrap();
+    agent.respond(open, Response::Result(raw(OPENED))).unwrap();
     agent.send_one().expect("the notification");
     assert_eq!(agent.cancel(early), CancelOutcome::Sent);
     assert_eq!(kinds(&mut agent), [TransmitKind::Response, TransmitKind::Cancel]);
@@ -264,11 +264,11 @@ fn g04_cancels_overtake_the_rest_once_the_answer_to_the_exchange_has_left() {
 #[test]
 fn an_exchange_never_lifts_what_a_role_may_not_do() {
     let mut dialect = Dialect::ACP_DRAFT;
-    dialect.cancellers = Cancellers::Client { server_ends: vec![].into() };
+    dialect.cancellers = Cancellers::Client { server_may_end: vec![].into() };
     let mut agent = host(dialect.clone(), Role::Server);
     agent.receive(&request_with("0", "initialize", OPEN));
     let open = agent.request(1);
-    agent.respond(open, Reply::Result(raw(OPENED))).unwrap();
+    agent.respond(open, Response::Result(raw(OPENED))).unwrap();
     let call = agent.sent_call("work");
     assert_eq!(agent.cancel(call), CancelOutcome::Refused(CancelRefusal::NotOurs));
 
@@ -311,7 +311,7 @@ fn f72_only_the_answer_of_the_exchange_settles_the_revision() {
 
     let mut server = host(Dialect::MCP, Role::Server);
     let asked = server.peer_requests("1");
-    server.respond(asked, Reply::Result(raw(settled))).unwrap();
+    server.respond(asked, Response::Result(raw(settled))).unwrap();
     assert_eq!(server.conn.config().dialect, Dialect::MCP);
 
     // Nor does that of another request which opens something.
@@ -332,10 +332,10 @@ fn g02_silence_needs_no_room() {
     server.receive(&cancelled("1"));
     let fill = format!("[\"{}\"]", "x".repeat(40));
     server.conn.notify("m", Some(raw(&fill))).unwrap();
-    assert_eq!(server.respond(second, Reply::Result(raw("1"))), Err(Refusal::OutboxFull));
+    assert_eq!(server.respond(second, Response::Result(raw("1"))), Err(Refusal::OutboxFull));
     let long = format!("\"{}\"", "x".repeat(1_000));
-    assert_eq!(server.respond(first, Reply::Result(raw(&long))), Ok(0));
-    assert_eq!(server.respond(first, Reply::Cancelled), Err(Refusal::AlreadyAnswered));
+    assert_eq!(server.respond(first, Response::Result(raw(&long))), Ok(0));
+    assert_eq!(server.respond(first, Response::Cancelled), Err(Refusal::AlreadyResponded));
 }
 
 #[test]
@@ -495,7 +495,7 @@ fn g07_the_end_of_input_means_what_the_dialect_says() {
 #[test]
 fn g07_a_peer_that_is_gone_asked_for_no_silence() {
     let mut dialect = Dialect::ACP_V1;
-    dialect.answer = AnswerRule::Silent;
+    dialect.response = ResponseRule::Silent;
     let mut server = host(dialect, Role::Server);
     let request = server.peer_requests("1");
     assert_eq!(server.eof(), ["cancelled r1 peer_gone", "closed peer_gone"]);
@@ -550,8 +550,8 @@ fn end_request_gives_the_data_back_once_and_waits_its_turn() {
     server.sent();
     assert_eq!(server.events(), ["ready"]);
     assert_eq!(server.conn.end_request(listen, None), Ok(7));
-    assert_eq!(server.conn.end_request(listen, None), Err(Refusal::AlreadyAnswered));
-    assert_eq!(server.respond(listen, Reply::Cancelled), Err(Refusal::AlreadyAnswered));
+    assert_eq!(server.conn.end_request(listen, None), Err(Refusal::AlreadyResponded));
+    assert_eq!(server.respond(listen, Response::Cancelled), Err(Refusal::AlreadyResponded));
     assert_eq!(server.sent_with_kinds(), [(TransmitKind::Cancel, cancelled("\"s\""))]);
     assert!(server.conn.machine().call_phase(child).is_some(), "as an answer, it ends no calls");
     assert_eq!(

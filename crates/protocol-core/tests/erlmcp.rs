@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, InputBuffer, Refusal, Reply, RequestHandle,
+    CallOptions, Cause, Config, Connection, Dialect, InputBuffer, Refusal, RequestHandle, Response,
     WireId,
 };
 use support::{Host, millis, raw, request, result};
@@ -59,7 +59,7 @@ fn g10_an_operation_that_can_not_begin_changes_nothing() {
     server.receive(&request("2", "resources/read"));
     server.receive(&request("3", "tool/call"));
     let refusals = [
-        (begun, 9, Refusal::AlreadyAnswered),
+        (begun, 9, Refusal::AlreadyResponded),
         (server.request(2), 9, Refusal::NoOperation),
         (server.request(3), 1, Refusal::TokenInUse),
     ];
@@ -77,7 +77,7 @@ fn g10_an_operation_that_can_not_begin_changes_nothing() {
     assert_eq!(server.events(), ["ready"]);
     server.conn.begin_operation(waiting, [3; 16]).expect("there is room");
     server.respond_ok(begun);
-    assert_eq!(server.conn.begin_operation(begun, [9; 16]), Err(Refusal::AlreadyAnswered));
+    assert_eq!(server.conn.begin_operation(begun, [9; 16]), Err(Refusal::AlreadyResponded));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn g08_a_full_outbox_drops_the_acknowledgement_and_never_the_cancel() {
     operation(&mut server, 1);
     bulk(&mut server.conn, 60);
     let events = server.receive(&cancel("2", &token(1)));
-    assert_eq!(events, ["cancelled r1 peer", "violation answer_dropped 2"]);
+    assert_eq!(events, ["cancelled r1 peer", "violation response_dropped 2"]);
     let sent = server.sent();
     assert!(sent.last().unwrap().contains("notifications/cancelled"), "told above the limit");
     assert_eq!(sent.len(), 3);
@@ -193,7 +193,7 @@ fn g08_operations_count_as_requests_until_they_end() {
     server.receive(&cancel("2", &token(1)));
     let again = support::request("3", "tool/call");
     assert_eq!(server.receive(&again), ["violation too_many_requests 3"]);
-    server.respond(request, Reply::Cancelled).unwrap();
+    server.respond(request, Response::Cancelled).unwrap();
     assert_eq!(server.receive(&again), ["request r2 3 tool/call"]);
 }
 

@@ -8,8 +8,8 @@ use std::fmt::Write;
 
 use heap::Heap;
 use protocol_core::{
-    CallOptions, Cause, CloseReason, Config, Connection, Dialect, Event, Limits, Refusal, Reply,
-    RequestHandle, Shutdown, Timestamp,
+    CallOptions, Cause, CloseReason, Config, Connection, Dialect, Event, Limits, Refusal,
+    RequestHandle, Response, Shutdown, Timestamp,
 };
 use support::{millis, raw};
 
@@ -197,7 +197,7 @@ fn f01_answered_requests_whose_calls_live_keep_no_ids() {
         let request = it.request(&message);
         let options = CallOptions::default().parent(request);
         it.conn.call("c", None, 0, options, NOW).unwrap();
-        it.conn.respond(request, Reply::Result(raw("0"))).unwrap();
+        it.conn.respond(request, Response::Result(raw("0"))).unwrap();
         it.drain();
     }
     it.check(0, 0.02);
@@ -230,7 +230,7 @@ fn f01_answers_that_nobody_reads_count_their_rows() {
     let mut answered = 0;
     loop {
         let asked = it.request(&request(&answered.to_string()));
-        if it.conn.respond(asked, Reply::Result(raw("1"))) == Err(Refusal::OutboxFull) {
+        if it.conn.respond(asked, Response::Result(raw("1"))) == Err(Refusal::OutboxFull) {
             break;
         }
         answered += 1;
@@ -342,7 +342,7 @@ fn peak_of_requests(ids: &[String]) -> usize {
     it.conn.handle_eof(NOW);
     it.drain();
     for request in requests {
-        it.conn.respond(request, Reply::Cancelled).unwrap();
+        it.conn.respond(request, Response::Cancelled).unwrap();
         it.drain();
     }
     let peak = it.heap.peak();
@@ -368,7 +368,7 @@ fn g08_requests_in_the_envelope_that_says_more_than_an_id() {
     });
     it.request(r#"{"type":"initialize","id":"0","timestamp":0,"payload":{}}"#);
     let opened = it.conn.requests().map(|(request, _)| request).next().unwrap();
-    it.conn.respond(opened, Reply::Result(raw("{}"))).unwrap();
+    it.conn.respond(opened, Response::Result(raw("{}"))).unwrap();
     it.drain();
     for round in 0..2 {
         let mut requests = Vec::with_capacity(500);
@@ -382,7 +382,7 @@ fn g08_requests_in_the_envelope_that_says_more_than_an_id() {
             requests.extend(it.receive(&message));
         }
         for request in requests {
-            it.conn.respond(request, Reply::Result(raw("1"))).unwrap();
+            it.conn.respond(request, Response::Result(raw("1"))).unwrap();
             it.drain();
         }
     }
@@ -397,7 +397,7 @@ fn g08_requests_whose_answers_repeat_their_command() {
         limits.id_bytes = 400;
     });
     let opened = it.request(r#"{"seq":1,"type":"request","command":"initialize"}"#);
-    it.conn.respond(opened, Reply::Result(raw(r#"{"supportsCancelRequest":true}"#))).unwrap();
+    it.conn.respond(opened, Response::Result(raw(r#"{"supportsCancelRequest":true}"#))).unwrap();
     it.drain();
     for round in 0..2 {
         let mut requests = Vec::with_capacity(500);
@@ -407,7 +407,7 @@ fn g08_requests_whose_answers_repeat_their_command() {
             requests.extend(it.receive(&message));
         }
         for request in requests {
-            it.conn.respond(request, Reply::Result(raw("1"))).unwrap();
+            it.conn.respond(request, Response::Result(raw("1"))).unwrap();
             it.drain();
         }
     }
@@ -444,7 +444,7 @@ fn g08_progress_tokens_of_requests_that_ended_in_silence() {
         let message = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"m","params":{meta}}}"#);
         let request = silent.request(&message);
         silent.conn.cancel_request(request, Cause::Peer, NOW);
-        silent.conn.respond(request, Reply::Cancelled).unwrap();
+        silent.conn.respond(request, Response::Cancelled).unwrap();
         silent.drain();
     }
     silent.check(2_000, 0.2);
@@ -475,7 +475,7 @@ fn g08_a_batch_is_copied_once_and_its_answers_are_bounded() {
     assert_eq!(requests.len(), 1_000);
     let answer = format!("\"{}\"", "y".repeat(400));
     for request in requests {
-        while it.conn.respond(request, Reply::Result(raw(&answer))).is_err() {
+        while it.conn.respond(request, Response::Result(raw(&answer))).is_err() {
             it.drain();
         }
     }
@@ -517,7 +517,7 @@ fn g08_everything_is_given_back() {
     assert!(matches!(reason, Some(Event::Closed { reason: CloseReason::PeerGone })));
     let requests: Vec<_> = it.conn.requests().map(|(request, _)| request).collect();
     for request in requests {
-        it.conn.respond(request, Reply::Cancelled).unwrap();
+        it.conn.respond(request, Response::Cancelled).unwrap();
     }
     // Small tables stay for the next ones; nothing that grew with the load's content does.
     assert!(it.empty() < 64 << 10, "{} bytes", it.held());
@@ -538,7 +538,7 @@ fn g08_large_tables_are_given_back_once_they_are_empty() {
     }
     it.drain();
     for request in requests {
-        it.conn.respond(request, Reply::Result(raw("1"))).unwrap();
+        it.conn.respond(request, Response::Result(raw("1"))).unwrap();
         it.drain();
     }
     for number in 1..=20_000 {

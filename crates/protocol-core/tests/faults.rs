@@ -7,7 +7,7 @@
 mod support;
 
 use protocol_core::{
-    CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Refusal, Reply,
+    CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Refusal, Response,
     Shutdown, Timestamp,
 };
 use support::{Host, acp, jsonrpc, limited, raw, request, result};
@@ -19,13 +19,13 @@ fn f03_a_promised_wake_up_comes_after_the_end_too() {
     let mut host = limited(|config| config.limits.unsent_bytes = 60);
     let requests = ["1", "2"].map(|id| host.peer_requests(id));
     host.eof();
-    host.respond(requests[0], Reply::Result(raw("1"))).unwrap();
-    let refused = host.respond(requests[1], Reply::Result(raw("2")));
+    host.respond(requests[0], Response::Result(raw("1"))).unwrap();
+    let refused = host.respond(requests[1], Response::Result(raw("2")));
     assert_eq!(refused, Err(Refusal::OutboxFull));
     assert_eq!(host.events(), [""; 0], "there is no room yet");
     assert_eq!(host.sent().len(), 1);
     assert_eq!(host.events(), ["ready"], "and nothing but that may follow the end");
-    host.respond(requests[1], Reply::Result(raw("2"))).unwrap();
+    host.respond(requests[1], Response::Result(raw("2"))).unwrap();
     assert_eq!(host.sent().len(), 1);
     assert_eq!(host.events(), [""; 0]);
 }
@@ -190,15 +190,15 @@ fn f20_the_acknowledgement_and_the_answer_say_the_same() {
         format!(r#"{{"type":"capabilities/cancel","id":"x","timestamp":0,"payload":{payload}}}"#)
     };
     for (reply, is_ours) in [
-        (Reply::Result(raw("1")), false),
-        (Reply::Error { code: -1, message: "no", data: None }, false),
-        (Reply::Cancelled, false),
+        (Response::Result(raw("1")), false),
+        (Response::Error { code: -1, message: "no", data: None }, false),
+        (Response::Cancelled, false),
         // Our own side cancelled first, and the peer's cancel is acknowledged all the same.
-        (Reply::Result(raw("1")), true),
+        (Response::Result(raw("1")), true),
     ] {
         let mut app = Host::new(Config::server(Dialect::ABP));
         app.receive(opened);
-        app.respond(app.request(1), Reply::Result(raw("{}"))).unwrap();
+        app.respond(app.request(1), Response::Result(raw("{}"))).unwrap();
         app.receive(&call("a"));
         app.sent();
         if is_ours {
@@ -211,7 +211,7 @@ fn f20_the_acknowledgement_and_the_answer_say_the_same() {
         assert!(answer.contains(r#""success":false,"cancelled":true"#), "{answer}");
         // A cancel that comes after the answer says as much.
         app.receive(&call("b"));
-        app.respond(app.request(3), Reply::Result(raw("1"))).unwrap();
+        app.respond(app.request(3), Response::Result(raw("1"))).unwrap();
         app.receive(&cancel("b"));
         let [answer, acknowledgement] = app.sent().try_into().unwrap();
         assert!(answer.contains(r#""success":true"#), "{answer}");
@@ -227,7 +227,7 @@ fn f72_a_family_speaks_the_revision_that_was_negotiated_on_both_sides() {
     assert_eq!(server.conn.config().dialect.name, "mcp");
     server.receive(initialize);
     assert_eq!(server.conn.config().dialect.name, "mcp", "it is not answered yet");
-    server.respond(server.request(1), Reply::Result(raw(chosen))).unwrap();
+    server.respond(server.request(1), Response::Result(raw(chosen))).unwrap();
     assert_eq!(server.conn.config().dialect.name, "mcp-2025-11-25");
     // In that revision both sides may cancel.
     let call = server.sent_call("elicitation/create");
@@ -263,18 +263,18 @@ fn g05_a_shutdown_is_told_as_a_shutdown() {
 fn g11_an_id_that_is_used_anew_is_a_new_request() {
     let mut app = Host::new(Config::server(Dialect::ABP));
     app.receive(r#"{"type":"initialize","id":"0","timestamp":0,"payload":{}}"#);
-    app.respond(app.request(1), Reply::Result(raw("{}"))).unwrap();
+    app.respond(app.request(1), Response::Result(raw("{}"))).unwrap();
     let call =
         r#"{"type":"capabilities/call","id":"a","timestamp":0,"payload":{"capability":"a"}}"#;
     let cancel =
         r#"{"type":"capabilities/cancel","id":"x","timestamp":0,"payload":{"callId":"a"}}"#;
     app.receive(call);
     app.receive(cancel);
-    app.respond(app.request(2), Reply::Cancelled).unwrap();
+    app.respond(app.request(2), Response::Cancelled).unwrap();
     app.sent();
     // The first is remembered as cancelled, the second is not.
     app.receive(call);
-    app.respond(app.request(3), Reply::Result(raw("1"))).unwrap();
+    app.respond(app.request(3), Response::Result(raw("1"))).unwrap();
     app.sent();
     app.receive(cancel);
     let [acknowledgement] = app.sent().try_into().unwrap();

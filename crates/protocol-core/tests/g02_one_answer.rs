@@ -2,7 +2,7 @@
 
 mod support;
 
-use protocol_core::{AnswerRule, Config, Dialect, Refusal, Reply};
+use protocol_core::{Config, Dialect, Refusal, Response, ResponseRule};
 use support::{Host, acp, cancel, jsonrpc, limited, lsp, raw, request, result};
 
 #[test]
@@ -11,8 +11,8 @@ fn g02_a_request_is_answered_once() {
     let work = host.peer_requests("7");
     host.respond_ok(work);
     let before = host.state();
-    for reply in [Reply::Result(raw("2")), Reply::Cancelled] {
-        assert_eq!(host.respond(work, reply), Err(Refusal::AlreadyAnswered));
+    for reply in [Response::Result(raw("2")), Response::Cancelled] {
+        assert_eq!(host.respond(work, reply), Err(Refusal::AlreadyResponded));
     }
     assert_eq!(host.state(), before);
     assert_eq!(host.sent(), [result("7", "null")]);
@@ -22,17 +22,17 @@ fn g02_a_request_is_answered_once() {
 fn g02_every_form_of_answer() {
     let mut host = acp();
     for (reply, expected) in [
-        (Reply::Result(raw(" {\"a\":\r\n1} ")), r#""result":{"a":  1}"#),
+        (Response::Result(raw(" {\"a\":\r\n1} ")), r#""result":{"a":  1}"#),
         (
-            Reply::Error { code: -1, message: "a \"b\"\n", data: None },
+            Response::Error { code: -1, message: "a \"b\"\n", data: None },
             r#""error":{"code":-1,"message":"a \"b\"\u000a"}"#,
         ),
         (
-            Reply::Error { code: 1, message: "", data: Some(raw("null")) },
+            Response::Error { code: 1, message: "", data: Some(raw("null")) },
             r#""error":{"code":1,"message":"","data":null}"#,
         ),
-        (Reply::ErrorRaw(raw(r#"{"code":0,"x":1}"#)), r#""error":{"code":0,"x":1}"#),
-        (Reply::Cancelled, r#""error":{"code":-32800,"message":"Request cancelled"}"#),
+        (Response::ErrorRaw(raw(r#"{"code":0,"x":1}"#)), r#""error":{"code":0,"x":1}"#),
+        (Response::Cancelled, r#""error":{"code":-32800,"message":"Request cancelled"}"#),
     ] {
         let work = host.peer_requests("1");
         host.respond(work, reply).unwrap();
@@ -59,7 +59,7 @@ fn g02_a_second_cancel_changes_nothing() {
     let before = host.state();
     assert_eq!(host.receive(&cancel("7")), [""; 0]);
     assert_eq!(host.state(), before);
-    host.respond(work, Reply::Cancelled).unwrap();
+    host.respond(work, Response::Cancelled).unwrap();
     assert_eq!(host.receive(&cancel("7")), [""; 0]);
     assert_eq!(host.sent().len(), 1);
 }
@@ -69,20 +69,20 @@ fn b23_a_good_result_is_sent_though_the_request_was_cancelled() {
     let mut host = acp();
     let work = host.peer_requests("7");
     host.receive(&cancel("7"));
-    host.respond(work, Reply::Result(raw("[1]"))).unwrap();
+    host.respond(work, Response::Result(raw("[1]"))).unwrap();
     assert_eq!(host.sent(), [result("7", "[1]")]);
 }
 
 #[test]
 fn b11_a_cancelled_request_is_not_answered_where_the_dialect_demands_silence() {
     let mut silent = Dialect::ACP_V1;
-    silent.answer = AnswerRule::Silent;
+    silent.response = ResponseRule::Silent;
     let mut host = Host::new(Config::client(silent));
     let (cancelled, other) = (host.peer_requests("1"), host.peer_requests("2"));
     host.receive(&cancel("1"));
     host.respond_ok(cancelled);
     assert_eq!((host.sent(), host.conn.unsent_bytes()), (vec![], 0));
-    assert_eq!(host.respond(cancelled, Reply::Cancelled), Err(Refusal::AlreadyAnswered));
+    assert_eq!(host.respond(cancelled, Response::Cancelled), Err(Refusal::AlreadyResponded));
     host.respond_ok(other);
     assert_eq!(host.sent(), [result("2", "null")]);
     assert_eq!(host.in_flight(), (0, 0));
@@ -119,7 +119,7 @@ fn g02_an_id_is_free_again_once_it_is_answered() {
     host.respond_ok(first);
     let second = host.peer_requests("7");
     assert_ne!(first, second);
-    assert_eq!(host.respond(first, Reply::Cancelled), Err(Refusal::AlreadyAnswered));
+    assert_eq!(host.respond(first, Response::Cancelled), Err(Refusal::AlreadyResponded));
     assert_eq!(host.receive(&cancel("7")), ["cancelled r2 peer"]);
     host.respond_ok(second);
     assert_eq!(host.sent().len(), 2);
@@ -130,7 +130,7 @@ fn g02_the_hosts_data_rides_on_the_request() {
     let mut host = acp();
     let work = host.peer_requests("7");
     *host.conn.request_data_mut(work).unwrap() = 5;
-    assert_eq!(host.respond(work, Reply::Cancelled), Ok(5));
+    assert_eq!(host.respond(work, Response::Cancelled), Ok(5));
     assert!(host.conn.request_data_mut(work).is_none());
     let next = host.peer_requests("8");
     assert_eq!(host.conn.request_data_mut(next), Some(&mut 0), "a reused slot begins anew");
@@ -143,7 +143,7 @@ fn g02_an_answered_request_whose_calls_live_has_no_data_any_more() {
     host.call_with("child", protocol_core::CallOptions::default().parent(work));
     host.respond_ok(work);
     assert!(host.conn.request_data_mut(work).is_none());
-    assert_eq!(host.respond(work, Reply::Cancelled), Err(Refusal::AlreadyAnswered));
+    assert_eq!(host.respond(work, Response::Cancelled), Err(Refusal::AlreadyResponded));
 }
 
 #[test]
@@ -204,13 +204,13 @@ fn g10_a_refused_answer_leaves_the_request_as_it_was() {
     host.respond_ok(other);
     let before = host.state();
     let long = format!("\"{}\"", "x".repeat(40));
-    assert_eq!(host.respond(work, Reply::Result(raw(&long))), Err(Refusal::OutboxFull));
+    assert_eq!(host.respond(work, Response::Result(raw(&long))), Err(Refusal::OutboxFull));
     let longer = format!("\"{}\"", "x".repeat(90));
-    assert_eq!(host.respond(work, Reply::Result(raw(&longer))), Err(Refusal::TooLarge));
+    assert_eq!(host.respond(work, Response::Result(raw(&longer))), Err(Refusal::TooLarge));
     assert_eq!(host.state(), before);
     host.sent();
     assert_eq!(host.events(), ["ready"]);
-    assert_eq!(host.respond(work, Reply::Result(raw(&long))), Ok(5));
+    assert_eq!(host.respond(work, Response::Result(raw(&long))), Ok(5));
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn g05_our_own_side_cancels_a_request_exactly_as_the_peer_would() {
         host.conn.cancel_request(work, cause, host.now);
         assert_eq!(host.events(), [format!("cancelled r1 {cause}")]);
         assert_eq!(host.receive(&cancel("7")), [""; 0]);
-        host.respond(work, protocol_core::Reply::Cancelled).unwrap();
+        host.respond(work, protocol_core::Response::Cancelled).unwrap();
         assert_eq!(host.sent().len(), 1);
     }
 }
@@ -159,7 +159,7 @@ fn g05_cancel_all_cancels_calls_and_requests_with_cause_shutdown() {
     let events = host.shutdown(Shutdown::CancelAll);
     assert_eq!(events, ["cancelled r1 shutdown", "settled queued cancelled shutdown"]);
     assert_eq!(host.sent(), [cancel("1")]);
-    host.respond(work, protocol_core::Reply::Cancelled).unwrap();
+    host.respond(work, protocol_core::Response::Cancelled).unwrap();
     let last = host.receive(&error("1", -32800));
     let settled = r#"settled slow cancelled shutdown {"code":-32800,"message":"no"}"#;
     assert_eq!(last, [settled, "closed shutdown"]);

@@ -3,7 +3,7 @@
 
 mod support;
 
-use protocol_core::{CallOptions, CancelOutcome, Cause, Refusal, Reply, RequestHandle};
+use protocol_core::{CallOptions, CancelOutcome, Cause, Refusal, RequestHandle, Response};
 use support::{acp, cancel, error, request, result};
 
 fn on_behalf(parent: RequestHandle) -> CallOptions {
@@ -34,7 +34,7 @@ fn g06_the_tree_has_settled_when_the_answer_and_every_call_have() {
     host.sent_call_with("second", on_behalf(work));
     host.receive(&cancel("7"));
     assert_eq!(host.receive(&result("1", "1")), ["settled first result 1"]);
-    host.respond(work, Reply::Cancelled).unwrap();
+    host.respond(work, Response::Cancelled).unwrap();
     assert_eq!(host.events(), [""; 0]);
     assert_eq!(host.receive(&result("2", "2")), ["settled second result 2", "tree_settled r1"]);
     assert_eq!(host.conn.machine().request_phase(work), None);
@@ -67,7 +67,7 @@ fn g06_a_call_for_a_cancelled_request_is_made_and_withdrawn() {
     assert_eq!(host.events(), ["settled child cancelled parent"]);
     assert_eq!((host.sent(), host.in_flight()), (vec![], (0, 1)));
     assert_eq!(host.cancel(call), CancelOutcome::AlreadySettled);
-    host.respond(work, Reply::Cancelled).unwrap();
+    host.respond(work, Response::Cancelled).unwrap();
     assert_eq!(host.events(), ["tree_settled r1"]);
 }
 
@@ -105,7 +105,7 @@ fn g06_a_detached_call_is_not_part_of_the_tree() {
     host.conn.detach(child, host.now);
     assert_eq!(host.receive(&cancel("7")), ["cancelled r1 peer"]);
     assert_eq!(host.sent(), [""; 0]);
-    host.respond(work, Reply::Cancelled).unwrap();
+    host.respond(work, Response::Cancelled).unwrap();
     assert_eq!(host.events(), ["tree_settled r1"]);
     assert_eq!(host.receive(&result("1", "1")), ["settled child result 1"]);
 }

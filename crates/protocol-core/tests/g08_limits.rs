@@ -6,7 +6,7 @@ mod support;
 use protocol_core::{
     CallOptions, CancelOutcome, Cause, Config, Dialect, Event, InputBuffer, Limits,
 };
-use protocol_core::{Refusal, Reply, StreamConnection, Timestamp};
+use protocol_core::{Refusal, Response, StreamConnection, Timestamp};
 use support::{Host, acp, cancel, limited, lsp, millis, raw, request, result};
 
 #[test]
@@ -189,7 +189,7 @@ fn g08_requests_one_more_is_answered_with_the_overload_code() {
         host.events();
         let refused = host.receive(&request("8", "m"));
         assert_eq!(refused, ["violation too_many_requests 8"], "cancelled but unanswered counts");
-        host.respond(work, Reply::Cancelled).unwrap();
+        host.respond(work, Response::Cancelled).unwrap();
         assert_eq!(host.receive(&request("8", "m")), ["request r2 8 m"]);
     }
 }
@@ -284,7 +284,7 @@ fn g08_unsent_bytes_a_peer_that_sends_rubbish_and_does_not_read_is_told_of() {
     for _ in 0..100 {
         let events = host.receive("rubbish");
         assert_eq!(events[0], "violation parse");
-        dropped += usize::from(events.get(1).is_some_and(|e| e == "violation answer_dropped"));
+        dropped += usize::from(events.get(1).is_some_and(|e| e == "violation response_dropped"));
         assert!(host.conn.unsent_bytes() <= 300);
     }
     assert!(dropped > 90);

@@ -4,7 +4,7 @@
 
 mod support;
 
-use protocol_core::{AnswerRule, Config, Dialect, Framing};
+use protocol_core::{Config, Dialect, Framing, ResponseRule};
 use support::world::{self, Random, limited};
 
 fn presets(random: &mut Random) -> [Config; 2] {
@@ -12,7 +12,8 @@ fn presets(random: &mut Random) -> [Config; 2] {
     let framed: Vec<_> =
         Dialect::PRESETS.iter().filter(|dialect| dialect.framing != Framing::Whole).collect();
     let mut config = Config::client(random.pick(&framed).expect("there are some").clone());
-    config.dialect.answer = random.pick(&[AnswerRule::Answered, AnswerRule::Silent]).expect("two");
+    config.dialect.response =
+        random.pick(&[ResponseRule::Required, ResponseRule::Silent]).expect("two");
     config.close_over_limit = random.below(4) == 0;
     world::both_roles(limited(config))
 }
@@ -53,7 +54,7 @@ fn the_random_worlds_meet_everything() {
         "violation malformed_cancel",
         "violation invalid_request",
         "violation batch_refused",
-        "violation answer_dropped",
+        "violation response_dropped",
         "closed peer_gone",
         "closed shutdown",
         "closed over_limit",

@@ -7,8 +7,8 @@ use core::time::Duration;
 use std::borrow::Cow::{self, Borrowed};
 
 use protocol_core::{
-    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Config, Dialect,
-    Envelope, Framing, Grace, IdRule, MessageOrder, Uncancellable,
+    BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Config, Dialect, Envelope, Framing,
+    Grace, IdRule, MessageOrder, ResponseRule, Uncancellable,
 };
 use support::world::{self, Random, limited};
 
@@ -34,8 +34,8 @@ const CANCELS: [CancelRule; 7] = [
     CancelRule::Operation {
         method: Borrowed("work/stop"),
         token: Borrowed("token"),
-        starts: Borrowed(&[Borrowed("m")]),
-        told: Borrowed("work/stopped"),
+        started_by: Borrowed(&[Borrowed("m")]),
+        notification: Borrowed("work/stopped"),
         reason: None,
     },
 ];
@@ -45,8 +45,8 @@ const PARAMS: [Texts; 2] = [Borrowed(&[]), Borrowed(&[Borrowed("task")])];
 const CANCELLERS: [Cancellers; 4] = [
     Cancellers::Both,
     Cancellers::Both,
-    Cancellers::Client { server_ends: Borrowed(&[]) },
-    Cancellers::Client { server_ends: Borrowed(&[Borrowed("subscriptions/listen")]) },
+    Cancellers::Client { server_may_end: Borrowed(&[]) },
+    Cancellers::Client { server_may_end: Borrowed(&[Borrowed("subscriptions/listen")]) },
 ];
 const BATCHES: [Option<Texts>; 3] =
     [None, Some(Borrowed(&[])), Some(Borrowed(&[Borrowed("initialize")]))];
@@ -58,8 +58,8 @@ const IDS: [IdRule; 4] = [
 ];
 const GRACES: [Grace; 3] =
     [Grace::Await, Grace::Settle(Duration::ZERO), Grace::Settle(Duration::from_millis(12))];
-const ANSWERS: [AnswerRule; 3] =
-    [AnswerRule::Answered, AnswerRule::Silent, AnswerRule::SilentWithProgress];
+const ANSWERS: [ResponseRule; 3] =
+    [ResponseRule::Required, ResponseRule::Silent, ResponseRule::SilentWithProgress];
 const CLOSED: [Option<Cause>; 3] = [Some(Cause::PeerGone), Some(Cause::Peer), None];
 
 fn any<T: Clone>(random: &mut Random, from: &[T]) -> T {
@@ -84,7 +84,7 @@ fn generated(random: &mut Random) -> [Config; 2] {
     dialect.ids = any(random, &IDS);
     dialect.cancel = any(random, &[&CANCELS[..], &[Dialect::ABP.cancel]].concat());
     dialect.envelope = envelope(random, &dialect.cancel);
-    dialect.answer = any(random, &ANSWERS);
+    dialect.response = any(random, &ANSWERS);
     dialect.cancelled_message = any(random, &["Cancelled", ""]).into();
     dialect.grace = any(random, &GRACES);
     dialect.partial_results = any(random, &[true, false]);

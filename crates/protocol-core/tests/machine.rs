@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use protocol_core::machine::{Action, Answer, Machine, RequestStep};
+use protocol_core::machine::{Action, Machine, RequestStep, ResponseKind};
 use protocol_core::{
     CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Grace, Refusal,
     RequestHandle, RequestPhase, Settlement, Shutdown, StreamConnection, Timestamp, Violation,
@@ -56,14 +56,14 @@ fn each_input_returns_its_decision() {
     assert_eq!(machine.call_cause(id), Some(Cause::Caller));
     assert!(actions(&mut machine).is_empty(), "nothing follows for others");
     // The cancel has not left, and never will.
-    let answered = machine.receive_response(1, Answer::CancelError);
+    let answered = machine.receive_response(1, ResponseKind::CancelError);
     let (Some(Action::Withdraw(done)), None) = answered else { panic!("{answered:?}") };
     let (settlement, cause) = (Settlement::Cancelled, Some(Cause::Caller));
     assert_eq!(
         (done.call, done.settlement, done.cause, done.data),
         (id, settlement, cause, "call")
     );
-    let again = machine.receive_response(1, Answer::Result);
+    let again = machine.receive_response(1, ResponseKind::Result);
     assert!(matches!(again, (None, Some(Violation::DuplicateResponse))), "{again:?}");
 
     let request = receive(&mut machine, "7").unwrap();
@@ -75,7 +75,7 @@ fn each_input_returns_its_decision() {
     let step = machine.answer_step(request).map(|(step, ..)| step);
     assert_eq!(step, Some(RequestStep::SendResponse));
     assert_eq!(machine.respond(request), Ok("request"));
-    assert_eq!(machine.respond(request).unwrap_err(), Refusal::AlreadyAnswered);
+    assert_eq!(machine.respond(request).unwrap_err(), Refusal::AlreadyResponded);
     assert!(actions(&mut machine).is_empty(), "nothing follows for others");
 }
 
@@ -98,7 +98,7 @@ fn g06_what_follows_for_others_is_queued_in_order() {
     );
     machine.respond(request).unwrap();
     assert!(actions(&mut machine).is_empty(), "a call is still in flight");
-    let answered = machine.receive_response(sent.number(), Answer::Result);
+    let answered = machine.receive_response(sent.number(), ResponseKind::Result);
     assert!(matches!(answered, (Some(Action::Withdraw(_)), None)), "{answered:?}");
     let follows = actions(&mut machine);
     assert!(matches!(follows[..], [Action::TreeSettled { .. }]), "{follows:?}");
@@ -114,7 +114,7 @@ fn f06_machines_with_the_same_fingerprint_go_on_alike() {
             machine.transmitted(call.number());
         }
         for at in order {
-            let (done, _) = machine.receive_response(calls[at].number(), Answer::Result);
+            let (done, _) = machine.receive_response(calls[at].number(), ResponseKind::Result);
             assert!(done.is_some());
         }
         machine
@@ -156,7 +156,7 @@ fn g10_a_refused_command_leaves_the_machine_as_it_was() {
     let child = CallOptions::default().parent(request);
     assert_eq!(call(&mut machine, &CallOptions::default()), Err(Refusal::TooManyCalls));
     assert_eq!(call(&mut machine, &child), Err(Refusal::UnknownParent));
-    assert_eq!(machine.respond(request).unwrap_err(), Refusal::AlreadyAnswered);
+    assert_eq!(machine.respond(request).unwrap_err(), Refusal::AlreadyResponded);
     assert_eq!(fingerprint(&machine), before);
 }
 
@@ -172,7 +172,7 @@ fn g10_a_token_is_taken_by_a_request_that_owes_its_answer_and_by_no_other() {
     let before = fingerprint(&machine);
     for request in [answered, begun] {
         let refused = machine.begin_operation(request, token("\"b\""));
-        assert_eq!(refused, Err(Refusal::AlreadyAnswered));
+        assert_eq!(refused, Err(Refusal::AlreadyResponded));
     }
     assert_eq!(machine.begin_operation(other, token("\"a\"")), Err(Refusal::TokenInUse));
     assert_eq!(fingerprint(&machine), before);
@@ -234,7 +234,7 @@ fn g08_a_settled_call_leaves_nothing_of_its_options_behind() {
         let mut machine = machine();
         call(&mut machine, &options).unwrap();
         machine.transmitted(1);
-        assert!(machine.receive_response(1, Answer::Result).0.is_some());
+        assert!(machine.receive_response(1, ResponseKind::Result).0.is_some());
         assert_eq!(machine.poll_timeout(), None);
         fingerprint(&machine)
     });
@@ -295,9 +295,9 @@ fn g01_g02_g04_hold_in_every_order_of_eight_inputs() {
                 }
                 1 => machine.cancel(call, Cause::Caller, NOW).1,
                 2 => machine.cancel(call, Cause::Dropped, NOW).1,
-                4 => machine.receive_response(1, Answer::Result).0,
-                5 => machine.receive_response(1, Answer::Malformed).0,
-                6 => machine.receive_response(1, Answer::CancelError).0,
+                4 => machine.receive_response(1, ResponseKind::Result).0,
+                5 => machine.receive_response(1, ResponseKind::Malformed).0,
+                6 => machine.receive_response(1, ResponseKind::CancelError).0,
                 3 => {
                     machine.detach(call, NOW);
                     None

@@ -41,7 +41,7 @@ impl Shape {
         let (method, member) = match &dialect.cancel {
             CancelRule::Notification { method, id, .. }
             | CancelRule::Request { method, id, .. } => (method, Some(id.to_string())),
-            CancelRule::Operation { method, token, told, .. } => {
+            CancelRule::Operation { method, token, notification: told, .. } => {
                 self.tokens.extend([token, told].map(|word| format!("\"{word}\"")));
                 (method, None)
             }

@@ -24,10 +24,10 @@ impl Verdict<'static> {
             RelayEvent::RequestRefused { id, reason } => {
                 because("request_refused", Some(id), reason)
             }
-            RelayEvent::AnswerReplaced { id, reason } => {
+            RelayEvent::ResponseReplaced { id, reason } => {
                 because("answer_replaced", Some(id), reason)
             }
-            RelayEvent::AnswerDropped { id } => because("answer_dropped", Some(id), ""),
+            RelayEvent::ResponseDropped { id } => because("response_dropped", Some(id), ""),
             RelayEvent::TimedOut { id, cause } => {
                 Self { id: token(id), cause: Some(cause.as_str().into()), ..named("guard") }
             }

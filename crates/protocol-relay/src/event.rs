@@ -92,7 +92,7 @@ pub enum RelayEvent {
     },
     /// The answer to a request could not be passed back. The request is answered with an error
     /// instead.
-    AnswerReplaced {
+    ResponseReplaced {
         /// The request's id.
         id: WireId,
         /// Why.
@@ -100,7 +100,7 @@ pub enum RelayEvent {
     },
     /// Not even an error fits under that side's [`Limits`](protocol_core::Limits): a request stays
     /// unanswered.
-    AnswerDropped {
+    ResponseDropped {
         /// The request's id.
         id: WireId,
     },
@@ -139,10 +139,10 @@ impl fmt::Display for RelayEvent {
             Self::RequestRefused { id, reason } => {
                 write!(f, "id {id}: the request was not passed on: {reason}")
             }
-            Self::AnswerReplaced { id, reason } => {
+            Self::ResponseReplaced { id, reason } => {
                 write!(f, "id {id}: the answer was not passed back: {reason}")
             }
-            Self::AnswerDropped { id } => {
+            Self::ResponseDropped { id } => {
                 write!(f, "id {id}: no answer fits into the outbox (limits.unsent_bytes)")
             }
             Self::TimedOut { id, cause } => {

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 pub use event::{RelayEvent, Side};
 pub use guard::Guard;
 use protocol_core::{
-    CallId, Config, Connection, Dialect, Event, Reply, RequestHandle, Role, Shutdown,
+    CallId, Config, Connection, Dialect, Event, RequestHandle, Response, Role, Shutdown,
     StreamConnection, TimerReason, Timestamp, Transmit,
 };
 
@@ -88,7 +88,7 @@ pub struct Relay {
     streams: [StreamConnection<RequestHandle, Option<CallId>>; 2],
     /// By side, answers of the relay's own that wait for room in the outbox. They hold none of the peers'
     /// data, so the limit on requests bounds them too.
-    owed: [VecDeque<(RequestHandle, Reply<'static>)>; 2],
+    owed: [VecDeque<(RequestHandle, Response<'static>)>; 2],
     /// By side, how long the requests that come from there may take.
     guards: [Guard; 2],
     /// The time that the host gave with the latest input or command.
@@ -289,7 +289,7 @@ impl Relay {
         for side in Side::BOTH {
             let waiting = self.connection(side.other()).machine().calls_in_flight();
             let requests = self.connection(side).machine().requests_in_flight();
-            // There are more requests only after an `AnswerDropped`.
+            // There are more requests only after an `ResponseDropped`.
             debug_assert!(
                 waiting + self.owed[side as usize].len() <= requests,
                 "every call is made for an unanswered request"

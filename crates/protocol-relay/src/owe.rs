@@ -2,36 +2,36 @@
 
 use super::{Relay, RelayEvent, Side};
 
-use protocol_core::{Cause, Refusal, Reply, RequestHandle, WireId, code};
+use protocol_core::{Cause, Refusal, RequestHandle, Response, WireId, code};
 
-pub(super) const HOP_GONE: Reply<'static> = internal_error("the next hop is gone");
-pub(super) const MALFORMED: Reply<'static> =
+pub(super) const HOP_GONE: Response<'static> = internal_error("the next hop is gone");
+pub(super) const MALFORMED: Response<'static> =
     internal_error("the answer of the next hop was malformed");
 /// A cancel that names an id is a notification: as a request its method is one that nobody has.
-pub(super) const NOT_A_METHOD: Reply<'static> = Reply::Error {
+pub(super) const NOT_A_METHOD: Response<'static> = Response::Error {
     code: code::METHOD_NOT_FOUND,
     message: "method not found: cancels are notifications",
     data: None,
 };
 
-const fn internal_error(message: &'static str) -> Reply<'static> {
-    Reply::Error { code: code::INTERNAL_ERROR, message, data: None }
+const fn internal_error(message: &'static str) -> Response<'static> {
+    Response::Error { code: code::INTERNAL_ERROR, message, data: None }
 }
 
 /// The guard's answer to a request that took too long.
-pub(super) const fn too_slow(cause: Cause) -> Reply<'static> {
+pub(super) const fn too_slow(cause: Cause) -> Response<'static> {
     let message = match cause {
         Cause::IdleTimeout => "the next hop was silent for too long (idle_timeout)",
         Cause::HardCap => "the next hop took too long (hard_cap)",
         _ => "the next hop did not answer in time (deadline)",
     };
-    Reply::Error { code: code::REQUEST_FAILED, message, data: None }
+    Response::Error { code: code::REQUEST_FAILED, message, data: None }
 }
 
 impl Relay {
     /// Answers a request by ourselves, as soon as there is room for the answer: `settle` gives what is
     /// owed.
-    pub(super) fn owe(&mut self, side: Side, request: RequestHandle, reply: Reply<'static>) {
+    pub(super) fn owe(&mut self, side: Side, request: RequestHandle, reply: Response<'static>) {
         self.owed[side as usize].push_back((request, reply));
     }
 
@@ -41,11 +41,11 @@ impl Relay {
         for side in Side::BOTH {
             while let Some(&(request, reply)) = self.owed[side as usize].front() {
                 match self.connection_mut(side).respond(request, reply) {
-                    Ok(_) | Err(Refusal::AlreadyAnswered) => {}
+                    Ok(_) | Err(Refusal::AlreadyResponded) => {}
                     Err(Refusal::OutboxFull) => break,
                     Err(_) => {
                         let id = self.id_of(side, request);
-                        self.report(side, RelayEvent::AnswerDropped { id });
+                        self.report(side, RelayEvent::ResponseDropped { id });
                     }
                 }
                 self.owed[side as usize].pop_front();
@@ -56,8 +56,8 @@ impl Relay {
     }
 
     /// The error that says that one side has too much to do.
-    pub(super) fn overload(&self, side: Side, message: &'static str) -> Reply<'static> {
-        Reply::Error { code: self.dialect(side).overload_code, message, data: None }
+    pub(super) fn overload(&self, side: Side, message: &'static str) -> Response<'static> {
+        Response::Error { code: self.dialect(side).overload_code, message, data: None }
     }
 
     /// The id that an unanswered request came with.

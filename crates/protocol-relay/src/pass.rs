@@ -6,8 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use protocol_core::{
-    CallId, CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, Outcome, Refusal, Reply,
-    RequestHandle, Shutdown, code,
+    CallId, CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, Outcome, Refusal,
+    RequestHandle, Response, Shutdown, code,
 };
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -58,7 +58,7 @@ impl Relay {
         method: &str,
         params: Option<&RawValue>,
     ) {
-        if self.dialect(side).cancel.is(method) {
+        if self.dialect(side).cancel.has_method(method) {
             return self.check_obeyed(side, params);
         }
         if self.looks_like_a_cancel(method) && !self.tells_of_cancels(side, method) {
@@ -98,7 +98,7 @@ impl Relay {
     /// What passes as it is of a cancel in DAP: the progress that it names, which is called the same
     /// everywhere. The request that it may name too is cancelled where it came from.
     fn progress_in(&self, method: &str, params: Option<&RawValue>) -> Option<Box<RawValue>> {
-        let is_cancel = self.speaks_dap() && self.dialect(Side::Up).cancel.is(method);
+        let is_cancel = self.speaks_dap() && self.dialect(Side::Up).cancel.has_method(method);
         let params = params.filter(|_| is_cancel)?;
         let mut members: Members<'_> = serde_json::from_str(params.get()).ok()?;
         members.retain(|member, value| member == "progressId" && value.get() != "null");
@@ -147,7 +147,7 @@ impl Relay {
     fn tells_of_cancels(&self, side: Side, method: &str) -> bool {
         side == Side::Down
             && self.dialect(Side::Down).tells_of_cancels(method)
-            && !self.dialect(Side::Up).cancel.is(method)
+            && !self.dialect(Side::Up).cancel.has_method(method)
     }
 
     // Answers
@@ -155,12 +155,12 @@ impl Relay {
     /// Answers a request with how the call that was made for it ended.
     pub(super) fn pass_back(&mut self, side: Side, request: RequestHandle, outcome: &Outcome<'_>) {
         match outcome {
-            Outcome::Result(result) => self.pass_answer(side, request, Reply::Result(result)),
+            Outcome::Result(result) => self.pass_answer(side, request, Response::Result(result)),
             Outcome::Error(error) | Outcome::Cancelled { error: Some(error), .. } => {
                 self.pass_answer(side, request, self.error(error));
             }
             Outcome::Cancelled { cause: Cause::Peer, error: None } => self.end(side, request),
-            Outcome::Cancelled { error: None, .. } => self.owe(side, request, Reply::Cancelled),
+            Outcome::Cancelled { error: None, .. } => self.owe(side, request, Response::Cancelled),
             Outcome::Malformed => self.owe(side, request, MALFORMED),
             // A peer that hung up is waited for no longer than `pass_end` says.
             Outcome::TimedOut { cause } if !self.connection(side).machine().is_closed() => {
@@ -172,12 +172,12 @@ impl Relay {
         }
     }
 
-    fn pass_answer(&mut self, side: Side, request: RequestHandle, reply: Reply<'_>) {
+    fn pass_answer(&mut self, side: Side, request: RequestHandle, reply: Response<'_>) {
         match self.connection_mut(side).respond(request, reply) {
-            Ok(_) | Err(Refusal::AlreadyAnswered) => {}
+            Ok(_) | Err(Refusal::AlreadyResponded) => {}
             Err(reason) => {
                 let id = self.id_of(side, request);
-                self.report(side, RelayEvent::AnswerReplaced { id, reason });
+                self.report(side, RelayEvent::ResponseReplaced { id, reason });
                 // To keep the answer until there is room would give our memory to a peer that
                 // doesn't read.
                 let reply = self.overload(side, "The answer was dropped: too much is unsent");
@@ -188,21 +188,21 @@ impl Relay {
 
     /// An error as the other side is told it: whole, where both sides write errors in the same way. In
     /// ABP a cancelled call has no error to pass on.
-    fn error<'m>(&self, error: &'m ErrorObject<'_>) -> Reply<'m> {
+    fn error<'m>(&self, error: &'m ErrorObject<'_>) -> Response<'m> {
         let [up, down] = Side::BOTH.map(|side| self.dialect(side).envelope);
         let is_error = up != Envelope::Abp || error.code != code::REQUEST_CANCELLED;
         if up == down && is_error {
-            return Reply::ErrorRaw(&error.raw);
+            return Response::ErrorRaw(&error.raw);
         }
         let (message, data) = (&*error.message, error.data.as_deref());
-        Reply::Error { code: error.code, message, data }
+        Response::Error { code: error.code, message, data }
     }
 
     /// The server ended a call that its dialect lets it end. The request is ended in the same way where
     /// its own dialect allows that, and is answered as cancelled elsewhere.
     fn end(&mut self, side: Side, request: RequestHandle) {
         if self.connection_mut(side).end_request(request, None).is_err() {
-            self.owe(side, request, Reply::Cancelled);
+            self.owe(side, request, Response::Cancelled);
         }
     }
 

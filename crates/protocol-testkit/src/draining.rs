@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CancelRule, Cancellers, Cause, Config, Event, Reply, RequestHandle, Role,
+    CallId, CancelRule, Cancellers, Cause, Config, Event, RequestHandle, Response, Role,
     StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::Value;
@@ -239,9 +239,9 @@ impl Host {
         let conn = self.stream.connection_mut();
         let result = answer.result(&conn.config().dialect);
         let reply = match answer {
-            Answering::Result | Answering::Revision(_) => Reply::Result(raw(&result)),
-            Answering::Error => Reply::Error { code: -1, message: "no", data: None },
-            Answering::Cancelled => Reply::Cancelled,
+            Answering::Result | Answering::Revision(_) => Response::Result(raw(&result)),
+            Answering::Error => Response::Error { code: -1, message: "no", data: None },
+            Answering::Cancelled => Response::Cancelled,
         };
         let _ = conn.respond(request, reply);
     }

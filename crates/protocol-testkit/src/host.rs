@@ -114,7 +114,8 @@ impl Host {
     #[must_use]
     pub fn unanswered(&self) -> Vec<usize> {
         let requests = self.requests.iter().enumerate();
-        let unanswered = requests.filter(|(_, request)| self.model.is_unanswered(request.number()));
+        let unanswered =
+            requests.filter(|(_, request)| self.model.awaits_response(request.number()));
         unanswered.map(|(place, _)| place).collect()
     }
 
@@ -318,7 +319,7 @@ impl Host {
         };
         let guarantee = if is_for_room || refusals.contains(&Refusal::TooManyCalls) {
             Guarantee::G8
-        } else if refusals.contains(&Refusal::AlreadyAnswered) {
+        } else if refusals.contains(&Refusal::AlreadyResponded) {
             Guarantee::G2
         } else {
             Guarantee::G10
@@ -349,7 +350,7 @@ impl Host {
                 let was_promised = std::mem::take(&mut self.awaits_room);
                 return Broken::unless(was_promised, Guarantee::G8, || "Ready, unasked".into());
             }
-            (Some(Told::Violation { rule: "answer_dropped", id }), _) if cramped => {
+            (Some(Told::Violation { rule: "response_dropped", id }), _) if cramped => {
                 self.model.drop_answer(id.as_ref(), batch);
                 return Ok(());
             }
@@ -464,7 +465,7 @@ fn broken_by(told: &Told) -> Guarantee {
         Told::Violation { rule, .. } => match *rule {
             "late_response" | "duplicate_response" | "unknown_response" => Guarantee::G12,
             "duplicate_id" => Guarantee::G2,
-            "too_many_requests" | "answer_dropped" => Guarantee::G8,
+            "too_many_requests" | "response_dropped" => Guarantee::G8,
             _ => Guarantee::G9,
         },
         Told::Request { .. } | Told::Notification { .. } => Guarantee::G9,

@@ -39,7 +39,7 @@ impl Default for Weather {
 /// gives the same run, byte for byte: compare [`trace_hash`](Self::trace_hash).
 ///
 /// ```
-/// use protocol_core::{Config, Dialect, Event, Reply, Role};
+/// use protocol_core::{Config, Dialect, Event, Response, Role};
 /// use protocol_testkit::{Pair, Weather, both_roles};
 ///
 /// let configs = both_roles(Config::client(Dialect::LSP_3_17));
@@ -50,7 +50,7 @@ impl Default for Weather {
 /// let mut outcome = None;
 /// pair.run(|_, event, connection| match event {
 ///     Event::Request { request, .. } => {
-///         connection.respond(request, Reply::Cancelled).expect("it is unanswered");
+///         connection.respond(request, Response::Cancelled).expect("it is unanswered");
 ///     }
 ///     Event::Settled { outcome: how, data, .. } => {
 ///         outcome = Some((how.settlement().as_str(), data));

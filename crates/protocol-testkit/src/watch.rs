@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol_core::{AnswerRule, CancelRule, Config, Dialect, Envelope, MessageOrder};
+use protocol_core::{CancelRule, Config, Dialect, Envelope, MessageOrder, ResponseRule};
 use serde_json::Value;
 
 use crate::guarantee::{Broken, Guarantee};
@@ -87,7 +87,7 @@ impl Watch {
     }
 
     fn is_silent(&self) -> bool {
-        self.rules.dialect.answer != AnswerRule::Answered
+        self.rules.dialect.response != ResponseRule::Required
     }
 
     /// It reads a message.

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use protocol_core::{
-    Cause, Config, Dialect, Event, Grace, Reply, Role, Shutdown, StreamConnection, Timestamp,
+    Cause, Config, Dialect, Event, Grace, Response, Role, Shutdown, StreamConnection, Timestamp,
 };
 use protocol_testkit::{
     Answering, Asked, Hostile, Method, Operation, Patience, World, both_roles, small,
@@ -155,7 +155,7 @@ fn f06_a_fingerprint_tells_which_revision_is_spoken() {
         let result = format!(r#"{{"protocolVersion":"{version}"}}"#);
         let result: Box<RawValue> = serde_json::from_str(&result).expect("it is JSON");
         let connection = server.connection_mut();
-        connection.respond(request, Reply::Result(&result)).expect("it is unanswered");
+        connection.respond(request, Response::Result(&result)).expect("it is unanswered");
         let mut state = DefaultHasher::new();
         connection.machine().hash(&mut state);
         state.finish()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol_core::{Config, Dialect, Event, Reply, Role, Timestamp};
+use protocol_core::{Config, Dialect, Event, Response, Role, Timestamp};
 use protocol_testkit::{Pair, Weather, both_roles};
 use serde_json::value::RawValue;
 
@@ -19,7 +19,7 @@ fn ten_calls(dialect: Dialect, weather: Weather, seed: u64) -> (Vec<(u32, &'stat
     let mut settled = Vec::new();
     pair.run(|_, event, connection| match event {
         Event::Request { request, .. } => {
-            connection.respond(request, Reply::Result(&result)).expect("it is unanswered");
+            connection.respond(request, Response::Result(&result)).expect("it is unanswered");
         }
         Event::Settled { outcome, data, .. } => settled.push((data, outcome.settlement().as_str())),
         _ => {}

@@ -370,7 +370,7 @@ impl<'a> Play<'a> {
 
     /// Whether the dialect wants an answer to a cancelled request.
     pub(crate) fn wants_answers(&self) -> bool {
-        self.facts.dialect.answer == protocol_core::AnswerRule::Answered
+        self.facts.dialect.response == protocol_core::ResponseRule::Required
     }
 
     fn malformed_cancels(&mut self, name: Name) -> Result<(), Stop> {

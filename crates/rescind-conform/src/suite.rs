@@ -211,7 +211,7 @@ impl Case<'_> {
     /// What the check needs and this server does not have.
     fn lacks(&self) -> Option<&'static str> {
         let slow = self.facts.slow.as_ref();
-        let is_silent = self.facts.dialect.answer != protocol_core::AnswerRule::Answered;
+        let is_silent = self.facts.dialect.response != protocol_core::ResponseRule::Required;
         self.check.needs.iter().find_map(|need| match need {
             Need::Slow if slow.is_none() => {
                 Some("no request is known that takes its time (--slow)")

@@ -235,7 +235,7 @@ impl Wire {
             || envelope.params.and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
         match (envelope.method, id) {
             (Some(method), Some(id)) => Heard::Request { id, method },
-            (Some(method), None) if self.dialect.cancel.is(&method) => {
+            (Some(method), None) if self.dialect.cancel.has_method(&method) => {
                 let named = params().and_then(|params| params.get(self.cancel_member()).cloned());
                 Heard::Cancel { id: named.map_or_else(String::new, |id| id.to_string()) }
             }

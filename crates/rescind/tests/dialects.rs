@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
-use protocol_core::{AnswerRule, CancelRule, Dialect, Framing};
+use protocol_core::{CancelRule, Dialect, Framing, ResponseRule};
 use serde_json::{Value, json};
 
 use crate::support::{RESCIND, Running, Said, rescind};
@@ -114,7 +114,7 @@ fn a_cancel_ends_the_call_in_every_dialect() {
             assert!(said.stderr.contains(&**method), "{}: {said:?}", dialect.name);
         }
         assert_eq!(said.stderr.contains("; acknowledged"), dialect.has_operations(), "{said:?}");
-        let is_answered = dialect.answer == AnswerRule::Answered
+        let is_answered = dialect.response == ResponseRule::Required
             && dialect.cancel != CancelRule::Local
             && !dialect.has_operations();
         assert_eq!(said.stderr.contains("answered with -32800"), is_answered, "{said:?}");

@@ -16,7 +16,7 @@ mod bare;
 use alloc::vec::Vec;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, Reply, RequestHandle,
+    CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, Response, RequestHandle,
     Timestamp, TransmitKind,
 };
 
@@ -66,7 +66,7 @@ fn cancel_there_and_back() -> Result<(), Step> {
         return Err(Step::MarkCancelled);
     }
 
-    server.respond(request, Reply::Cancelled).map_err(|_| Step::Answer)?;
+    server.respond(request, Response::Cancelled).map_err(|_| Step::Answer)?;
     let data = deliver(&mut server, &mut client, TransmitKind::Response, |event| match event {
         Event::Settled {
             call: settled,

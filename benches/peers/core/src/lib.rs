@@ -4,7 +4,7 @@
 
 use bench_harness::{Hanging, Payload};
 use protocol_core::{
-    CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, Reply, RequestHandle,
+    CallId, CallOptions, Cause, Config, Dialect, Event, Outcome, RequestHandle, Response,
     StreamConnection, Timestamp,
 };
 use protocol_relay::{Relay, Side};
@@ -107,7 +107,7 @@ impl Callee {
                     {
                         let payload: Payload =
                             serde_json::from_str(params.get()).expect("a payload");
-                        let reply = Reply::Result(written(&payload, &mut self.result));
+                        let reply = Response::Result(written(&payload, &mut self.result));
                         core.respond(request, reply).expect("there is room");
                     }
                     Event::Request { request, .. } => {
@@ -115,7 +115,7 @@ impl Callee {
                         hangs(request);
                     }
                     Event::Cancelled { request, .. } => {
-                        core.respond(request, Reply::Cancelled).expect("there is room");
+                        core.respond(request, Response::Cancelled).expect("there is room");
                     }
                     other => panic!("nothing else is sent: {other:?}"),
                 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use protocol_core::{Reply, RequestHandle};
+use protocol_core::{RequestHandle, Response};
 use serde_json::value::RawValue;
 
 use crate::failure::{Answer, Failure};
@@ -90,11 +90,11 @@ impl WaitingAnswers {
 }
 
 impl Given<'_> {
-    pub(super) fn as_reply(&self) -> Reply<'_> {
+    pub(super) fn as_reply(&self) -> Response<'_> {
         match self {
-            Self::Result(result) => Reply::Result(result),
+            Self::Result(result) => Response::Result(result),
             Self::Failure(failure) => failure.as_reply(),
-            Self::Refusal { code, message } => Reply::Error { code: *code, message, data: None },
+            Self::Refusal { code, message } => Response::Error { code: *code, message, data: None },
         }
     }
 
@@ -103,7 +103,7 @@ impl Given<'_> {
         match self {
             Self::Result(result) => result.get().len(),
             Self::Failure(failure) => match failure.as_reply() {
-                Reply::Error { message, data, .. } => {
+                Response::Error { message, data, .. } => {
                     message.len() + data.map_or(0, |data| data.get().len())
                 }
                 _ => 0,

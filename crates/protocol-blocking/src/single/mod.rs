@@ -44,8 +44,8 @@ use protocol_async::operations::{self, CleanUp, SharedOperations};
 use protocol_async::outside::{self, Entropy};
 use protocol_async::{CallError, Observer, Options, Verdict};
 use protocol_core::{
-    CallOptions, CancelOutcome, Cause, CloseReason, Connection, Event, InputBuffer, Refusal, Reply,
-    RequestHandle, Shutdown, StreamConnection, Timestamp,
+    CallOptions, CancelOutcome, Cause, CloseReason, Connection, Event, InputBuffer, Refusal,
+    RequestHandle, Response, Shutdown, StreamConnection, Timestamp,
 };
 use serde_json::value::RawValue;
 
@@ -306,7 +306,7 @@ impl<T: Transport> Host<T> {
         }
         let Some((request, answer)) = self.unanswered.take() else { return };
         let reply = match &answer {
-            Ok(result) => Reply::Result(result),
+            Ok(result) => Response::Result(result),
             Err(failure) => failure.as_reply(),
         };
         let mut answered = self.respond(request, reply);
@@ -320,7 +320,7 @@ impl<T: Transport> Host<T> {
         }
     }
 
-    fn respond(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<(), Refusal> {
+    fn respond(&mut self, request: RequestHandle, reply: Response<'_>) -> Result<(), Refusal> {
         let operations = self.operations.clone();
         let (_, clean_up) =
             self.command(|core, _| operations::respond(core, operations.as_ref(), request, reply))?;

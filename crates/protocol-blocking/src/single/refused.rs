@@ -1,6 +1,6 @@
 //! Requests that are refused: too much waits to be served.
 
-use protocol_core::{Refusal, Reply, RequestHandle};
+use protocol_core::{Refusal, RequestHandle, Response};
 
 use super::{Host, Room};
 
@@ -22,7 +22,7 @@ impl<T> Host<T> {
         let message = "The request was refused: too much waits to be served";
         while self.room == Room::There {
             let Some(&request) = self.refused.front() else { break };
-            let refused = core.respond(request, Reply::Error { code, message, data: None });
+            let refused = core.respond(request, Response::Error { code, message, data: None });
             if matches!(refused, Err(Refusal::OutboxFull)) {
                 self.room = Room::Promised;
             } else {

@@ -11,7 +11,7 @@ use crate::cause::Cause;
 use crate::config::Config;
 use crate::dialect::{Envelope, code};
 use crate::error::Refusal;
-use crate::event::{Event, Reply, TransmitKind};
+use crate::event::{Event, Response, TransmitKind};
 use crate::id::WireId;
 use crate::machine::{Action, CallId, CancelOutcome, RequestStep};
 use crate::outbox::Lane;
@@ -266,7 +266,7 @@ impl<O, I: Default> Connection<O, I> {
             ("reason", why_not.map(Value::Text)),
         ];
         let error = |code, message| {
-            let reply = Reply::Error { code, message, data: None };
+            let reply = Response::Error { code, message, data: None };
             Draft::Response { to, reply }
         };
         let draft = match why_not {
@@ -277,7 +277,7 @@ impl<O, I: Default> Connection<O, I> {
         };
         match self.unsent.answer(&context, &draft, TransmitKind::Acknowledgement, batch) {
             Ok(sent) => self.answered(batch, sent, None),
-            Err(_) => self.report(Violation::AnswerDropped, Some(id)),
+            Err(_) => self.report(Violation::ResponseDropped, Some(id)),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::cause::Cause;
 use crate::config::{CallOptions, Shutdown};
 use crate::dialect::{CancelRule, Envelope, Role};
 use crate::error::{Refusal, SendError};
-use crate::event::{Reply, TransmitKind};
+use crate::event::{Response, TransmitKind};
 use crate::machine::{CallId, RequestHandle, RequestStep};
 use crate::outbox::Ticket;
 use crate::time::Timestamp;
@@ -143,16 +143,16 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::AlreadyAnswered`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
-    pub fn respond(&mut self, request: RequestHandle, reply: Reply<'_>) -> Result<I, Refusal> {
+    /// [`Refusal::AlreadyResponded`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
+    pub fn respond(&mut self, request: RequestHandle, reply: Response<'_>) -> Result<I, Refusal> {
         let (step, id, incoming) =
-            self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+            self.machine.answer_step(request).ok_or(Refusal::AlreadyResponded)?;
         let reply = match step {
             RequestStep::Withhold => {
                 let ended = self.machine.respond(request)?;
                 return Ok(self.release(ended));
             }
-            RequestStep::SendCancelled => Reply::Cancelled,
+            RequestStep::SendCancelled => Response::Cancelled,
             _ => reply,
         };
         let id = id.map_or("null", crate::WireId::token);
@@ -168,7 +168,9 @@ impl<O, I: Default> Connection<O, I> {
         // Most answers concern neither the connection nor a batch.
         if concerns.is_some() {
             let conclusion = match (reply, opening) {
-                (Reply::Result(result), Some(opening)) => self.open(opening, Role::Server, result),
+                (Response::Result(result), Some(opening)) => {
+                    self.open(opening, Role::Server, result)
+                }
                 _ => None,
             };
             self.answered(batch, sent, conclusion);
@@ -191,14 +193,15 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::AlreadyAnswered`], [`Refusal::NotOursToEnd`], [`Refusal::NoCancel`],
+    /// [`Refusal::AlreadyResponded`], [`Refusal::NotOursToEnd`], [`Refusal::NoCancel`],
     /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn end_request(
         &mut self,
         request: RequestHandle,
         reason: Option<&str>,
     ) -> Result<I, Refusal> {
-        let (_, _, incoming) = self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+        let (_, _, incoming) =
+            self.machine.answer_step(request).ok_or(Refusal::AlreadyResponded)?;
         if !incoming.rare.is_some_and(|slot| self.rares[slot.get()].server_ends) {
             return Err(Refusal::NotOursToEnd);
         }

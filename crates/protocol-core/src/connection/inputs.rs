@@ -13,11 +13,11 @@ use crate::config::Config;
 use crate::dialect::{CancelRule, Envelope, Role, code};
 use crate::event::Event;
 use crate::id::WireId;
-use crate::machine::{Action, Answer, Completion};
+use crate::machine::{Action, Completion, ResponseKind};
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
 use crate::wire::abp::{self, Asked};
-use crate::wire::decode::{self, Message, Response};
+use crate::wire::decode::{self, Message, ResponseBody};
 use crate::wire::encode::Value;
 
 impl<O, I: Default> Connection<O, I> {
@@ -149,7 +149,7 @@ impl<O, I: Default> Connection<O, I> {
         now: Timestamp,
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
-        if dialect.cancel.is(&method) {
+        if dialect.cancel.has_method(&method) {
             if !dialect.cancels_are_requests() {
                 return self.take_cancel(method, params, now);
             }
@@ -173,7 +173,7 @@ impl<O, I: Default> Connection<O, I> {
         &mut self,
         id: Option<&'m str>,
         asked: Option<Asked>,
-        answer: Result<Response<'m>, EnvelopeProblem>,
+        answer: Result<ResponseBody<'m>, EnvelopeProblem>,
     ) -> Option<Event<'m, O>> {
         let number = id.and_then(|id| self.number_in(id)).filter(|&it| self.asked(it, asked));
         let kind = self.kind_of(&answer);
@@ -210,7 +210,7 @@ impl<O, I: Default> Connection<O, I> {
             return None;
         }
         let Completion { call, settlement, cause, data: Outgoing { data, opening, .. } } = done;
-        if let (Ok(Response::Result(result)), Some(opening)) = (&answer, opening) {
+        if let (Ok(ResponseBody::Result(result)), Some(opening)) = (&answer, opening) {
             let conclusion = self.open(opening, Role::Client, result);
             self.conclude(conclusion);
         }
@@ -219,25 +219,28 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// The usable token of an operation that an answer brings.
-    fn token_in<'m>(&self, answer: &Result<Response<'m>, EnvelopeProblem>) -> Option<&'m RawValue> {
+    fn token_in<'m>(
+        &self,
+        answer: &Result<ResponseBody<'m>, EnvelopeProblem>,
+    ) -> Option<&'m RawValue> {
         let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return None;
         };
-        let Ok(Response::Result(result)) = answer else { return None };
+        let Ok(ResponseBody::Result(result)) = answer else { return None };
         let token = decode::param(Some(result), token)?;
         let is_usable = self.readable(token.get()).is_some() && token.get() != "null";
         is_usable.then_some(token)
     }
 
-    fn kind_of(&self, answer: &Result<Response<'_>, EnvelopeProblem>) -> Answer {
+    fn kind_of(&self, answer: &Result<ResponseBody<'_>, EnvelopeProblem>) -> ResponseKind {
         match answer {
-            Ok(Response::Result(_)) if self.token_in(answer).is_some() => Answer::Token,
-            Ok(Response::Result(_)) => Answer::Result,
-            Ok(Response::Error(error)) if error.code == code::REQUEST_CANCELLED => {
-                Answer::CancelError
+            Ok(ResponseBody::Result(_)) if self.token_in(answer).is_some() => ResponseKind::Token,
+            Ok(ResponseBody::Result(_)) => ResponseKind::Result,
+            Ok(ResponseBody::Error(error)) if error.code == code::REQUEST_CANCELLED => {
+                ResponseKind::CancelError
             }
-            Ok(Response::Error(_)) => Answer::Error,
-            Err(_) => Answer::Malformed,
+            Ok(ResponseBody::Error(_)) => ResponseKind::Error,
+            Err(_) => ResponseKind::Malformed,
         }
     }
 

@@ -23,7 +23,7 @@ use crate::event::{Event, Outcome, Transmit};
 use crate::machine::{Action, CallId, Completion, Machine, RequestHandle, Settlement, TimerReason};
 use crate::outbox::Ticket;
 use crate::time::Timestamp;
-use crate::wire::decode::Response;
+use crate::wire::decode::ResponseBody;
 use crate::wire::encode::Context;
 use rows::{Incoming, Outgoing, Rare};
 use unsent::Unsent;
@@ -293,16 +293,16 @@ const KEPT_EVENTS: usize = 64;
 fn outcome<'m>(
     settlement: Settlement,
     cause: Option<Cause>,
-    answer: Option<Response<'m>>,
+    answer: Option<ResponseBody<'m>>,
 ) -> Outcome<'m> {
     // Whatever ends without an answer has a cause.
     let cause = cause.unwrap_or(Cause::Internal);
     match (settlement, answer) {
-        (Settlement::Result, Some(Response::Result(result))) => {
+        (Settlement::Result, Some(ResponseBody::Result(result))) => {
             Outcome::Result(Cow::Borrowed(result))
         }
-        (Settlement::Error, Some(Response::Error(error))) => Outcome::Error(error),
-        (Settlement::Cancelled, Some(Response::Error(error))) => {
+        (Settlement::Error, Some(ResponseBody::Error(error))) => Outcome::Error(error),
+        (Settlement::Cancelled, Some(ResponseBody::Error(error))) => {
             Outcome::Cancelled { cause, error: Some(error) }
         }
         (Settlement::Cancelled, _) => Outcome::Cancelled { cause, error: None },

@@ -23,7 +23,7 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::AlreadyAnswered`], [`Refusal::NoOperation`] if the dialect knows no operation that
+    /// [`Refusal::AlreadyResponded`], [`Refusal::NoOperation`] if the dialect knows no operation that
     /// such a request starts, [`Refusal::TokenInUse`], [`Refusal::OutboxFull`] or
     /// [`Refusal::TooLarge`].
     pub fn begin_operation(
@@ -32,7 +32,7 @@ impl<O, I: Default> Connection<O, I> {
         token: [u8; 16],
     ) -> Result<(), Refusal> {
         let (step, id, incoming) =
-            self.machine.answer_step(request).ok_or(Refusal::AlreadyAnswered)?;
+            self.machine.answer_step(request).ok_or(Refusal::AlreadyResponded)?;
         let rare = incoming.rare.map(|slot| &self.rares[slot.get()]);
         let rare = rare.filter(|rare| rare.starts_operation).ok_or(Refusal::NoOperation)?;
         let batch = rare.batch;
@@ -74,7 +74,9 @@ impl<O, I: Default> Connection<O, I> {
     pub(super) fn tell_of_cancel(&mut self, request: RequestHandle, cause: Cause) {
         let Some(token) = self.machine.operation_token(request) else { return };
         let config = self.machine.config();
-        let CancelRule::Operation { told, .. } = &config.dialect.cancel else { return };
+        let CancelRule::Operation { notification: told, .. } = &config.dialect.cancel else {
+            return;
+        };
         if self.machine.is_closed() {
             return;
         }

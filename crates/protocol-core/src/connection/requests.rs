@@ -9,8 +9,8 @@ use super::unsent::BatchKey;
 use super::{Connection, context};
 use crate::cause::CloseReason;
 use crate::config::Config;
-use crate::dialect::{AnswerRule, Envelope, Role, code};
-use crate::event::{Event, Reply, TransmitKind};
+use crate::dialect::{Envelope, ResponseRule, Role, code};
+use crate::event::{Event, Response, TransmitKind};
 use crate::id::WireId;
 use crate::machine::RequestHandle;
 use crate::slot::{self, Slot};
@@ -30,7 +30,8 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
         let opening = Opening::of(dialect, &request.method, request.params);
-        let is_cancel = dialect.cancels_are_requests() && dialect.cancel.is(&request.method);
+        let is_cancel =
+            dialect.cancels_are_requests() && dialect.cancel.has_method(&request.method);
         let is_ours = is_cancel && !self.is_for_host(request.params);
         let id = self.readable(request.id).filter(|_| dialect.ids.allows(request.id));
         let is_excepted = batch.is_some() && dialect.is_refused_in_batch(&request.method);
@@ -101,7 +102,7 @@ impl<O, I: Default> Connection<O, I> {
         if let Some(batch) = batch {
             self.unsent.add_member(batch);
         }
-        if self.config().dialect.answer == AnswerRule::SilentWithProgress {
+        if self.config().dialect.response == ResponseRule::SilentWithProgress {
             self.withhold_progress(handle, params);
         }
         Ok(handle)
@@ -153,7 +154,7 @@ impl<O, I: Default> Connection<O, I> {
             return self.report(violation, id);
         }
         let (code, message) = error_of(violation, config.dialect.overload_code);
-        let reply = Reply::Error { code, message, data: None };
+        let reply = Response::Error { code, message, data: None };
         let token = id.as_ref().map_or("null", WireId::token);
         let draft = Draft::Response { to: To { id: token, origin }, reply };
         let context = context(&self.machine, self.now);
@@ -161,7 +162,7 @@ impl<O, I: Default> Connection<O, I> {
         self.report(violation, id.clone());
         match sent {
             Ok(sent) => self.answered(batch, sent, None),
-            Err(_) => self.report(Violation::AnswerDropped, id),
+            Err(_) => self.report(Violation::ResponseDropped, id),
         }
     }
 }

@@ -112,8 +112,8 @@ impl Opening {
 /// Whether the server may end a request of this method.
 #[inline]
 pub(super) fn server_ends(dialect: &Dialect, client_asks: bool, method: &str) -> bool {
-    let Cancellers::Client { server_ends } = &dialect.cancellers else { return false };
-    client_asks && server_ends.iter().any(|it| it == method)
+    let Cancellers::Client { server_may_end } = &dialect.cancellers else { return false };
+    client_asks && server_may_end.iter().any(|it| it == method)
 }
 
 /// Whether a `true` stands at this path of a request's params or of its result.

@@ -47,7 +47,7 @@ pub struct Dialect {
     /// How a cancel looks on the wire.
     pub cancel: CancelRule,
     /// Whether a cancelled request is answered.
-    pub answer: AnswerRule,
+    pub response: ResponseRule,
     /// The message beside code -32800 in the answer of a cancelled request.
     pub cancelled_message: Text,
     /// What a caller does after it cancelled, unless the call says otherwise (G12).
@@ -125,9 +125,9 @@ pub enum CancelRule {
         /// that started it.
         token: Text,
         /// The methods of the requests that start an operation, and are answered with its token at once.
-        starts: List<Text>,
+        started_by: List<Text>,
         /// The method of the notification that tells the client of every cancelled operation.
-        told: Text,
+        notification: Text,
         /// The member of its params that may say why, in words.
         reason: Option<Text>,
     },
@@ -185,7 +185,7 @@ pub enum Cancellers {
     /// cancel names one of those.
     Client {
         /// The methods of the calls that the server may end.
-        server_ends: List<Text>,
+        server_may_end: List<Text>,
     },
 }
 
@@ -251,14 +251,14 @@ impl Dialect {
     /// Whether a notification of this method tells the client of a cancelled operation.
     #[must_use]
     pub fn tells_of_cancels(&self, method: &str) -> bool {
-        matches!(&self.cancel, CancelRule::Operation { told, .. } if told == method)
+        matches!(&self.cancel, CancelRule::Operation { notification: told, .. } if told == method)
     }
 
     /// The type of the operation that a request of this method starts, if it starts one.
     #[must_use]
     #[inline]
     pub fn starts_operation(&self, method: &str) -> Option<&Text> {
-        let CancelRule::Operation { starts, .. } = &self.cancel else { return None };
+        let CancelRule::Operation { started_by: starts, .. } = &self.cancel else { return None };
         starts.iter().find(|start| *start == method)
     }
 
@@ -274,7 +274,7 @@ impl Dialect {
 impl CancelRule {
     /// Whether messages of this method are cancels.
     #[must_use]
-    pub fn is(&self, method: &str) -> bool {
+    pub fn has_method(&self, method: &str) -> bool {
         self.members().is_some_and(|(cancel, ..)| cancel == method)
     }
 
@@ -300,9 +300,9 @@ impl CancelRule {
 /// Whether a cancelled request is answered (B11, B12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum AnswerRule {
+pub enum ResponseRule {
     /// With its result, a partial result, or error -32800.
-    Answered,
+    Required,
     /// Not at all: whatever the handler answers is withheld.
     Silent,
     /// Not at all, and its progress is withheld too.

@@ -5,8 +5,8 @@ use core::mem;
 use core::time::Duration;
 
 use super::{
-    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace,
-    MessageOrder, ProgressRule, Text, Uncancellable, code,
+    BeforeStart, CancelRule, Cancellers, CapabilityRule, Dialect, Envelope, Grace, MessageOrder,
+    ProgressRule, ResponseRule, Text, Uncancellable, code,
 };
 use crate::cause::Cause;
 use crate::frame::Framing;
@@ -53,7 +53,7 @@ impl Dialect {
         envelope: Envelope::JsonRpc,
         ids: IdRule::NumberOrString,
         cancel: CancelRule::Local,
-        answer: AnswerRule::Answered,
+        response: ResponseRule::Required,
         cancelled_message: Borrowed("Request cancelled"),
         grace: Grace::Settle(Duration::ZERO),
         partial_results: true,
@@ -131,7 +131,7 @@ impl Dialect {
         name: Borrowed("mcp-2024-11-05"),
         ids: IdRule::IntegerOrString,
         cancel: notified("notifications/cancelled", "requestId", REASON),
-        answer: AnswerRule::Silent,
+        response: ResponseRule::Silent,
         partial_results: false,
         batches: None,
         progress: Borrowed(&[ProgressRule {
@@ -165,9 +165,9 @@ impl Dialect {
     /// request.
     pub const MCP_2026_07_28: Self = preset!(Self {
         name: Borrowed("mcp-2026-07-28"),
-        answer: AnswerRule::SilentWithProgress,
+        response: ResponseRule::SilentWithProgress,
         uncancellable: Uncancellable { methods: list![], params: list!["task"] },
-        cancellers: Cancellers::Client { server_ends: list!["subscriptions/listen"] },
+        cancellers: Cancellers::Client { server_may_end: list!["subscriptions/listen"] },
         ..Self::MCP_2024_11_05
     });
 
@@ -232,7 +232,7 @@ impl Dialect {
         }]),
         overload_code: code::REQUEST_FAILED,
         uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
-        cancellers: Cancellers::Client { server_ends: list![] },
+        cancellers: Cancellers::Client { server_may_end: list![] },
         session: Some(Borrowed("initialize")),
         before_start: BeforeStart::Skipped,
         ..Self::JSON_RPC
@@ -251,7 +251,7 @@ impl Dialect {
         grace: Grace::Await,
         batches: None,
         overload_code: code::REQUEST_FAILED,
-        cancellers: Cancellers::Client { server_ends: list![] },
+        cancellers: Cancellers::Client { server_may_end: list![] },
         capability: CapabilityRule::Declared {
             exchange: Borrowed("initialize"),
             client: list![],
@@ -270,14 +270,14 @@ impl Dialect {
         cancel: CancelRule::Operation {
             method: Borrowed("cancel"),
             token: Borrowed("cancellationToken"),
-            starts: list!["tool/call"],
-            told: Borrowed("notifications/cancelled"),
+            started_by: list!["tool/call"],
+            notification: Borrowed("notifications/cancelled"),
             reason: None,
         },
         grace: Grace::Await,
         batches: None,
         overload_code: code::REQUEST_FAILED,
-        cancellers: Cancellers::Client { server_ends: list![] },
+        cancellers: Cancellers::Client { server_may_end: list![] },
         ..Self::JSON_RPC
     });
 
@@ -322,9 +322,10 @@ impl Dialect {
         if self.tells_of_cancels(method) {
             return false;
         }
-        let is_such =
-            |rule: &CancelRule| matches!(rule, CancelRule::Notification { .. }) && rule.is(method);
-        self.cancel.is(method) && !self.has_operations()
+        let is_such = |rule: &CancelRule| {
+            matches!(rule, CancelRule::Notification { .. }) && rule.has_method(method)
+        };
+        self.cancel.has_method(method) && !self.has_operations()
             || Self::PRESETS.iter().any(|preset| is_such(&preset.cancel))
     }
 

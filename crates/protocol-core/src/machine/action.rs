@@ -125,7 +125,7 @@ named! {
 
 /// What kind of answer a response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum ResponseKind {
     /// A result.
     Result,
     /// A result that holds the token of an operation.
@@ -138,7 +138,7 @@ pub enum Answer {
     Malformed,
 }
 
-impl Answer {
+impl ResponseKind {
     /// What it is to the table if a call's own request is answered so, what if the call's cancel is,
     /// and how a call ends that settles with it.
     pub(super) const fn meaning(self) -> (CallInput, CallInput, Settlement) {

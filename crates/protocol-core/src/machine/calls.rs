@@ -329,7 +329,7 @@ impl<C> Hash for Calls<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Action, Answer, Machine};
+    use crate::machine::{Action, Machine, ResponseKind};
     use crate::{CallOptions, Config, Dialect, Violation};
 
     fn insert(calls: &mut Calls<()>) -> CallId {
@@ -381,7 +381,8 @@ mod tests {
             machine.transmitted(id.number());
             id
         };
-        let answered = |machine: &mut Machine<(), ()>| machine.receive_response(1, Answer::Result);
+        let answered =
+            |machine: &mut Machine<(), ()>| machine.receive_response(1, ResponseKind::Result);
         let old = call(&mut machine);
         // It settles here, so that its answer would be late.
         let _ = machine.cancel(old, Cause::Dropped, Timestamp::ZERO);

@@ -25,7 +25,7 @@ impl<C, R: Default> Machine<C, R> {
     pub fn admit_call(&self, options: &CallOptions) -> Result<CallId, Refusal> {
         let input = match options.parent.map(|parent| self.request_phase(parent)) {
             None => LifeInput::NewCall,
-            Some(Some(phase)) if phase.is_unanswered() => LifeInput::NewNestedCall,
+            Some(Some(phase)) if phase.awaits_response() => LifeInput::NewNestedCall,
             Some(_) => return Err(Refusal::UnknownParent),
         };
         match self.life.on(input).step {
@@ -177,7 +177,7 @@ impl<C, R: Default> Machine<C, R> {
         &self,
         request: RequestHandle,
     ) -> Option<(RequestStep, Option<&WireId>, &R)> {
-        let row = self.requests.get(request).filter(|row| row.phase.is_unanswered())?;
+        let row = self.requests.get(request).filter(|row| row.phase.awaits_response())?;
         let step = row.phase.on(self.respond_input(row.cause)).step;
         Some((step, row.id.as_ref(), &row.data))
     }
@@ -199,10 +199,10 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::AlreadyAnswered`].
+    /// [`Refusal::AlreadyResponded`].
     #[inline]
     pub fn respond(&mut self, request: RequestHandle) -> Result<R, Refusal> {
-        let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
+        let row = self.requests.get(request).ok_or(Refusal::AlreadyResponded)?;
         self.end(request, self.respond_input(row.cause))
     }
 
@@ -211,7 +211,7 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::AlreadyAnswered`].
+    /// [`Refusal::AlreadyResponded`].
     pub fn end_request(&mut self, request: RequestHandle) -> Result<R, Refusal> {
         self.end(request, RequestInput::End)
     }
@@ -221,7 +221,7 @@ impl<C, R: Default> Machine<C, R> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::AlreadyAnswered`], also if it is an operation already; [`Refusal::TokenInUse`].
+    /// [`Refusal::AlreadyResponded`], also if it is an operation already; [`Refusal::TokenInUse`].
     pub fn begin_operation(
         &mut self,
         request: RequestHandle,
@@ -246,13 +246,13 @@ impl<C, R: Default> Machine<C, R> {
         request: RequestHandle,
         token: &WireId,
     ) -> Result<RequestPhase, Refusal> {
-        let row = self.requests.get(request).ok_or(Refusal::AlreadyAnswered)?;
+        let row = self.requests.get(request).ok_or(Refusal::AlreadyResponded)?;
         match row.phase.on(RequestInput::BeginOperation) {
             Transition { next: Some(phase), step: RequestStep::SendToken } => {
                 let is_taken = self.requests.by_id(token).is_some();
                 if is_taken { Err(Refusal::TokenInUse) } else { Ok(phase) }
             }
-            _ => Err(Refusal::AlreadyAnswered),
+            _ => Err(Refusal::AlreadyResponded),
         }
     }
 

@@ -4,8 +4,8 @@ use core::mem;
 
 use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput};
 use super::{
-    Action, Answer, CallId, CallPhase, CancelRefusal, Fate, Machine, Named, RequestHandle,
-    RequestPhase, RequestStep, Settlement, TimerReason,
+    Action, CallId, CallPhase, CancelRefusal, Fate, Machine, Named, RequestHandle, RequestPhase,
+    RequestStep, ResponseKind, Settlement, TimerReason,
 };
 use crate::cause::{Cause, CloseReason};
 use crate::dialect::MessageOrder;
@@ -151,7 +151,7 @@ impl<C, R: Default> Machine<C, R> {
     pub fn receive_response(
         &mut self,
         number: u32,
-        answer: Answer,
+        answer: ResponseKind,
     ) -> (Option<Action<C>>, Option<Violation>) {
         let (of_call, of_cancel, settlement) = answer.meaning();
         let (place, input) = match self.calls.named(number) {
@@ -172,7 +172,7 @@ impl<C, R: Default> Machine<C, R> {
     fn receive_past(
         &mut self,
         number: u32,
-        answer: Answer,
+        answer: ResponseKind,
     ) -> (Option<Action<C>>, Option<Violation>) {
         let Some(call) = self.calls.issued(number) else {
             return (None, Some(Violation::UnknownResponse));
@@ -186,7 +186,7 @@ impl<C, R: Default> Machine<C, R> {
         match mem::replace(fate, Fate::Answered) {
             Fate::CancelSent => (None, None),
             Fate::Answered => (None, Some(Violation::DuplicateResponse)),
-            Fate::TokenAwaited if answer == Answer::Token => {
+            Fate::TokenAwaited if answer == ResponseKind::Token => {
                 let number = Some(self.number_of_cancel_alone());
                 (Some(Action::SendCancel { call, number }), Some(Violation::LateResponse))
             }

@@ -22,7 +22,7 @@ mod timers;
 use alloc::collections::VecDeque;
 use core::hash::{Hash, Hasher};
 
-pub use action::{Action, Answer, CancelOutcome, CancelRefusal, Completion, Settlement};
+pub use action::{Action, CancelOutcome, CancelRefusal, Completion, ResponseKind, Settlement};
 pub use calls::CallId;
 pub use requests::RequestHandle;
 pub use table::{CallPhase, RequestPhase, RequestStep};
@@ -262,13 +262,13 @@ impl<C, R: Default> Machine<C, R> {
     /// The host's data on an unanswered request.
     #[must_use]
     pub fn request_data(&self, request: RequestHandle) -> Option<&R> {
-        let row = self.requests.get(request).filter(|row| row.phase.is_unanswered())?;
+        let row = self.requests.get(request).filter(|row| row.phase.awaits_response())?;
         Some(&row.data)
     }
 
     /// The host's data on an unanswered request.
     pub fn request_data_mut(&mut self, request: RequestHandle) -> Option<&mut R> {
-        let row = self.requests.get_mut(request).filter(|row| row.phase.is_unanswered())?;
+        let row = self.requests.get_mut(request).filter(|row| row.phase.awaits_response())?;
         Some(&mut row.data)
     }
 

@@ -142,7 +142,7 @@ impl<R> Requests<R> {
         let Some(row) = self.get(request) else { return false };
         let is_parent = row.is_parent;
         let has_calls = is_parent && self.child_after(request, CallId::MIN).is_some();
-        if row.phase != RequestPhase::Answered || has_calls {
+        if row.phase != RequestPhase::Responded || has_calls {
             return false;
         }
         self.rows.remove(request.slot.get());
@@ -173,7 +173,7 @@ impl<R> Requests<R> {
 
     /// Every unanswered request, in the order they were accepted.
     pub(super) fn unanswered_in_order(&self) -> Vec<RequestHandle> {
-        let unanswered = self.rows.iter().filter(|(_, row)| row.phase.is_unanswered());
+        let unanswered = self.rows.iter().filter(|(_, row)| row.phase.awaits_response());
         let handles = unanswered.filter_map(|(slot, _)| self.in_slot(Slot::new(slot)));
         let mut handles: Vec<RequestHandle> = handles.collect();
         handles.sort_unstable();

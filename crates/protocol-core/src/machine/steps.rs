@@ -9,7 +9,7 @@ use super::{
     RequestStep, Settlement,
 };
 use crate::cause::{Cause, CloseReason};
-use crate::dialect::{AnswerRule, CancelRule};
+use crate::dialect::{CancelRule, ResponseRule};
 use crate::error::Refusal;
 use crate::slot::Slot;
 use crate::time::Timestamp;
@@ -209,14 +209,16 @@ impl<C, R: Default> Machine<C, R> {
     /// Which input the host's answer to this request is.
     pub(super) fn respond_input(&self, cause: Option<Cause>) -> RequestInput {
         let dialect = &self.config.dialect;
-        match dialect.answer {
+        match dialect.response {
             _ if self.life == Life::Abandoned => RequestInput::RespondUnlessCancelled,
             // It asked for no silence, and may still be reading.
             _ if cause == Some(Cause::PeerGone) => RequestInput::Respond,
-            AnswerRule::Answered if self.cancels_are_acknowledged() && !dialect.partial_results => {
+            ResponseRule::Required
+                if self.cancels_are_acknowledged() && !dialect.partial_results =>
+            {
                 RequestInput::RespondAsCancelled
             }
-            AnswerRule::Answered => RequestInput::Respond,
+            ResponseRule::Required => RequestInput::Respond,
             _ => RequestInput::RespondUnlessCancelled,
         }
     }
@@ -227,10 +229,10 @@ impl<C, R: Default> Machine<C, R> {
         request: RequestHandle,
         input: RequestInput,
     ) -> Result<R, Refusal> {
-        let row = self.requests.get_mut(request).ok_or(Refusal::AlreadyAnswered)?;
+        let row = self.requests.get_mut(request).ok_or(Refusal::AlreadyResponded)?;
         let (before, Transition { next, step }) = (row.phase, row.phase.on(input));
         if step == RequestStep::Refuse {
-            return Err(Refusal::AlreadyAnswered);
+            return Err(Refusal::AlreadyResponded);
         }
         row.phase = next.unwrap_or(before);
         let (data, id) = (mem::take(&mut row.data), row.id.take());

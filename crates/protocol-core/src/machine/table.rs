@@ -193,7 +193,7 @@ pub enum RequestPhase {
     /// Its operation is marked cancelled; the host still has to end it.
     OperationCancelled,
     /// It is over, and calls made on its behalf are still in flight (G6).
-    Answered,
+    Responded,
 }
 
 /// What can happen to a request.
@@ -251,7 +251,7 @@ pub enum RequestStep {
 /// A row for each [`RequestPhase`], a column for each [`RequestInput`]. A row has, in this order:
 /// cancelled by us; cancelled by the peer; begun as an operation; answered; ended.
 #[rustfmt::skip]
-pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::End as usize + 1]; RequestPhase::Answered as usize + 1] = {
+pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::End as usize + 1]; RequestPhase::Responded as usize + 1] = {
     use RequestPhase::*;
     use RequestStep::*;
     [
@@ -260,24 +260,24 @@ pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; Request
             to(Cancelled, MarkCancelled),
             to(Cancelled, MarkCancelled), to(Running, NotFound), to(Running, Ignore),
             to(Operation, SendToken),
-            to(Answered, SendResponse), to(Answered, SendResponse), to(Answered, SendResponse),
-            to(Answered, SendEnd),
+            to(Responded, SendResponse), to(Responded, SendResponse), to(Responded, SendResponse),
+            to(Responded, SendEnd),
         ],
         // Cancelled: whatever the handler made of it is the answer, where there is one.
         [
             to(Cancelled, Nothing),
             to(Cancelled, CancelledBefore), to(Cancelled, NotFound), to(Cancelled, Ignore),
             to(OperationCancelled, SendToken),
-            to(Answered, SendResponse), to(Answered, Withhold), to(Answered, SendCancelled),
-            to(Answered, Withhold),
+            to(Responded, SendResponse), to(Responded, Withhold), to(Responded, SendCancelled),
+            to(Responded, Withhold),
         ],
         // Operation: its token was its answer.
         [
             to(OperationCancelled, MarkCancelled),
             to(Operation, NotFound), to(OperationCancelled, MarkCancelled), to(Operation, Ignore),
             to(Operation, Refuse),
-            to(Answered, Withhold), to(Answered, Withhold), to(Answered, Withhold),
-            to(Answered, Withhold),
+            to(Responded, Withhold), to(Responded, Withhold), to(Responded, Withhold),
+            to(Responded, Withhold),
         ],
         // OperationCancelled
         [
@@ -285,16 +285,16 @@ pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; Request
             to(OperationCancelled, NotFound), to(OperationCancelled, CancelledBefore),
             to(OperationCancelled, Ignore),
             to(OperationCancelled, Refuse),
-            to(Answered, Withhold), to(Answered, Withhold), to(Answered, Withhold),
-            to(Answered, Withhold),
+            to(Responded, Withhold), to(Responded, Withhold), to(Responded, Withhold),
+            to(Responded, Withhold),
         ],
-        // Answered: only its calls are left.
+        // Responded: only its calls are left.
         [
-            to(Answered, Nothing),
-            to(Answered, Completed), to(Answered, Completed), to(Answered, Completed),
-            to(Answered, Refuse),
-            to(Answered, Refuse), to(Answered, Refuse), to(Answered, Refuse),
-            to(Answered, Refuse),
+            to(Responded, Nothing),
+            to(Responded, Completed), to(Responded, Completed), to(Responded, Completed),
+            to(Responded, Refuse),
+            to(Responded, Refuse), to(Responded, Refuse), to(Responded, Refuse),
+            to(Responded, Refuse),
         ],
     ]
 };
@@ -430,8 +430,8 @@ impl RequestPhase {
 
     /// Whether the host has yet to answer it, or to end its operation.
     #[must_use]
-    pub const fn is_unanswered(self) -> bool {
-        !matches!(self, Self::Answered)
+    pub const fn awaits_response(self) -> bool {
+        !matches!(self, Self::Responded)
     }
 
     /// Whether it is marked cancelled.

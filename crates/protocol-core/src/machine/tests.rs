@@ -45,7 +45,7 @@ fn g01_nobody_waits_for_ever_who_does_not_want_to() {
 
 #[test]
 fn g02_no_row_answers_twice() {
-    let answered = Some(RequestPhase::Answered);
+    let answered = Some(RequestPhase::Responded);
     for row in &REQUEST_TABLE {
         for transition in row {
             let answers =
@@ -58,7 +58,7 @@ fn g02_no_row_answers_twice() {
         let answers = |step| matches!(step, RequestStep::SendResponse | RequestStep::SendCancelled);
         assert!(!row.iter().any(|transition| answers(transition.step)), "{row:?}");
     }
-    let row = &REQUEST_TABLE[RequestPhase::Answered as usize];
+    let row = &REQUEST_TABLE[RequestPhase::Responded as usize];
     assert!(row.iter().all(|transition| transition.next == answered), "{row:?}");
 }
 

@@ -11,7 +11,7 @@ use alloc::format;
 use protocol_json::Members;
 use serde_json::value::RawValue;
 
-use super::decode::{Message, Request, Response, string, structured};
+use super::decode::{Message, Request, ResponseBody, string, structured};
 use crate::config::Limits;
 use crate::dialect::code;
 use crate::event::ErrorObject;
@@ -150,11 +150,11 @@ fn response<'m>(
         Some(problem) => Err(problem),
         None if says(success, "true") => {
             let data = data.unwrap_or(RawValue::NULL);
-            Ok(Response::Result(if is_call { data } else { payload }))
+            Ok(ResponseBody::Result(if is_call { data } else { payload }))
         }
         // The acknowledgement of a cancel says `cancelled` too, and not `success`.
         None if (failed || is_call) && says(cancelled, "true") => {
-            Ok(Response::Error(ErrorObject {
+            Ok(ResponseBody::Error(ErrorObject {
                 raw: Cow::Borrowed(payload),
                 code: code::REQUEST_CANCELLED,
                 message: Cow::Borrowed("Cancelled"),
@@ -162,10 +162,10 @@ fn response<'m>(
             }))
         }
         None if failed || (is_call && error.is_some()) => {
-            error.and_then(failure).map(Response::Error).ok_or(EnvelopeProblem::Error)
+            error.and_then(failure).map(ResponseBody::Error).ok_or(EnvelopeProblem::Error)
         }
         None if is_call => Err(EnvelopeProblem::Empty),
-        None => Ok(Response::Result(payload)),
+        None => Ok(ResponseBody::Result(payload)),
     };
     Message::Response { id, asked: Some(asked), answer }
 }

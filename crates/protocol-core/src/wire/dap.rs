@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use serde_json::value::RawValue;
 
 use super::abp::{self, Origin, optional};
-use super::decode::{Message, Request, Response, string, structured};
+use super::decode::{Message, Request, ResponseBody, string, structured};
 use crate::config::Limits;
 use crate::dialect::code;
 use crate::event::ErrorObject;
@@ -36,8 +36,10 @@ pub(super) fn message<'m>(text: &'m str, limits: &Limits) -> Option<Message<'m>>
             // That a request failed is said by the whole message, which is read again then.
             let answer = match (problem, success.map(RawValue::get)) {
                 (Some(problem), _) => Err(problem),
-                (None, Some("true")) => Ok(Response::Result(body.unwrap_or(RawValue::NULL))),
-                (None, Some("false")) => Ok(Response::Error(failure(protocol_json::value(text)?))),
+                (None, Some("true")) => Ok(ResponseBody::Result(body.unwrap_or(RawValue::NULL))),
+                (None, Some("false")) => {
+                    Ok(ResponseBody::Error(failure(protocol_json::value(text)?)))
+                }
                 (None, _) => Err(EnvelopeProblem::Empty),
             };
             Message::Response { id: request.map(RawValue::get), asked: None, answer }

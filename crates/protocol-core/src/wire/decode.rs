@@ -31,7 +31,7 @@ pub(crate) enum Message<'m> {
         id: Option<&'m str>,
         /// What it answers, in an envelope that says so.
         asked: Option<Asked>,
-        answer: Result<Response<'m>, EnvelopeProblem>,
+        answer: Result<ResponseBody<'m>, EnvelopeProblem>,
     },
     /// No message, or a broken request; the id token is there to answer it with (B2).
     Invalid {
@@ -67,7 +67,7 @@ pub(crate) struct Request<'m> {
 
 /// What a response says.
 #[derive(Debug)]
-pub(crate) enum Response<'m> {
+pub(crate) enum ResponseBody<'m> {
     Result(&'m RawValue),
     Error(ErrorObject<'m>),
 }
@@ -265,10 +265,10 @@ fn answering<'m>(
         }
         (_, _, Some(problem)) => Err(problem),
         (Some(_), Some(_), None) => Err(EnvelopeProblem::ResultAndError),
-        (Some(result), None, None) => Ok(Response::Result(result)),
+        (Some(result), None, None) => Ok(ResponseBody::Result(result)),
         (None, Some(error), None) => {
             let error = error_members.and_then(|members| error_of(error, members));
-            error.map(Response::Error).ok_or(EnvelopeProblem::Error)
+            error.map(ResponseBody::Error).ok_or(EnvelopeProblem::Error)
         }
     };
     Message::Response { id, asked: None, answer }

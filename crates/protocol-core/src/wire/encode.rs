@@ -17,7 +17,7 @@ use super::abp::{self, Asked, Origin, optional};
 use super::decode;
 use crate::config::Config;
 use crate::dialect::{CancelRule, Envelope, code};
-use crate::event::Reply;
+use crate::event::Response;
 use crate::time::Timestamp;
 
 use writer::Writer;
@@ -36,7 +36,7 @@ pub(crate) enum Draft<'a> {
     /// A notification.
     Notification { method: &'a str, params: Option<Value<'a>> },
     /// The host's answer to a request.
-    Response { to: To<'a>, reply: Reply<'a> },
+    Response { to: To<'a>, reply: Response<'a> },
     /// An answer of our own to a request: its result is an object of these members.
     Result { to: To<'a>, members: &'a [Member<'a>] },
 }
@@ -173,7 +173,7 @@ impl Writer<'_> {
             Draft::Response { to, reply } => self.response(to, reply),
             Draft::Result { to, members } => match to.origin {
                 Some(origin) if self.is_abp() => self.abp_answer(origin, Value::Object(members)),
-                Some(_) => self.response(to, Reply::Result(RawValue::NULL)),
+                Some(_) => self.response(to, Response::Result(RawValue::NULL)),
                 None => self.answer(to.id, RESULT, |out| out.object(members)),
             },
         }
@@ -233,15 +233,17 @@ impl Writer<'_> {
         self.text(if before == b'{' { "{}" } else { "}" });
     }
 
-    fn response(&mut self, to: To<'_>, reply: Reply<'_>) {
+    fn response(&mut self, to: To<'_>, reply: Response<'_>) {
         match (to.origin, reply) {
             (Some(origin), _) => self.response_beyond(to.id, origin, reply),
-            (None, Reply::Result(value)) => self.answer(to.id, RESULT, |out| out.raw(value)),
-            (None, Reply::ErrorRaw(value)) => {
+            (None, Response::Result(value)) => self.answer(to.id, RESULT, |out| out.raw(value)),
+            (None, Response::ErrorRaw(value)) => {
                 self.answer(to.id, r#","error":"#, |out| out.raw(value));
             }
-            (None, Reply::Error { code, message, data }) => self.error(to.id, code, message, data),
-            (None, Reply::Cancelled) => {
+            (None, Response::Error { code, message, data }) => {
+                self.error(to.id, code, message, data)
+            }
+            (None, Response::Cancelled) => {
                 let message = &self.context.config.dialect.cancelled_message;
                 self.error(to.id, code::REQUEST_CANCELLED, message, None);
             }
@@ -272,13 +274,13 @@ impl Writer<'_> {
     }
 
     /// The answer to the request with this id, in an envelope that says more than the id.
-    fn response_beyond(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
+    fn response_beyond(&mut self, id: &str, origin: &Origin, reply: Response<'_>) {
         // What a peer of another envelope said is said in this one.
         let other = match reply {
-            Reply::ErrorRaw(object) => decode::error_object(object),
+            Response::ErrorRaw(object) => decode::error_object(object),
             _ => None,
         };
-        let reply = other.as_ref().map_or(reply, |error| Reply::Error {
+        let reply = other.as_ref().map_or(reply, |error| Response::Error {
             code: error.code,
             message: &error.message,
             data: error.data.as_deref(),
@@ -318,17 +320,17 @@ impl Writer<'_> {
     }
 
     /// ABP: the answer to the request with this id.
-    fn abp_response(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
+    fn abp_response(&mut self, id: &str, origin: &Origin, reply: Response<'_>) {
         let error;
         let (success, said) = match reply {
-            Reply::Result(result) if origin.asked() == Asked::Other => {
+            Response::Result(result) if origin.asked() == Asked::Other => {
                 return self.abp_answer(origin, Value::Raw(result));
             }
-            Reply::Result(result) => (TRUE, ("data", Some(Value::Raw(result)))),
-            Reply::Cancelled | Reply::Error { code: code::REQUEST_CANCELLED, .. } => {
+            Response::Result(result) => (TRUE, ("data", Some(Value::Raw(result)))),
+            Response::Cancelled | Response::Error { code: code::REQUEST_CANCELLED, .. } => {
                 (FALSE, ("cancelled", Some(TRUE)))
             }
-            Reply::Error { code, message, data } => {
+            Response::Error { code, message, data } => {
                 error = [
                     ("code", Some(Value::Text(abp::error_name(code)))),
                     ("message", Some(Value::Text(message))),
@@ -338,7 +340,7 @@ impl Writer<'_> {
                 (FALSE, ("error", Some(Value::Object(&error))))
             }
             // It comes from a peer that speaks this envelope too.
-            Reply::ErrorRaw(object) => (FALSE, ("error", Some(Value::Raw(object)))),
+            Response::ErrorRaw(object) => (FALSE, ("error", Some(Value::Raw(object)))),
         };
         let call = Some(Value::Token(id)).filter(|_| origin.asked() == Asked::Capability);
         let payload = [("callId", call), ("success", Some(success)), said];
@@ -361,23 +363,23 @@ impl Writer<'_> {
     }
 
     /// DAP: the answer to the request with this id.
-    fn dap_response(&mut self, id: &str, origin: &Origin, reply: Reply<'_>) {
+    fn dap_response(&mut self, id: &str, origin: &Origin, reply: Response<'_>) {
         let (error, wrapped);
         let (success, message, body) = match reply {
-            Reply::Result(result) => {
+            Response::Result(result) => {
                 (TRUE, None, Some(Value::Raw(result)).filter(|_| result.get() != "null"))
             }
-            Reply::Cancelled | Reply::Error { code: code::REQUEST_CANCELLED, .. } => {
+            Response::Cancelled | Response::Error { code: code::REQUEST_CANCELLED, .. } => {
                 (FALSE, Some(Value::Text("cancelled")), None)
             }
-            Reply::Error { code, message, data } => {
+            Response::Error { code, message, data } => {
                 let (code, message) = (Some(Value::Number(code)), Some(Value::Text(message)));
                 error = [("id", code), ("format", message), ("data", data.map(Value::Raw))];
                 wrapped = [("error", Some(Value::Object(&error)))];
                 (FALSE, message, Some(Value::Object(&wrapped)))
             }
             // It comes from a peer that speaks this envelope too.
-            Reply::ErrorRaw(object) => {
+            Response::ErrorRaw(object) => {
                 let ([message, body], _) = optional(Some(object), ["message", "body"]);
                 (FALSE, message.map(Value::Raw), body.map(Value::Raw))
             }

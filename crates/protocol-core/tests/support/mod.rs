@@ -12,8 +12,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Refusal, Reply,
-    RequestHandle, Shutdown, StreamConnection, Timestamp, TransmitKind,
+    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Refusal,
+    RequestHandle, Response, Shutdown, StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::value::RawValue;
 
@@ -113,13 +113,13 @@ impl Host {
     pub(crate) fn respond(
         &mut self,
         request: RequestHandle,
-        reply: Reply<'_>,
+        reply: Response<'_>,
     ) -> Result<u32, Refusal> {
         self.conn.respond(request, reply)
     }
 
     pub(crate) fn respond_ok(&mut self, request: RequestHandle) {
-        self.respond(request, Reply::Result(raw("null"))).expect("the answer is taken");
+        self.respond(request, Response::Result(raw("null"))).expect("the answer is taken");
     }
 
     // Inputs

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol_core::{
     CallId, CallOptions, CancelOutcome, CancelRefusal, CancelRule, Cause, CloseReason, Config,
-    Envelope, Event, Grace, InputBuffer, Reply, RequestHandle, RequestPhase, Role, Shutdown,
+    Envelope, Event, Grace, InputBuffer, RequestHandle, RequestPhase, Response, Role, Shutdown,
     StreamConnection, Timestamp, TransmitKind,
 };
 use serde_json::Value;
@@ -371,11 +371,13 @@ impl Side {
     fn respond(&mut self, random: &mut Random, request: RequestHandle) {
         let text = format!("\"{}\"", "x".repeat(random.below(300)));
         let reply = match random.below(5) {
-            0 => Reply::Cancelled,
-            1 => Reply::Error { code: -1, message: "no", data: None },
-            2 => Reply::Result(raw(&text)),
-            3 => Reply::Result(raw(r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#)),
-            _ => Reply::Result(raw(r#"{"agentCapabilities":{"cancellation":{"request":1}}}"#)),
+            0 => Response::Cancelled,
+            1 => Response::Error { code: -1, message: "no", data: None },
+            2 => Response::Result(raw(&text)),
+            3 => {
+                Response::Result(raw(r#"{"agentCapabilities":{"cancellation":{"request":true}}}"#))
+            }
+            _ => Response::Result(raw(r#"{"agentCapabilities":{"cancellation":{"request":1}}}"#)),
         };
         let conn = self.stream.connection();
         let (is_withheld, before) = (conn.machine().withholds_answer(request), conn.unsent_bytes());
@@ -425,7 +427,7 @@ impl Side {
         for request in std::mem::take(&mut self.requests) {
             while self.stream.connection().machine().request_phase(request).is_some() {
                 let conn = self.stream.connection_mut();
-                if conn.respond(request, Reply::Cancelled).is_err() {
+                if conn.respond(request, Response::Cancelled).is_err() {
                     assert!(!self.write(1).is_empty(), "writing makes room");
                 }
             }

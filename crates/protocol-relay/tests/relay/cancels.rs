@@ -129,7 +129,7 @@ fn b11_silence_is_kept_where_the_near_dialect_wants_it() {
 /// A dialect such as MCP's: the caller settles at once, and the peer keeps silent.
 fn silent() -> Dialect {
     let mut dialect = Dialect::ACP_V1;
-    dialect.answer = protocol_core::AnswerRule::Silent;
+    dialect.response = protocol_core::ResponseRule::Silent;
     dialect.grace = protocol_core::Grace::Settle(std::time::Duration::ZERO);
     dialect
 }
@@ -151,7 +151,7 @@ fn b25_no_cancel_of_any_dialect_is_ever_passed_on() {
                         &format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#),
                     );
                     let events = bench.events();
-                    if !own.is(method) {
+                    if !own.has_method(method) {
                         let dropped = format!(
                             "{near}: {method} was not passed on: it is no cancel of this dialect"
                         );

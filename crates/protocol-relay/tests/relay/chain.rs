@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, CallOptions, CancelRule, Cause, Config, Dialect, Event, InputBuffer, Reply,
-    RequestHandle, StreamConnection, Timestamp, Transmit, TransmitKind, Violation,
+    CallId, CallOptions, CancelRule, Cause, Config, Dialect, Event, InputBuffer, RequestHandle,
+    Response, StreamConnection, Timestamp, Transmit, TransmitKind, Violation,
 };
 use protocol_relay::{Relay, RelayEvent, Side};
 use serde_json::value::RawValue;
@@ -515,7 +515,7 @@ impl End {
         let (request, token) = self.pending.swap_remove(at);
         let result = raw(&token.to_string());
         let stops = self.marked.contains(&token) && token % 4 != 0;
-        let reply = if stops { Reply::Cancelled } else { Reply::Result(&result) };
+        let reply = if stops { Response::Cancelled } else { Response::Result(&result) };
         if !stops {
             self.answered.insert(token);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
-use protocol_core::{AnswerRule, CancelRule, Config, Role};
+use protocol_core::{CancelRule, Config, ResponseRule, Role};
 
 use super::System;
 use crate::chart::Mark;
@@ -76,7 +76,8 @@ impl Orderings {
     /// If no session can be opened.
     #[must_use]
     pub fn new(configs: [Config; 2], scenario: Scenario) -> Self {
-        let is_silent = configs.iter().any(|config| config.dialect.answer != AnswerRule::Answered);
+        let is_silent =
+            configs.iter().any(|config| config.dialect.response != ResponseRule::Required);
         let closes_streams =
             configs.iter().any(|config| config.dialect.cancel == CancelRule::ClosedStream);
         let falls_silent = |(operation, _): &(Operation, u8)| match operation {

@@ -1,8 +1,8 @@
 //! What a host does by itself, and what its model makes of it.
 
 use protocol_core::{
-    Cause, Envelope, Refusal, Reply, RequestHandle, Shutdown, StreamConnection, Timestamp, WireId,
-    code,
+    Cause, Envelope, Refusal, RequestHandle, Response, Shutdown, StreamConnection, Timestamp,
+    WireId, code,
 };
 use serde_json::from_str;
 use serde_json::value::RawValue;
@@ -91,12 +91,14 @@ impl Host {
         let (number, text) = (request.number(), answer.result(dialect));
         let result = value(&text);
         let (reply, said) = match answer {
-            Answering::Result | Answering::Revision(_) => (Reply::Result(raw(&text)), Ok(&result)),
-            Answering::Error => (Reply::Error { code: -1, message: "no", data: None }, Err(-1)),
-            Answering::Cancelled => (Reply::Cancelled, Err(code::REQUEST_CANCELLED)),
+            Answering::Result | Answering::Revision(_) => {
+                (Response::Result(raw(&text)), Ok(&result))
+            }
+            Answering::Error => (Response::Error { code: -1, message: "no", data: None }, Err(-1)),
+            Answering::Cancelled => (Response::Cancelled, Err(code::REQUEST_CANCELLED)),
         };
-        let is_unanswered = self.model.is_unanswered(number);
-        let refusals = if is_unanswered { vec![] } else { vec![Refusal::AlreadyAnswered] };
+        let awaits_response = self.model.awaits_response(number);
+        let refusals = if awaits_response { vec![] } else { vec![Refusal::AlreadyResponded] };
         let cramped = self.is_cramped() && !self.model.withholds(number);
         let done = self.command(|stream| stream.connection_mut().respond(request, reply))?;
         self.judge_refusal("respond", done.err(), &refusals, cramped)?;

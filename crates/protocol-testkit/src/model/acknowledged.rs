@@ -114,10 +114,10 @@ impl Model {
     /// Why this request can't go on as an operation with this token, if it can't.
     #[must_use]
     pub fn begin_refusal(&self, request: u64, token: &Id) -> Option<Refusal> {
-        match self.requests.get(&request).filter(|_| self.is_unanswered(request)) {
-            None => Some(Refusal::AlreadyAnswered),
+        match self.requests.get(&request).filter(|_| self.awaits_response(request)) {
+            None => Some(Refusal::AlreadyResponded),
             Some(request) if !request.may_begin => Some(Refusal::NoOperation),
-            Some(request) if request.phase.is_operation() => Some(Refusal::AlreadyAnswered),
+            Some(request) if request.phase.is_operation() => Some(Refusal::AlreadyResponded),
             Some(_) if self.operation(token).is_some() => Some(Refusal::TokenInUse),
             Some(_) => None,
         }

@@ -26,7 +26,7 @@ impl Model {
     /// Why this call must be refused, if it must. Any of these reasons may be given.
     #[must_use]
     pub fn call_refusals(&self, parent: Option<u64>) -> Vec<Refusal> {
-        let is_for_a_request = parent.is_some_and(|parent| self.is_unanswered(parent));
+        let is_for_a_request = parent.is_some_and(|parent| self.awaits_response(parent));
         [
             (parent.is_some() && !is_for_a_request, Refusal::UnknownParent),
             (self.is_closed(), Refusal::Closed),
@@ -40,9 +40,9 @@ impl Model {
 
     /// Whether a request waits for its answer.
     #[must_use]
-    pub fn is_unanswered(&self, request: u64) -> bool {
+    pub fn awaits_response(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
-        request.is_some_and(|request| request.phase.is_unanswered())
+        request.is_some_and(|request| request.phase.awaits_response())
     }
 
     /// The host made a call; gives its number.
@@ -157,8 +157,8 @@ impl Model {
     /// Why this request can't be ended by us, if it can't.
     #[must_use]
     pub fn end_refusal(&self, request: u64) -> Option<Refusal> {
-        match self.requests.get(&request).filter(|_| self.is_unanswered(request)) {
-            None => Some(Refusal::AlreadyAnswered),
+        match self.requests.get(&request).filter(|_| self.awaits_response(request)) {
+            None => Some(Refusal::AlreadyResponded),
             Some(request) if !request.we_may_end => Some(Refusal::NotOursToEnd),
             Some(_) => match self.config.dialect.cancel {
                 CancelRule::Notification { .. } | CancelRule::ClosedStream => None,

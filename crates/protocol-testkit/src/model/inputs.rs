@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    AnswerRule, CancelRule, Cause, CloseReason, Config, Envelope, MessageOrder, RequestPhase, Role,
-    Settlement, Timestamp, code,
+    CancelRule, Cause, CloseReason, Config, Envelope, MessageOrder, RequestPhase, ResponseRule,
+    Role, Settlement, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -151,8 +151,8 @@ impl Model {
             self.batch_mut(batch).unanswered += 1;
         }
         let dialect = &self.config.dialect;
-        let tokens = match dialect.answer {
-            AnswerRule::SilentWithProgress => reading::tokens(dialect, params),
+        let tokens = match dialect.response {
+            ResponseRule::SilentWithProgress => reading::tokens(dialect, params),
             _ => Vec::new(),
         };
         self.retired.retain(|token| !tokens.contains(token));
@@ -180,7 +180,7 @@ impl Model {
     /// The request that waits for its answer under this id. An operation has had its answer.
     pub(super) fn unanswered_with(&self, id: &Id) -> Option<u64> {
         let is_it = |request: &Request| {
-            request.id == *id && request.phase.is_unanswered() && !request.phase.is_operation()
+            request.id == *id && request.phase.awaits_response() && !request.phase.is_operation()
         };
         self.requests.iter().find(|(_, request)| is_it(request)).map(|(&number, _)| number)
     }

@@ -334,7 +334,7 @@ impl Model {
     /// How many requests wait for an answer.
     #[must_use]
     pub fn unanswered(&self) -> usize {
-        self.requests().filter(|(_, phase)| *phase != RequestPhase::Answered).count()
+        self.requests().filter(|(_, phase)| *phase != RequestPhase::Responded).count()
     }
 
     /// Whether nothing comes in any more.

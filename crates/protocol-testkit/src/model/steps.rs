@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use protocol_core::machine::CallPhase;
 use protocol_core::{
-    AnswerRule, CancelOutcome, CancelRefusal, CancelRule, Cancellers, CapabilityRule, Cause,
-    CloseReason, Envelope, Grace, RequestPhase, Role, Settlement, Timestamp,
+    CancelOutcome, CancelRefusal, CancelRule, Cancellers, CapabilityRule, Cause, CloseReason,
+    Envelope, Grace, RequestPhase, ResponseRule, Role, Settlement, Timestamp,
 };
 use serde_json::Value;
 
@@ -213,7 +213,7 @@ impl Model {
     pub(super) fn end_tree(&mut self, number: u64) {
         let Some(request) = self.requests.get(&number) else { return };
         let was_parent = request.was_parent;
-        if request.phase == RequestPhase::Answered && self.children(number).is_empty() {
+        if request.phase == RequestPhase::Responded && self.children(number).is_empty() {
             self.requests.remove(&number);
             if was_parent {
                 self.tell(Told::TreeSettled { request: number });
@@ -223,7 +223,7 @@ impl Model {
 
     /// Whether the dialect wants silence about this request (G2).
     pub(super) fn is_silenced(&self, request: &super::Request) -> bool {
-        let is_silent = self.config.dialect.answer != AnswerRule::Answered
+        let is_silent = self.config.dialect.response != ResponseRule::Required
             && request.cause != Some(Cause::PeerGone);
         request.phase == RequestPhase::Cancelled && (is_silent || self.life == Life::Abandoned)
     }
@@ -238,7 +238,7 @@ impl Model {
     ) {
         let request = self.requests.get_mut(&number).expect("it is unanswered");
         let was_cancelled = request.phase.is_cancelled();
-        request.phase = RequestPhase::Answered;
+        request.phase = RequestPhase::Responded;
         let id = request.id.clone();
         let (batch, tokens) = (request.batch, std::mem::take(&mut request.tokens));
         if answer.is_none() {
@@ -397,7 +397,7 @@ impl Model {
     /// Whether a client's request of this method may be ended by the server.
     pub(super) fn server_may_end(&self, method: &str) -> bool {
         match &self.config.dialect.cancellers {
-            Cancellers::Client { server_ends } => server_ends.iter().any(|it| it == method),
+            Cancellers::Client { server_may_end } => server_may_end.iter().any(|it| it == method),
             Cancellers::Both => false,
             other => panic!("the model does not know {other:?}"),
         }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_core::{
-    CallId, CallOptions, CancelRule, Cause, Event, Framing, Outcome, Reply, RequestHandle,
+    CallId, CallOptions, CancelRule, Cause, Event, Framing, Outcome, RequestHandle, Response,
     StreamConnection, Timestamp,
 };
 use serde_json::Value;
@@ -223,12 +223,12 @@ impl Far {
         let connection = self.stream.connection_mut();
         // An answer that is withheld is none.
         let _ = match answer {
-            None => connection.respond(request, Reply::Cancelled),
+            None => connection.respond(request, Response::Cancelled),
             Some(PeerAnswer::Result(result) | PeerAnswer::Twice(result)) => {
-                connection.respond(request, Reply::Result(&raw(&result)))
+                connection.respond(request, Response::Result(&raw(&result)))
             }
             Some(PeerAnswer::Error(code)) => {
-                connection.respond(request, Reply::Error { code, message: "no", data: None })
+                connection.respond(request, Response::Error { code, message: "no", data: None })
             }
             Some(PeerAnswer::Never) => return,
         };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use protocol_async::{Direction, Peer, Phase, Way};
-use protocol_core::{AnswerRule, CancelRule, Cancellers, CapabilityRule, Role, Timestamp};
+use protocol_core::{CancelRule, Cancellers, CapabilityRule, ResponseRule, Role, Timestamp};
 
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ impl Judge {
     /// A judge of a handler on a connection of ours, or of whatever else reads and writes.
     pub(super) fn new(script: &Script, is_ours: bool) -> Self {
         let mut dialect = script.config.dialect.clone();
-        let is_silent = dialect.answer != AnswerRule::Answered;
+        let is_silent = dialect.response != ResponseRule::Required;
         let may_cancel = (script.config.role == Role::Client
             || dialect.cancellers == Cancellers::Both)
             && dialect.cancel != CancelRule::Local
@@ -75,7 +75,7 @@ impl Judge {
         if is_ours {
             // Our connection withholds what is to be withheld, and knows better than its messages
             // whether an answer was given before the cancel was read.
-            dialect.answer = AnswerRule::Answered;
+            dialect.response = ResponseRule::Required;
         }
         Self {
             watch: Watch::new(&dialect),

@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use protocol_core::{AnswerRule, Dialect, Envelope};
+use protocol_core::{Dialect, Envelope, ResponseRule};
 use serde_json::{Value, json};
 
 use super::check::{ClientItem, ClientStep, Reply};
@@ -251,7 +251,7 @@ impl ClientFacts {
 
     /// Whether a cancelled request gets no answer.
     pub(super) fn is_silent(&self) -> bool {
-        self.dialect.answer != AnswerRule::Answered
+        self.dialect.response != ResponseRule::Required
     }
 }
 

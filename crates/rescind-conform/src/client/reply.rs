@@ -68,7 +68,7 @@ impl Asked {
     pub(super) fn is_cancel(&self, wire: &Wire) -> bool {
         let rule = &wire.dialect.cancel;
         matches!(rule, CancelRule::Request { .. } | CancelRule::Operation { .. })
-            && rule.is(&self.method)
+            && rule.has_method(&self.method)
     }
 
     /// Who it says that it is, and whether it lets its own work be cancelled.
@@ -207,13 +207,13 @@ pub(super) fn error(wire: &Wire, asked: &Asked, code: i64, own: &str) -> String 
 /// The answer to a cancelled request, where the protocol wants one.
 pub(super) fn cancelled(wire: &Wire, asked: &Asked, own: &str) -> Option<String> {
     let id = &asked.id;
-    match (&wire.dialect.envelope, wire.dialect.answer) {
+    match (&wire.dialect.envelope, wire.dialect.response) {
         (Envelope::Dap, _) => {
             let members = r#""success":false,"message":"cancelled""#;
             Some(dap::response(id, &asked.method, members, own))
         }
         (Envelope::Abp, _) => Some(call_result(id, r#""success":false,"cancelled":true"#)),
-        (_, protocol_core::AnswerRule::Answered) => Some(error(wire, asked, -32800, own)),
+        (_, protocol_core::ResponseRule::Required) => Some(error(wire, asked, -32800, own)),
         _ => None,
     }
 }

@@ -16,15 +16,15 @@ use super::report::Report;
 /// How often it is looked whether it is time.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How a tool is called by its name alone: the method and the params of the request that starts its
-/// operation. `None` if the method is one of the protocol, or starts none.
+/// How a tool is called by its name alone: the method and the params of the request that started_by its
+/// operation. `None` if the method is one of the protocol, or started_by none.
 pub(super) fn of_tool(
     dialect: &Dialect,
     method: &str,
     params: Option<&RawValue>,
 ) -> Option<(Cow<'static, str>, Box<RawValue>)> {
-    let CancelRule::Operation { starts, .. } = &dialect.cancel else { return None };
-    let start = starts.first().filter(|_| !method.contains('/') && method != "initialize")?;
+    let CancelRule::Operation { started_by, .. } = &dialect.cancel else { return None };
+    let start = started_by.first().filter(|_| !method.contains('/') && method != "initialize")?;
     let params = to_raw_value(&json!({ "name": method, "arguments": params })).ok()?;
     Some((start.clone(), params))
 }

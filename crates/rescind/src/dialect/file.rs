@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol_core::{
-    AnswerRule, BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Dialect, Envelope,
-    Framing, Grace, IdRule, MessageOrder, ProgressRule, Uncancellable,
+    BeforeStart, CancelRule, Cancellers, CapabilityRule, Cause, Dialect, Envelope, Framing, Grace,
+    IdRule, MessageOrder, ProgressRule, ResponseRule, Uncancellable,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -185,7 +185,7 @@ members! {
     envelope: Envelope = "EnvelopeDef::deserialize";
     ids: IdRule = "IdRuleDef::deserialize";
     cancel: CancelRule = "read_as::<_, CancelRuleDef, _>";
-    answer: AnswerRule = "AnswerRuleDef::deserialize";
+    response: ResponseRule = "ResponseRuleDef::deserialize";
     cancelled_message: Text = "Text::deserialize";
     grace: Grace = "GraceDef::deserialize";
     partial_results: bool = "read_as::<_, PartialResultsDef, _>";
@@ -311,7 +311,7 @@ enum CancelRuleDef {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum CancelTargetDef {
     Id { member: Text },
-    Operation { starts: List<Text>, token: Text, told: Text },
+    Operation { started_by: List<Text>, token: Text, notification: Text },
 }
 
 impl From<CancelRuleDef> for CancelRule {
@@ -323,8 +323,8 @@ impl From<CancelRuleDef> for CancelRule {
             }
             CancelRuleDef::Request { method, target, reason } => match target {
                 CancelTargetDef::Id { member: id } => Self::Request { method, id, reason },
-                CancelTargetDef::Operation { starts, token, told } => {
-                    Self::Operation { method, token, starts, told, reason }
+                CancelTargetDef::Operation { started_by, token, notification } => {
+                    Self::Operation { method, token, started_by, notification, reason }
                 }
             },
             CancelRuleDef::ClosedStream => Self::ClosedStream,
@@ -333,9 +333,9 @@ impl From<CancelRuleDef> for CancelRule {
 }
 
 #[derive(Deserialize)]
-#[serde(remote = "AnswerRule", rename_all = "snake_case")]
-enum AnswerRuleDef {
-    Answered,
+#[serde(remote = "ResponseRule", rename_all = "snake_case")]
+enum ResponseRuleDef {
+    Required,
     Silent,
     SilentWithProgress,
 }
@@ -408,7 +408,7 @@ struct UncancellableDef {
 #[serde(remote = "Cancellers", rename_all = "snake_case", deny_unknown_fields)]
 enum CancellersDef {
     Both,
-    Client { server_ends: List<Text> },
+    Client { server_may_end: List<Text> },
 }
 
 #[derive(Deserialize)]

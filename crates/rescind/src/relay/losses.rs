@@ -17,7 +17,9 @@ impl Losses {
         let count = match event {
             RelayEvent::NotificationDropped { .. } => &self.notifications,
             RelayEvent::RequestRefused { .. } => &self.requests,
-            RelayEvent::AnswerReplaced { .. } | RelayEvent::AnswerDropped { .. } => &self.answers,
+            RelayEvent::ResponseReplaced { .. } | RelayEvent::ResponseDropped { .. } => {
+                &self.answers
+            }
             _ => return,
         };
         count.fetch_add(1, Ordering::Relaxed);
@@ -51,11 +53,11 @@ mod tests {
         assert_eq!(losses.total(), None);
         let dropped = RelayEvent::NotificationDropped { method: "m".into(), reason };
         let refused = RelayEvent::RequestRefused { id: id.clone(), reason };
-        let replaced = RelayEvent::AnswerReplaced { id: id.clone(), reason };
+        let replaced = RelayEvent::ResponseReplaced { id: id.clone(), reason };
         for event in [&dropped, &dropped, &dropped, &refused, &replaced] {
             losses.count(event);
         }
-        losses.count(&RelayEvent::AnswerDropped { id });
+        losses.count(&RelayEvent::ResponseDropped { id });
         let total = "not passed on in the whole: 3 notifications, 1 requests, 2 answers";
         assert_eq!(losses.total().as_deref(), Some(total));
         for event in [dropped, refused, replaced] {

@@ -14,8 +14,8 @@ use crate::note;
 pub(super) fn operations(dialect: &Dialect) -> SharedOperations {
     let start = Instant::now();
     let operations = SharedOperations::new(move || Timestamp::ZERO + start.elapsed());
-    let CancelRule::Operation { starts, .. } = &dialect.cancel else { return operations };
-    starts.iter().fold(operations, |operations, method| {
+    let CancelRule::Operation { started_by, .. } = &dialect.cancel else { return operations };
+    started_by.iter().fold(operations, |operations, method| {
         let name = method.clone();
         operations.clean_up(method, move |ended| {
             let reason = ended.reason.as_ref().map_or_else(String::new, ToString::to_string);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use protocol_core::{Reply, Shutdown};
+use protocol_core::{Response, Shutdown};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::value::RawValue;
@@ -200,11 +200,11 @@ struct ErrorObject<'a> {
 
 impl Respond<'_> {
     /// The answer; `None` if it is not exactly one.
-    pub(super) fn reply(&self) -> Option<Reply<'_>> {
+    pub(super) fn reply(&self) -> Option<Response<'_>> {
         match (self.result, &self.error) {
-            (Some(result), None) => Some(Reply::Result(result)),
+            (Some(result), None) => Some(Response::Result(result)),
             (None, Some(ErrorObject { code, message, data })) => {
-                Some(Reply::Error { code: *code, message, data: *data })
+                Some(Response::Error { code: *code, message, data: *data })
             }
             _ => None,
         }
@@ -253,7 +253,7 @@ mod tests {
         let line = br#"{"respond": {"request": "r1", "result": null}}"#;
         let input = Input::parse(line).unwrap().unwrap();
         let Command::Respond(respond) = input.command else { panic!("{input:?}") };
-        assert!(matches!(respond.reply(), Some(Reply::Result(value)) if value.get() == "null"));
+        assert!(matches!(respond.reply(), Some(Response::Result(value)) if value.get() == "null"));
     }
 
     #[test]

@@ -200,7 +200,7 @@ impl Session {
         for &request in &self.requests[self.begun..] {
             let entropy = entropy(self.seed, request.number());
             match self.connection.connection_mut().begin_operation(request, entropy) {
-                Ok(_) | Err(Refusal::NoOperation | Refusal::AlreadyAnswered) => {}
+                Ok(_) | Err(Refusal::NoOperation | Refusal::AlreadyResponded) => {}
                 Err(refusal) => {
                     let name = output::request_name(request);
                     output::refused(refusal.as_str(), "request", &name, out);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::rc::Rc;
 
-use protocol_core::{AnswerRule, Cancellers, Dialect, WireId, code};
+use protocol_core::{Cancellers, Dialect, ResponseRule, WireId, code};
 use protocol_record::line::{Direction, Dropped, Hop, Id, Kind, Line, Message, Part, Verdict};
 
 use super::row::{Outcome, Row};
@@ -168,7 +168,7 @@ impl Pairing {
         self.silent.remove(&hop);
         self.cancellers.remove(&hop);
         if let Some(dialect) = Dialect::named(&opened.dialect) {
-            if dialect.answer != AnswerRule::Answered {
+            if dialect.response != ResponseRule::Required {
                 self.silent.insert(hop.clone());
             }
             self.cancellers.insert(hop, dialect.cancellers);
@@ -274,8 +274,8 @@ impl Pairing {
 
     fn is_ended_by_server(&self, row: &Row) -> bool {
         match self.cancellers.get(&row.hop) {
-            Some(Cancellers::Client { server_ends }) => {
-                server_ends.iter().any(|method| *method == row.method)
+            Some(Cancellers::Client { server_may_end }) => {
+                server_may_end.iter().any(|method| *method == row.method)
             }
             _ => false,
         }

@@ -13,7 +13,7 @@ use bench_harness::floor::Floor;
 use bench_harness::report::number;
 use bench_harness::{Payload, Size, clock, heap, report};
 use peer_core::{Ends, Hop};
-use protocol_core::{CallOptions, Event, Outcome, Reply, RequestHandle, TimerReason, Timestamp};
+use protocol_core::{CallOptions, Event, Outcome, RequestHandle, Response, TimerReason, Timestamp};
 use protocol_relay::Side;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -71,7 +71,7 @@ impl Churn {
             self.call();
             let oldest = self.hanging.pop_front().expect("some are in flight");
             let core = self.ends.callee.stream.connection_mut();
-            core.respond(oldest, Reply::Result(&self.result)).expect("it is unanswered");
+            core.respond(oldest, Response::Result(&self.result)).expect("it is unanswered");
             self.turn(1);
         }
     }

@@ -87,14 +87,14 @@ fn each_draft(text: &str, value: &RawValue, mut take: impl FnMut(&Draft<'_>)) {
         for origin in origins {
             let to = To { id: token, origin };
             for data in [None, Some(value)] {
-                take(&Draft::Response { to, reply: Reply::Error { code, message: text, data } });
+                take(&Draft::Response { to, reply: Response::Error { code, message: text, data } });
             }
             for reply in [
-                Reply::Result(value),
-                Reply::Cancelled,
-                Reply::ErrorRaw(value),
-                Reply::ErrorRaw(raw(&error)),
-                Reply::ErrorRaw(raw(&other)),
+                Response::Result(value),
+                Response::Cancelled,
+                Response::ErrorRaw(value),
+                Response::ErrorRaw(raw(&error)),
+                Response::ErrorRaw(raw(&other)),
             ] {
                 take(&Draft::Response { to, reply });
             }
@@ -139,7 +139,7 @@ fn g08_no_more_is_written_than_there_is_room_for() {
 fn a_code_may_be_any_number() {
     let to = To { id: "1", origin: None };
     for code in [i64::MIN, -1, 0, 1, i64::MAX] {
-        let reply = Reply::Error { code, message: "", data: None };
+        let reply = Response::Error { code, message: "", data: None };
         let error = written(&Draft::Response { to, reply }, Envelope::JsonRpc);
         assert!(error.contains(&format!("\"code\":{code},")), "{error}");
     }
