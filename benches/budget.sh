@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fails if a main operation needs over 3 % more instructions or allocations than benches/budget.toml says.
+# Fails if a main operation needs over 3 % more instructions or allocations than benches/budget.toml says, or one of the
+# core over 2 %; if its cost grows with what is remembered; or if a request in flight takes more bytes than that file says.
 #
 # Usage: benches/budget.sh [--bless]
 #

@@ -2,19 +2,22 @@
 """Counts a Rust crate: lines of code, its longest functions, its public names.
 
 Usage: benches/lines.py CRATE [--longest COUNT] [--names]
-                        [--most-lines LINES] [--most-function LINES] [--most-names COUNT]
+                        [--most-lines LINES] [--most-function LINES] [--most-file LINES] [--most-names COUNT]
+                        [--table FILE]
 
 CRATE is a folder with `src/lib.rs` (or `src/main.rs`); or, of a Python package, the folder with `__init__.py`.
 
 - A line of code has something on it that is no comment. Items under `#[cfg(test)]` are not counted, nor are files named
   `tests.rs` or in a folder `tests`.
 - A function is as long as from its signature to its last brace, comments and blank lines included.
+- A file is as long as it is: comments, blank lines and tests count, and files of tests too.
 - Public names are what a user can write after the crate's name: what lib.rs declares or re-exports publicly, and the
   same of its public modules. A name that is reachable by two paths counts once; public modules, methods, fields and
   variants don't count.
   Of Python: what `__all__` says.
 
-With one of the last three, it fails if there is more.
+With one of the four limits, it fails if there is more. FILE, from `src/`, holds tables that are one `match` each. Its
+functions have as many arms as there are cases, so `--most-function` does not hold for them.
 """
 
 import argparse
@@ -23,67 +26,12 @@ import pathlib
 import re
 import sys
 
+from house.rust import blanked, closing, is_test, without_tests
+
 ITEM = re.compile(
     r"(?P<public>pub\s+)?(?:(?:default|const|async|unsafe)\s+|extern\s+\"[^\"]*\"\s+)*"
     r"(?P<kind>struct|enum|union|trait|fn|const|static|type|mod|use|impl)\b\s*(?P<rest>[^;{]*(?:\{[^;]*\}\s*;|)?)"
 )
-NOISE = re.compile(
-    r"""//[^\n]*|/\*|\b[bc]?r(?P<hashes>\#*)"|[bc]?"(?:[^"\\]|\\.)*"|b?'(?:[^'\\\n]|\\(?:x..|u\{[^}]*\}|.))'""", re.S
-)
-
-
-def blanked(text):
-    """The text with comments gone and what is in quotes replaced, line by line as it was."""
-    out, at = [], 0
-    while found := NOISE.search(text, at):
-        out.append(text[at : found.start()])
-        token, end = found[0], found.end()
-        if token == "/*":
-            depth = 1
-            while depth and (edge := re.compile(r"/\*|\*/").search(text, end)):
-                depth += 1 if edge[0] == "/*" else -1
-                end = edge.end()
-            token = text[found.start() : end]
-            out.append("\n" * token.count("\n"))
-        elif token.startswith("//"):
-            pass
-        else:
-            raw = found["hashes"]
-            if raw is not None:
-                closing = text.find('"' + raw, end)
-                end = len(text) if closing < 0 else closing + 1 + len(raw)
-                token = text[found.start() : end]
-            out.append('""' + '""\n' * token.count("\n"))
-        at = end
-    return "".join(out) + text[at:]
-
-
-def closing(text, at):
-    """Just behind the brace that closes the first one at or after `at`, or behind a semicolon before that."""
-    depth = 0
-    for place in range(at, len(text)):
-        char = text[place]
-        if char in "{([":
-            depth += 1
-        elif char in "})]":
-            depth -= 1
-            if depth == 0 and char == "}":
-                return place + 1
-        elif char == ";" and depth == 0:
-            return place + 1
-    return len(text)
-
-
-def without_tests(text):
-    """Blanks every item under `#[cfg(test)]`."""
-    attribute = re.compile(r"#\[cfg\((?:test|all\(test\b[^\]]*)\)\]")
-    while found := attribute.search(text):
-        end = found.end()
-        while more := re.compile(r"\s*#\[[^\]]*\]").match(text, end):
-            end = more.end()
-        end = closing(text, end)
-        text = text[: found.start()] + "\n" * text.count("\n", found.start(), end) + text[end:]
-    return text
 
 
 class Rust:
@@ -91,7 +39,7 @@ class Rust:
         self.source = crate / "src"
         self.files = {}
         for file in sorted(self.source.rglob("*.rs")):
-            if file.name != "tests.rs" and "tests" not in file.relative_to(self.source).parts:
+            if not is_test(file, self.source):
                 self.files[file] = without_tests(blanked(file.read_text()))
 
     def lines(self):
@@ -105,6 +53,9 @@ class Rust:
                     first = text.count("\n", 0, found.start()) + 1
                     length = text.count("\n", found.start(), end) + 1
                     yield length, f"{file.relative_to(self.source)}:{first} {found[1]}"
+
+    def longest_file(self):
+        return longest(self.source, self.source.rglob("*.rs"))
 
     def names(self):
         root = self.source / "lib.rs"
@@ -193,6 +144,9 @@ class Python:
                     length = node.end_lineno - node.lineno + 1
                     yield length, f"{file.relative_to(self.package)}:{node.lineno} {node.name}"
 
+    def longest_file(self):
+        return longest(self.package, self.texts)
+
     def names(self):
         """All of the `__all__` that `__init__.py` says, or adds up of its modules'."""
         names, package = set(), self.texts[self.package / "__init__.py"]
@@ -203,13 +157,19 @@ class Python:
         return names
 
 
+def longest(folder, files):
+    """Returns the lines and the name of the longest file."""
+    return max((file.read_text().count("\n"), str(file.relative_to(folder))) for file in files)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("crate", type=pathlib.Path)
     parser.add_argument("--longest", type=int, default=5, help="how many functions are printed")
     parser.add_argument("--names", action="store_true", help="print the names")
-    for limit in ("lines", "function", "names"):
+    for limit in ("lines", "function", "file", "names"):
         parser.add_argument(f"--most-{limit}", type=int)
+    parser.add_argument("--table", metavar="FILE", help="has functions of any length")
     asked = parser.parse_args()
     counted = Python(asked.crate) if (asked.crate / "__init__.py").exists() else Rust(asked.crate)
     lines, names = counted.lines(), sorted(counted.names())
@@ -219,9 +179,12 @@ def main():
         print(f"{length:5}  {where}")
     if asked.names:
         print(*names)
-    longest = functions[0][0] if functions else 0
+    bounded = [found for found in functions if not (asked.table and found[1].startswith(f"{asked.table}:"))]
+    length, where = bounded[0] if bounded else (0, "no function")
     limits = {"lines of code": (lines, asked.most_lines), "public names": (len(names), asked.most_names)}
-    limits["lines in one function"] = (longest, asked.most_function)
+    limits[f"lines in one function ({where})"] = (length, asked.most_function)
+    length, where = counted.longest_file()
+    limits[f"lines in one file ({where})"] = (length, asked.most_file)
     over = [f"{found:,} {what}, {most:,} allowed" for what, (found, most) in limits.items() if most and found > most]
     if over:
         sys.exit(f"error: {asked.crate}: " + "; ".join(over))

@@ -52,8 +52,8 @@ impl Host {
             self.input.extend_from_slice(read);
             self.most_unread = self.most_unread.max(self.input.unread().len());
             loop {
-                let taken = self.connection.receive(self.input.unread(), NOW);
-                let (used, mut next) = (taken.used, taken.event);
+                let received = self.connection.receive(self.input.unread(), NOW);
+                let (consumed, mut next) = (received.consumed, received.event);
                 while let Some(event) = next {
                     match event {
                         Event::Request { request, .. } => self.requests.push_back(request),
@@ -68,10 +68,10 @@ impl Host {
                     }
                     next = self.connection.connection_mut().poll_event();
                 }
-                if used == 0 {
+                if consumed == 0 {
                     break;
                 }
-                self.input.consume(used);
+                self.input.consume(consumed);
             }
         }
     }

@@ -1,20 +1,24 @@
-//! Renders `docs/state-machine.md` from the transition tables of the core and compares it with the
-//! committed file: a changed behaviour shows up there as a changed cell. `BLESS=1` rewrites it.
+//! Renders `docs/state-machine.md` from the transitions of the core, and compares it with the committed
+//! file: a changed behaviour shows up there as a changed cell. `BLESS=1` rewrites it.
 //!
-//! The tables are no part of the core's public face, so their file is compiled in here. What a phase,
-//! an input or a step means is said once, where it is declared there; this takes it from the comments.
+//! The transitions are no part of the core's public face, so their file is compiled in here. The meaning
+//! of a phase, an input or a step is written once, where it is declared there. It is read from there.
 
 mod committed;
 #[path = "../crates/protocol-core/src/machine/table.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the core uses more of it")]
 mod table;
 
-use std::fmt::{Debug, Write};
+use std::fmt::{self, Debug, Write};
 use std::path::Path;
+use std::time::Duration;
 
-use table::{CALL_TABLE, LIFE_TABLE, REQUEST_TABLE, Transition};
+use table::{
+    CallInput, CallPhase, CallStep, Life, LifeInput, LifeStep, RequestInput, RequestPhase,
+    RequestStep, Transition,
+};
 
-/// The file of the tables, with a comment on each of their words.
+/// The file of the transitions, with a comment on each of their words.
 const SOURCE: &str = include_str!("../crates/protocol-core/src/machine/table.rs");
 
 #[test]
@@ -29,83 +33,152 @@ fn document() -> String {
     let calls = Section {
         title: "A call",
         about: CALL,
-        phases: words("CallPhase"),
-        inputs: words("CallInput"),
-        steps: words("CallStep"),
-        table: CALL_TABLE.iter().map(|row| &row[..]).collect(),
+        phases: words("CallPhase", CallPhase::ALL),
+        inputs: words("CallInput", CallInput::ALL),
+        steps: meanings("CallStep"),
+        table: table(CallPhase::ALL, CallInput::ALL, CallPhase::on),
+        impossible: CallStep::Impossible,
         groups: CALL_GROUPS,
-        end: Some("settled"),
         beside: None,
     };
     let requests = Section {
         title: "A request",
         about: REQUEST,
-        phases: words("RequestPhase"),
-        inputs: words("RequestInput"),
-        steps: words("RequestStep"),
-        table: REQUEST_TABLE.iter().map(|row| &row[..]).collect(),
+        phases: words("RequestPhase", RequestPhase::ALL),
+        inputs: words("RequestInput", RequestInput::ALL),
+        steps: meanings("RequestStep"),
+        table: table(RequestPhase::ALL, RequestInput::ALL, RequestPhase::on),
+        impossible: RequestStep::Impossible,
         groups: REQUEST_GROUPS,
-        end: None,
-        beside: Some("Answered --> [*] : its calls have settled"),
+        beside: Some("Responded --> [*] : its calls have settled"),
     };
     let life = Section {
         title: "The connection",
         about: LIFE,
-        phases: words("Life"),
-        inputs: words("LifeInput"),
-        steps: words("LifeStep"),
-        table: LIFE_TABLE.iter().map(|row| &row[..]).collect(),
+        phases: words("Life", Life::ALL),
+        inputs: words("LifeInput", LifeInput::ALL),
+        steps: meanings("LifeStep"),
+        table: table(Life::ALL, LifeInput::ALL, Life::on),
+        impossible: LifeStep::Impossible,
         groups: &[],
-        end: None,
-        beside: Some("[*] --> Open : there is no session"),
+        beside: Some("[*] --> Open : the dialect has no session"),
     };
-    format!("{HEAD}\n{}\n{}\n{}", calls.render(), requests.render(), life.render())
+    let sections = [calls.render(), requests.render(), life.render()].map(|it| it.expect(TAKES));
+    format!("{HEAD}\n{}\n{GRACE}\n{}", sections.join("\n"), graces())
 }
+
+const TAKES: &str = "a String takes everything";
 
 const HEAD: &str = "\
 # The state machine
 
-Generated from `crates/protocol-core/src/machine/table.rs` by
-`BLESS=1 cargo test -p rescind-tests --test state_machine`. Do not edit it by hand.
+Three tables hold every transition of a call, of a request and of the connection. This page shows them. It is
+generated from [table.rs](../crates/protocol-core/src/machine/table.rs), where a comment gives the reason of each
+transition. Do not edit it by hand. After a change of the file, run
+`BLESS=1 cargo test -p rescind-tests --test state_machine`.
 
-Everything that a call, a request or a connection can do is a cell of one of three tables. `Machine` keeps the
-phase of each in its row. When something happens it looks up the cell of that phase and that input, carries out
-the step, and goes to the next phase. It decides nothing else: timers, causes, parents and what the dialect says
-only choose which input it is.
+`Machine` keeps one phase for each call, for each request and for the connection. An **input** is something that
+happens: a command of the host, a message of the peer, or a timer. The machine looks up what the input does in the
+current **phase**, carries out the **step**, and enters the next phase. Timers, causes, parents and the rules of the
+dialect only select the input.
 
-In a table there is a row for each input and a column for each phase. `Step → Next` says what is done and which
-phase comes next. `Step` alone leaves the phase as it is, `→ Next` alone does nothing else, and a dot means that
-nothing happens at all. A drawing shows every transition that leaves its phase, as `input / step`, and none that
-stays. The guarantees (G) are listed in [ARCHITECTURE.md](ARCHITECTURE.md), the bugs (B) in
+In a **table**, each row is an input and each column is a phase:
+
+- `Step → Next` carries out the step and enters the next phase.
+- `Step` carries out the step and keeps the phase.
+- `→ Next` enters the next phase and does nothing else.
+- A dot (·) does nothing and keeps the phase.
+- A dash (–) marks a pair that can't occur: the input never comes in that phase. The comment in the file says why.
+
+A **drawing** shows the transitions that enter another phase, as `input / step`. All others are in the table alone.
+
+The guarantees (G) are listed in [ARCHITECTURE.md](ARCHITECTURE.md), the bugs (B) in
 [testing.md](testing.md#the-bugs).
 ";
 
 const CALL: &str = "\
-A request that we sent. Its row is gone once it is settled, and it settles once (G1). Where cancels are requests of
-their own, the cancel of a call has a number of its own; an answer to that number is an acknowledgement. What is
-cancelled and awaited by nobody, because a timer ran out or its grace is zero, gets two inputs: the cancel, and then
-`Forget`.";
+A call is a request that we sent. It settles exactly once, and its row is gone then (G1).
+
+- Where cancels are requests, the cancel of a call has a number of its own. A response to that number is an
+  acknowledgement.
+- A call whose timer runs out gets two inputs at once: its cancellation, and then `Forget`. So does a cancelled call
+  whose grace is zero.";
 
 const REQUEST: &str = "\
-A request that the peer sent. It is answered once, or its answer is withheld where the dialect wants silence (G2).
-An `Answered` request keeps its row until every call that was made on its behalf has settled, which is at once if
-there is none (G6).";
+A request is one that the peer sent. It gets one response, or none where the dialect wants silence (G2). A request in
+the phase `Responded` keeps its row until every call that was made on its behalf has settled (G6). If there is none,
+the row is gone at once.";
 
 const LIFE: &str = "\
-The connection as a whole, and what it still takes.";
+The phase of the connection decides which calls and requests are still accepted. It begins as `Opening` in a dialect
+that has a session, and as `Open` in all others.";
 
-/// Inputs that are told apart by their circumstances only, under one name.
+const GRACE: &str = "\
+## Grace
+
+A cancelled call waits for its response during its grace, and then gets the input `Forget` (G12). The grace is that of
+the call, or else that of its dialect. It may be without a limit, but not for a call that nobody awaits: one that was
+dropped, or that a shutdown cancelled. Such a call waits at most for `Config::abandoned_grace`.
+";
+
+/// Inputs that only their circumstances tell apart, under one name.
 const CALL_GROUPS: &[(&str, &[&str])] = &[
-    ("any cancel", &["Cancel", "CancelOperation", "CancelRefused"]),
-    ("any answer", &["Answered", "Token", "CancelError"]),
-    ("any other answer", &["Answered", "Token"]),
+    ("any cancellation", &["Cancel", "CancelOperation", "CancelRefused"]),
+    ("any response", &["Response", "TokenResponse", "CancelledResponse"]),
+    ("any other response", &["Response", "TokenResponse"]),
 ];
 
-const REQUEST_GROUPS: &[(&str, &[&str])] =
-    &[("any answer", &["Respond", "RespondUnlessCancelled", "RespondAsCancelled"])];
+const REQUEST_GROUPS: &[(&str, &[&str])] = &[
+    ("any cancellation", &["Cancel", "CancelSilently"]),
+    ("any response", &["Respond", "RespondAcknowledged"]),
+];
 
-/// The words of one enum of the tables, in their order, and what each means.
-fn words(of: &str) -> Vec<(&'static str, String)> {
+/// Renders the rule of grace for each kind of call.
+fn graces() -> String {
+    let (short, longest, long) =
+        (Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(3));
+    let name = |grace: Option<Duration>| match grace {
+        None => "no limit",
+        Some(grace) if grace == longest => "`abandoned_grace`",
+        Some(_) => "its grace",
+    };
+    let rows = [
+        ("without a limit", None),
+        ("shorter than `abandoned_grace`", Some(short)),
+        ("longer than `abandoned_grace`", Some(long)),
+    ];
+    let rows = rows.map(|(chosen, grace)| {
+        let [awaited, unawaited] = [true, false].map(|it| name(table::grace(grace, longest, it)));
+        format!("| {chosen} | {awaited} | {unawaited} |\n")
+    });
+    let head = "| its grace | somebody awaits it | nobody awaits it |\n|---|---|---|\n";
+    format!("{head}{}", rows.concat())
+}
+
+/// Looks up every pair of a phase and an input: a row for each phase.
+fn table<P: Copy, I: Copy, S>(
+    phases: &[P],
+    inputs: &[I],
+    on: impl Fn(P, I) -> Transition<P, S>,
+) -> Vec<Vec<Transition<P, S>>> {
+    let row = |&phase: &P| inputs.iter().map(|&input| on(phase, input)).collect();
+    phases.iter().map(row).collect()
+}
+
+/// Reads the meanings of an enum of the tables, which are those of all its values.
+fn words<T: Debug>(of: &str, all: &[T]) -> Words {
+    let words = meanings(of);
+    let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    let all: Vec<String> = all.iter().map(|value| format!("{value:?}")).collect();
+    assert_eq!(names, all, "{of}::ALL lists its values in their order");
+    words
+}
+
+/// Words in their order, each with its meaning.
+type Words = Vec<(&'static str, String)>;
+
+/// Reads the values of an enum of the tables, with the comment on each.
+fn meanings(of: &str) -> Words {
     let (_, after) = SOURCE.split_once(&format!("enum {of} {{\n")).expect("it is declared there");
     let (body, _) = after.split_once("\n}").expect("each enum ends");
     let (mut words, mut comment) = (Vec::new(), Vec::new());
@@ -123,39 +196,39 @@ fn words(of: &str) -> Vec<(&'static str, String)> {
     words
 }
 
-fn list(title: &str, words: &[(&str, String)]) -> String {
-    let items = words.iter().map(|(word, meaning)| format!("- **{word}**: {meaning}\n"));
+fn list(title: &str, words: &Words) -> String {
+    let is_shown = |word: &str| !["Nothing", "Impossible"].contains(&word);
+    let words = words.iter().filter(|(word, _)| is_shown(word));
+    let items = words.map(|(word, meaning)| format!("- **{word}**: {meaning}\n"));
     format!("{title}:\n\n{}", items.collect::<String>())
 }
 
-/// One of the tables, and what its words mean.
-struct Section<'a, P, S> {
-    title: &'a str,
-    about: &'a str,
-    phases: Vec<(&'a str, String)>,
-    inputs: Vec<(&'a str, String)>,
-    steps: Vec<(&'a str, String)>,
-    /// A row for each phase, a column for each input.
-    table: Vec<&'a [Transition<P, S>]>,
-    groups: &'a [(&'a str, &'a [&'a str])],
-    /// What it is to have no row any more.
-    end: Option<&'a str>,
-    /// What the drawing shows and no cell holds.
-    beside: Option<&'a str>,
+/// One of the tables, and the meanings of its words.
+struct Section<P, S> {
+    title: &'static str,
+    about: &'static str,
+    phases: Words,
+    inputs: Words,
+    steps: Words,
+    /// The transitions: a row for each phase, a column for each input.
+    table: Vec<Vec<Transition<P, S>>>,
+    /// The step of the pairs that can't occur.
+    impossible: S,
+    groups: &'static [(&'static str, &'static [&'static str])],
+    /// A transition that the drawing shows and no pair holds.
+    beside: Option<&'static str>,
 }
 
-impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<'_, P, S> {
-    fn render(&self) -> String {
-        assert_eq!(self.table.len(), self.phases.len(), "a row for each phase");
-        assert_eq!(self.table[0].len(), self.inputs.len(), "a column for each input");
+impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<P, S> {
+    fn render(&self) -> Result<String, fmt::Error> {
         let mut out = format!("## {}\n\n{}\n\n", self.title, self.about);
-        self.drawing_into(&mut out).expect("a String takes everything");
-        self.table_into(&mut out).expect("a String takes everything");
+        self.draw(&mut out)?;
+        self.tabulate(&mut out)?;
         let lists = [("Phases", &self.phases), ("Inputs", &self.inputs), ("Steps", &self.steps)];
-        out + &lists.map(|(title, words)| list(title, words)).join("\n")
+        Ok(out + &lists.map(|(title, words)| list(title, words)).join("\n"))
     }
 
-    fn table_into(&self, out: &mut String) -> std::fmt::Result {
+    fn tabulate(&self, out: &mut String) -> fmt::Result {
         write!(out, "| |")?;
         for (phase, _) in &self.phases {
             write!(out, " {phase} |")?;
@@ -172,23 +245,28 @@ impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<'_, P, S>
     }
 
     fn cell(&self, phase: &str, Transition { next, step }: Transition<P, S>) -> String {
-        let next = self.name(next);
+        let next = next.map_or("settled".to_owned(), |next| format!("{next:?}"));
+        if step == self.impossible {
+            assert_eq!(next, phase, "nothing happens where nothing can");
+            return "–".to_owned();
+        }
         match (name_of_step(step), next == phase) {
-            (None, true) => "·".into(),
+            (None, true) => "·".to_owned(),
             (None, false) => format!("→ {next}"),
             (Some(step), true) => step,
             (Some(step), false) => format!("{step} → {next}"),
         }
     }
 
-    fn drawing_into(&self, out: &mut String) -> std::fmt::Result {
+    fn draw(&self, out: &mut String) -> fmt::Result {
         writeln!(out, "```mermaid\nstateDiagram-v2\n    [*] --> {}", self.phases[0].0)?;
         for ((phase, _), row) in self.phases.iter().zip(&self.table) {
             let mut edges: Vec<(Transition<P, S>, Vec<&str>)> = Vec::new();
-            for ((input, _), cell) in self.inputs.iter().zip(*row) {
-                match edges.iter_mut().find(|(known, _)| known == cell) {
+            let columns = self.inputs.iter().zip(row);
+            for ((input, _), on) in columns.filter(|(_, on)| on.step != self.impossible) {
+                match edges.iter_mut().find(|(known, _)| known == on) {
                     Some((_, inputs)) => inputs.push(input),
-                    None => edges.push((*cell, vec![*input])),
+                    None => edges.push((*on, vec![*input])),
                 }
             }
             for (Transition { next, step }, inputs) in edges {
@@ -205,7 +283,7 @@ impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<'_, P, S>
         writeln!(out, "```\n")
     }
 
-    /// The inputs of one edge; those that make up a group, as that.
+    /// Names the inputs of one edge. Those that make up a group are named by that.
     fn in_few_words(&self, mut inputs: Vec<&str>) -> String {
         let mut words = Vec::new();
         for (name, group) in self.groups {
@@ -217,14 +295,9 @@ impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<'_, P, S>
         words.extend(inputs);
         words.join(", ")
     }
-
-    fn name(&self, phase: Option<P>) -> String {
-        let end = || self.end.expect("only rows that go have an end").to_owned();
-        phase.map_or_else(end, |phase| format!("{phase:?}"))
-    }
 }
 
-/// The name of a step, if it does anything.
+/// Returns the name of a step, if it does anything.
 fn name_of_step<S: Debug>(step: S) -> Option<String> {
     Some(format!("{step:?}")).filter(|step| step != "Nothing")
 }

@@ -419,11 +419,11 @@ fn b25_a_relay_passes_params_and_results_on_byte_for_byte() {
         let text = text.replace(['\r', '\n'], " ");
         let token = text.trim_ascii();
 
-        relay.receive(Side::Up, &[&as_params(text.as_bytes())[..], b"\n"].concat(), NOW);
+        let _ = relay.receive(Side::Up, &[&as_params(text.as_bytes())[..], b"\n"].concat(), NOW);
         let asked = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{token}}}"#);
         assert_eq!(next(&mut relay, Side::Down), asked + "\n");
 
-        relay.receive(Side::Down, &[&as_result(text.as_bytes())[..], b"\n"].concat(), NOW);
+        let _ = relay.receive(Side::Down, &[&as_result(text.as_bytes())[..], b"\n"].concat(), NOW);
         let answer = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{token}}}"#);
         assert_eq!(next(&mut relay, Side::Up), answer + "\n");
     }

@@ -3,6 +3,7 @@
 use protocol_core::Dialect;
 
 /// Gives zeros after its end, so that cutting bytes off at the end is always legal.
+#[derive(Clone, Copy)]
 pub(crate) struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

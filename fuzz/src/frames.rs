@@ -46,9 +46,9 @@ fn whole(config: Config, message: &[u8]) {
 
 /// Takes one message at the most; says how many bytes are used up, and what happened.
 fn take(stream: &mut StreamConnection<u8>, unread: &[u8]) -> (usize, Vec<String>) {
-    let taken = stream.receive(unread, NOW);
-    let (used, first) = (taken.used, taken.event.map(|event| format!("{event:?}")));
-    (used, first.into_iter().chain(waiting(stream)).collect())
+    let received = stream.receive(unread, NOW);
+    let first = received.event.map(|event| format!("{event:?}"));
+    (received.consumed, first.into_iter().chain(waiting(stream)).collect())
 }
 
 /// What has happened and was not told.
@@ -95,7 +95,7 @@ fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
         let unsent = stream.connection().unsent_bytes();
         assert!(unsent <= limits.unsent_bytes + 128 * limits.calls, "G8: {unsent} bytes unsent");
     }
-    stream.finish(input.unread(), NOW);
+    stream.handle_eof(input.unread(), NOW);
     seen.extend(waiting(&mut stream));
     assert!(seen.last().is_some_and(|last| last.starts_with("Closed")), "G7: {seen:?}");
     while stream.poll_transmit(&mut out).is_some() {}

@@ -14,6 +14,7 @@ mod json;
 mod messages;
 mod operations;
 pub mod pack;
+mod peer;
 mod relay;
 mod schedule;
 
@@ -21,7 +22,7 @@ pub use differential::differential;
 pub use frames::frames;
 pub use handler::handler;
 pub use hub::hub;
-pub use messages::messages;
+pub use messages::{held, messages};
 pub use operations::operations;
 pub use relay::relay;
 pub use schedule::schedule;

@@ -110,12 +110,12 @@ impl Chain {
         let stream = framed(message, peer.dialect.framing);
         let mut unread = &stream[..];
         loop {
-            let (used, message) = self.relays[at].receive(peer.side, unread, self.now);
-            peer.wrote(message.unwrap_or(&[]));
-            if used == 0 {
+            let received = self.relays[at].receive(peer.side, unread, self.now);
+            peer.wrote(received.message.unwrap_or(&[]));
+            if received.consumed == 0 {
                 break;
             }
-            unread = &unread[used..];
+            unread = &unread[received.consumed..];
         }
         // The rest of a broken frame is of no use to anyone.
     }
@@ -128,9 +128,10 @@ impl Chain {
             return false;
         }
         loop {
-            let (used, _) = self.relays[1 - from].receive(side[1 - from], stream, self.now);
-            stream.drain(..used);
-            if used == 0 {
+            let relay = &mut self.relays[1 - from];
+            let consumed = relay.receive(side[1 - from], stream, self.now).consumed;
+            stream.drain(..consumed);
+            if consumed == 0 {
                 return true;
             }
         }
@@ -158,7 +159,7 @@ impl Chain {
 
     fn hang_up(&mut self, at: usize) {
         if !std::mem::replace(&mut self.peers[at].is_gone, true) {
-            self.relays[at].finish(self.peers[at].side, &[], self.now);
+            self.relays[at].handle_eof(self.peers[at].side, &[], self.now);
         }
     }
 
@@ -172,7 +173,7 @@ impl Chain {
             self.wait();
             for (at, side) in [(0, Side::Down), (1, Side::Up)] {
                 if self.relays[at].is_over(side) {
-                    self.relays[1 - at].finish(side.other(), &[], self.now);
+                    self.relays[1 - at].handle_eof(side.other(), &[], self.now);
                 }
             }
         }

@@ -101,7 +101,7 @@ const ATTACKS: [Attack; 13] = [
         pipes: NO_TLS, sockets: NO_TLS, secure: Holds(handshakes) },
     Attack { fault: "F47", name: "unfinished messages of 4 MiB", run: attacks::unfinished, many: 300,
         pipes: No("there is one peer, and F71 is its unfinished message"), sockets: Holds(unfinished), secure: Holds(unfinished) },
-    Attack { fault: "F48", name: "sleeps with ids of 1 KiB", run: attacks::long_ids, many: 65_536,
+    Attack { fault: "F48", name: "sleeps with ids of 256 bytes", run: attacks::long_ids, many: 16_384,
         pipes: Holds(rows), sockets: Holds(rows), secure: Holds(rows) },
     Attack { fault: "F48", name: "broken requests with ids of 1 KiB", run: attacks::broken_requests, many: 100_000,
         pipes: Holds(answers), sockets: Holds(answers), secure: Holds(answers) },

@@ -93,9 +93,9 @@ fn f44_params_of_requests_at_work() {
 }
 
 #[test]
-fn f48_ids_of_1_kib() {
-    let (many, most) = (times(65_536), formula::connection());
-    withstands("65,536 requests with ids of 1 KiB", &[], most, many.min(1_024), |target| {
+fn f48_ids_of_256_bytes() {
+    let (many, most) = (times(16_384), formula::connection());
+    withstands("16,384 requests with ids of 256 bytes", &[], most, many.min(1_024), |target| {
         attacks::long_ids(target, many)
     });
 }

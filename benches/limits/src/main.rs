@@ -1,11 +1,13 @@
 //! How fast single parts are, beside the fastest that others have for the same bytes.
 //!
 //! - `speed MILLISECONDS`: W4 and W8, with about so much time for each figure
-//! - `decode MESSAGE TIMES`, `encode TIMES`, `operations TIMES`: work of a fixed size, for callgrind;
+//! - `decode MESSAGE TIMES`, `encode TIMES`, `operations KINDS TIMES`: work of a fixed size, for callgrind;
 //!   of `decode` only what `Reader::read` does counts
+//! - `growth STEP MANY TIMES`: a step beside so many remembered ids, early cancels or owners of a token
 //! - `count` and one of those: the allocations of that work
 
 mod decode;
+mod growth;
 mod operations;
 
 use std::time::Duration;
@@ -33,7 +35,8 @@ fn fixed(work: &[&str]) -> u64 {
     match *work {
         ["decode", message, times] => decode::some(message, number(times)),
         ["encode", times] => decode::encode(number(times)),
-        ["operations", times] => operations::some(number(times)),
+        ["operations", kinds, times] => operations::some(number(kinds), number(times)),
+        ["growth", step, many, times] => growth::some(step, number(many), number(times)),
         _ => panic!("asked for {work:?}; see the source for what there is to ask for"),
     }
 }

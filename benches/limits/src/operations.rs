@@ -15,7 +15,7 @@ use protocol_operations::{
 const LIVE: usize = 100_000;
 /// Operations that come and go on top of them.
 const SOME: usize = 10_000;
-/// What kind they all are.
+/// The kind of all of them.
 const KIND: &str = "tools/call";
 const NOW: Timestamp = Timestamp::ZERO;
 
@@ -27,9 +27,13 @@ struct Registry {
 }
 
 impl Registry {
-    fn new() -> Self {
+    /// Creates a registry with so many kinds, of which the operations use the last.
+    fn new(kinds: usize) -> Self {
         let mut operations = Operations::default();
-        operations.declare(KIND, Cleanup::NotNeeded).expect("it is the first");
+        let names = (1..kinds).map(|number| format!("kind {number}")).chain([KIND.to_owned()]);
+        for name in names {
+            operations.declare(&name, Cleanup::NotNeeded).expect("there is room for that many");
+        }
         let live = Vec::with_capacity(LIVE + SOME);
         Self { operations, random: 1, live }
     }
@@ -48,13 +52,13 @@ impl Registry {
         }
     }
 
-    /// Cancels the last ones, and is told what is to be done about each.
+    /// Cancels the last ones, and checks the step for each.
     fn cancel(&mut self, times: usize) {
         let first = self.live.len() - times;
         for &operation in &self.live[first..] {
             let reason = CancelReason::ClientRequested;
             let step = self.operations.cancel(operation, reason, Urgency::Forced, NOW);
-            assert_eq!(step, Ok(Step::TellAndStop));
+            assert_eq!(step, Ok(Step::NotifyAndStop));
         }
     }
 
@@ -83,7 +87,7 @@ impl Least {
 
 /// Prints every figure.
 pub(crate) fn speed(budget: Duration) {
-    let mut registry = Registry::new();
+    let mut registry = Registry::new(1);
     heap::set_counting(true);
     let before = heap::live();
     registry.register(LIVE);
@@ -139,9 +143,10 @@ fn markers(least: &mut Least, end: u64) {
     }
 }
 
-/// So many whole lives, on top of those that live; gives the allocations of that.
-pub(crate) fn some(times: usize) -> u64 {
-    let mut registry = Registry::new();
+/// Runs so many whole lives on top of those that live, with so many kinds, and returns the
+/// allocations of that.
+pub(crate) fn some(kinds: usize, times: usize) -> u64 {
+    let mut registry = Registry::new(kinds);
     registry.register(LIVE);
     let work = || {
         for _ in 0..times {

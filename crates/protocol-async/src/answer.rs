@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 pub struct RpcError {
     /// Its code; see [`code`](protocol_core::code).
     pub code: i64,
-    /// One sentence.
+    /// A short description of the error, in one sentence.
     pub message: String,
     /// More, for programs.
     pub data: Option<Box<RawValue>>,
@@ -57,14 +57,14 @@ pub enum CallError {
     Error(RpcError),
     /// It was cancelled.
     Cancelled {
-        /// Why.
+        /// The reason for the cancellation.
         cause: Cause,
         /// The peer's -32800, if it confirmed.
         error: Option<RpcError>,
     },
     /// One of its timers ran out.
     TimedOut {
-        /// Which.
+        /// The timer that ran out.
         cause: Cause,
     },
     /// The peer answered with something that is no response.

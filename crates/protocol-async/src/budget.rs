@@ -32,7 +32,7 @@ pub enum Cheap {
 pub enum Budget {
     /// As often as the peer likes.
     Unlimited,
-    /// So often.
+    /// At most as often as these two allow.
     Limited {
         /// In a second, in the long run; at least 1.
         per_second: u32,
@@ -56,7 +56,7 @@ pub enum Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Budgets {
-    /// For each [`Cheap::CancelledRequest`]; 1,000 a second and 65,536 at once, which is as many as may be
+    /// For each [`Cheap::CancelledRequest`]; 1,000 a second and 65,536 at once, which is more than may be
     /// in flight ([`Limits::requests`](protocol_core::Limits::requests)).
     pub cancelled_requests: Budget,
     /// For each [`Cheap::VainCancel`]; the same, since any cancel may cross its answer.
@@ -164,7 +164,7 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// Full ones.
+    /// Returns full buckets: nothing of any budget is spent.
     #[must_use]
     pub fn new(budgets: Budgets) -> Self {
         Self {

@@ -8,7 +8,7 @@ use protocol_core::Cause;
 /// The work was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled {
-    /// Why.
+    /// The reason for the cancellation.
     pub cause: Cause,
 }
 

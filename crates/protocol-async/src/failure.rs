@@ -166,7 +166,7 @@ impl InvalidParams {
         Self(Arc::new(Misfit { method: method.clone(), message, reason }))
     }
 
-    /// Whose params.
+    /// Returns the method whose params did not fit.
     #[must_use]
     pub fn method(&self) -> &MethodName {
         &self.0.method

@@ -51,6 +51,9 @@ pub enum Output {
 
 impl Hub {
     /// A connection that has read nothing yet. `now` reads the clock that the core's times are of.
+    ///
+    /// A connection whose [`Config::connection`](protocol_core::Config::connection) is 0 gets a number of
+    /// its own in this process.
     pub fn new(
         options: impl Into<Options>,
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
@@ -60,6 +63,9 @@ impl Hub {
         if config.unix_time_at_zero.is_zero() {
             config.unix_time_at_zero = outside::unix_time_at_zero(now());
         }
+        if config.connection == 0 {
+            config.connection = outside::connection_number();
+        }
         let state = State::new(options);
         let shared = Arc::new(Shared::new(state, Box::new(now)));
         let lease = Arc::new(Lease(shared.clone()));
@@ -67,8 +73,10 @@ impl Hub {
         (Self { shared }, Peer::new(lease.clone()), Incoming::new(lease, taker))
     }
 
-    /// Takes every whole message in the input, and marks what they cancel (G3). Says whether more
-    /// may come, as [`is_closed`](Self::is_closed) does.
+    /// Takes every whole message in the input, and marks what they cancel.
+    ///
+    /// All of that is marked when this returns (G3). It reports whether more may come, as
+    /// [`is_closed`](Self::is_closed) does.
     pub fn receive(&self, input: &mut InputBuffer) -> ControlFlow<()> {
         self.shared.at(|state, after| {
             // Once nothing is unread, asking again gives nothing.
@@ -81,10 +89,10 @@ impl Hub {
                     state.hear(taken.message.unwrap_or(input.unread()), taken.event, after);
                 }
                 state.dispatch_queued(after);
-                if taken.used == 0 {
+                if taken.consumed == 0 {
                     break;
                 }
-                input.consume(taken.used);
+                input.consume(taken.consumed);
             }
             let is_closed = state.core().machine().is_closed();
             if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -98,7 +106,7 @@ impl Hub {
             if error.is_some() {
                 state.error = error.map(closed::copy);
             }
-            if let Some(message) = state.stream.finish(input.unread(), state.now) {
+            if let Some(message) = state.stream.handle_eof(input.unread(), state.now) {
                 state.trace(Way::Received, message);
                 if let event @ Some(_) = state.stream.connection_mut().poll_event() {
                     state.hear(message, event, after);
@@ -193,7 +201,9 @@ impl Hub {
         Output::Idle
     }
 
-    /// Takes one whole message, without framing, and marks what it cancels (G3).
+    /// Takes one whole message, without framing.
+    ///
+    /// What it cancels is marked when this returns (G3).
     pub fn receive_message(&self, message: &[u8]) {
         self.shared.at(|state, after| {
             let event = state.stream.connection_mut().receive(message, state.now);

@@ -17,7 +17,7 @@ pub struct InFlight {
     /// Counts the calls, or the requests, of the connection from 1. For a call it is the id on the
     /// wire.
     pub number: u64,
-    /// Its method.
+    /// The name of its method, cut if it is long.
     pub method: String,
     /// How long it has been in flight.
     pub age: Duration,
@@ -77,7 +77,9 @@ pub(crate) fn list(state: &State, limit: usize) -> Vec<InFlight> {
     let requests = core.requests().take(limit).filter_map(|(request, entry)| {
         let phase = match machine.request_phase(request)? {
             RequestPhase::Running | RequestPhase::Operation => Phase::Running,
-            RequestPhase::Cancelled | RequestPhase::OperationCancelled => Phase::Cancelled,
+            RequestPhase::Cancelled | RequestPhase::Silenced | RequestPhase::OperationCancelled => {
+                Phase::Cancelled
+            }
             RequestPhase::Responded => return None,
         };
         Some(InFlight {

@@ -17,9 +17,9 @@ const KEPT: usize = 64;
 // Its tag is a word, because a tag of one byte splits the words that are moved with it.
 #[repr(usize)]
 pub enum Arrived {
-    /// A request.
+    /// A request that waits to be served.
     Request(RequestHandle, Request),
-    /// A notification.
+    /// A notification that waits to be taken.
     Notification(Notification),
     /// The peer broke a rule.
     Violation(Violation, Option<WireId>),

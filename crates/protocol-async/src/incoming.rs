@@ -28,11 +28,11 @@ use crate::waiters::Place;
 pub enum Arrival {
     /// A request, and what answers it.
     Request(Request, Responder),
-    /// A notification.
+    /// A notification, which has no response.
     Notification(Notification),
     /// The peer broke a rule; the core has answered it already.
     Violation {
-        /// Which rule.
+        /// The rule that the peer broke.
         violation: Violation,
         /// The id of the message that broke it, if it can be read.
         id: Option<WireId>,
@@ -40,7 +40,7 @@ pub enum Arrival {
     /// So many notifications were not kept, because nobody took them:
     /// [`Options::inbox_bytes`](crate::Options::inbox_bytes).
     Missed {
-        /// How many.
+        /// The number of notifications that were not kept.
         count: usize,
     },
 }
@@ -65,7 +65,9 @@ impl Incoming {
         Self { taker, lease, place: None }
     }
 
-    /// Waits for the next arrival. Dropping the future before it is ready loses nothing (B28).
+    /// Waits for the next arrival.
+    ///
+    /// Dropping the future before it is ready loses nothing (B28).
     ///
     /// # Errors
     ///

@@ -21,7 +21,9 @@ use crate::state::{Core, WaitingAnswers};
 /// for one, and what it had beside that while it moves.
 const GROWN: usize = 3;
 
-/// The most bytes of heap that one connection holds at any moment, layer by layer (G8).
+/// The most bytes of heap that one connection holds at any moment, layer by layer.
+///
+/// This is the bound of guarantee G8 over all layers.
 ///
 /// Each field is a sum of limits times the size of what is kept. What a host's own code keeps is not in
 /// it: what a handler makes of what it is asked, what a trace writes down, the tasks of a runtime.

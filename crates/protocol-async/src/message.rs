@@ -13,7 +13,7 @@ use crate::method::MethodName;
 /// A request of the peer's. Its `Debug` leaves the params out.
 #[derive(Clone)]
 pub struct Request {
-    /// Its method.
+    /// The name of its method.
     pub method: MethodName,
     /// Its params, as the peer wrote them.
     pub params: Option<Box<RawValue>>,
@@ -24,7 +24,7 @@ pub struct Request {
 /// A notification of the peer's. Its `Debug` leaves the params out.
 #[derive(Clone)]
 pub struct Notification {
-    /// Its method.
+    /// The name of its method.
     pub method: MethodName,
     /// Its params, as the peer wrote them.
     pub params: Option<Box<RawValue>>,

@@ -51,7 +51,7 @@ pub trait Method {
 pub struct MethodName(CompactString);
 
 impl MethodName {
-    /// The name.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -74,7 +74,7 @@ impl SharedOperations {
         limits: Limits,
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
-        let operations = Mutex::new(Operations::new(limits));
+        let operations = Mutex::new(Operations::new(limits, 0));
         let shared = Arc::new(Shared { operations, now: Box::new(now) });
         Self { shared, handlers: BTreeMap::new() }
     }
@@ -134,7 +134,7 @@ impl SharedOperations {
                 }
                 operations.finish(operation)
             }
-            End::WorkerGone => operations.worker_gone(operation),
+            End::WorkerGone => operations.worker_lost(operation),
         };
         let ended = ended.ok()?;
         (ended.cleanup == Cleanup::Wanted).then(|| CleanUp(Box::new(ended)))

@@ -80,7 +80,7 @@ pub enum Way {
 }
 
 impl Options {
-    /// Every default.
+    /// Returns the options of a connection, with the default of every field but `config`.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncWrite};
-use protocol_core::{Config, Timestamp, Violation};
+use protocol_core::{Config, Received, Timestamp, Violation};
 use protocol_relay::{Guard, Relay, RelayEvent, Side};
 
 use self::half_close::HalfClose;
@@ -68,7 +68,7 @@ pub enum Wait {
     Answers {
         /// How many there are.
         requests: usize,
-        /// [`Options::answer_after_end`].
+        /// The time they have, which is [`Options::answer_after_end`].
         within: Duration,
     },
     /// The client is taken for gone. So many requests were cancelled, and the server may so long still
@@ -76,7 +76,7 @@ pub enum Wait {
     Cancelled {
         /// How many there are.
         requests: usize,
-        /// [`Config::abandoned_grace`].
+        /// The time the server has, which is [`Config::abandoned_grace`].
         within: Duration,
     },
 }
@@ -98,7 +98,7 @@ pub enum Input<'b> {
     Broken(Side, &'b [u8]),
     /// The end of this side's input.
     End {
-        /// Whose.
+        /// The side whose input has ended.
         side: Side,
         /// What was unread then.
         unread: &'b [u8],
@@ -142,7 +142,7 @@ impl fmt::Display for NotRead {
 impl std::error::Error for NotRead {}
 
 impl Options {
-    /// Every default.
+    /// Returns the options of a relay between these two, with the default of every other field.
     #[must_use]
     pub fn new(up: Config, down: Config) -> Self {
         Self {
@@ -467,8 +467,8 @@ impl Joint {
         let was_closed = is_closed(&self.relay);
         let before = Trail::of(&self.relay);
         self.till.set(now);
-        let (used, message) = self.relay.receive(side, unread, now);
-        let first = self.relay.poll_event();
+        let Received { consumed, message, event: first, .. } =
+            self.relay.receive(side, unread, now);
         match message {
             Some(message) => {
                 if first.is_none() {
@@ -487,12 +487,12 @@ impl Joint {
             None => {}
         }
         self.report_from(first, message.unwrap_or(unread));
-        used
+        consumed
     }
 
     /// One side's input has ended, with these bytes unread.
     fn finish(&mut self, side: Side, unread: &[u8], now: Timestamp) {
-        let message = self.relay.finish(side, unread, now);
+        let message = self.relay.handle_eof(side, unread, now);
         if let Some(message) = message {
             self.trace(side, Way::Received, message);
         }

@@ -1,4 +1,4 @@
-//! Answering requests.
+//! The handle that responds to one request of the peer.
 
 use std::borrow::Cow;
 use std::fmt;

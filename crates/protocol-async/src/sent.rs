@@ -74,7 +74,9 @@ impl<T> SentRequest<T> {
         }
     }
 
-    /// Cancels the call. A change of state and never a wait (B29): the outcome comes all the same.
+    /// Cancels the call.
+    ///
+    /// This never waits (B29), and the outcome comes all the same.
     pub fn cancel(&self) -> CancelOutcome {
         self.cancellation_handle().cancel()
     }

@@ -102,7 +102,7 @@ pub(crate) struct State {
     patience: Duration,
     /// Nothing more is written, and nobody waits for what isn't.
     is_abandoned: bool,
-    /// Whoever writes.
+    /// The task that writes, which is woken when there is something to write.
     pub(crate) driver: Option<Waker>,
     pub(crate) timers: Timers,
     pub(crate) spans: Spans,

@@ -13,9 +13,9 @@ pub type Observer = Box<dyn FnMut(Verdict<'_>) + Send>;
 pub enum Verdict<'a> {
     /// A call of ours ended.
     Settled {
-        /// Which.
+        /// The call that ended.
         call: CallId,
-        /// How.
+        /// The way in which it ended.
         settlement: Settlement,
         /// Why, if it was cancelled, timed out or lost.
         cause: Option<Cause>,
@@ -24,13 +24,13 @@ pub enum Verdict<'a> {
     Cancelled {
         /// Its id. The token of an operation is a secret, and not told.
         id: Option<&'a WireId>,
-        /// Why.
+        /// The reason for the cancellation.
         cause: Cause,
     },
     /// The peer broke a rule: an answer was late, or a second one, or to nothing that we asked, and so
     /// on.
     Violation {
-        /// Which rule.
+        /// The rule that the peer broke.
         violation: Violation,
         /// The id of the message that broke it, if it can be read.
         id: Option<&'a WireId>,
@@ -42,7 +42,7 @@ pub enum Verdict<'a> {
     },
     /// Nothing comes in any more.
     Closed {
-        /// Why.
+        /// The reason why the connection closed.
         reason: CloseReason,
     },
 }

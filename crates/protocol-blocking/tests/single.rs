@@ -514,3 +514,18 @@ fn g08_what_costs_the_peer_little_has_a_budget() {
     let over = host.error().unwrap().get_ref().unwrap().downcast_ref::<OverBudget>().unwrap();
     assert_eq!(over.what, Cheap::Violation);
 }
+
+#[test]
+fn f77_a_call_of_another_host_is_not_cancelled() {
+    let host = || {
+        let (near, far) = UnixStream::pair().unwrap();
+        let transport = FdTransport::new(near.try_clone().unwrap(), near);
+        (Host::new(transport, Config::client(Dialect::ACP_V1)), far)
+    };
+    let [(mut one, _far), (mut other, _other_far)] = [host(), host()];
+    let own = one.start_call("m", None, CallOptions::default()).unwrap();
+    let foreign = other.start_call("m", None, CallOptions::default()).unwrap();
+    assert_eq!(one.cancel(&foreign), CancelOutcome::AlreadySettled);
+    assert_ne!(one.cancel(&own), CancelOutcome::AlreadySettled);
+    assert_ne!(other.cancel(&foreign), CancelOutcome::AlreadySettled);
+}

@@ -12,9 +12,9 @@ use crate::process::{Owner, Process};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ChildConnection {
-    /// Sends.
+    /// The handle that sends calls and notifications to the process.
     pub peer: Peer,
-    /// Receives.
+    /// The stream of requests and notifications from the process.
     pub incoming: Incoming,
     /// Tells how the process is.
     pub process: Process,

@@ -254,7 +254,7 @@ impl Process {
 }
 
 impl Owner {
-    /// The process.
+    /// Returns the process, which this goes on owning.
     #[must_use]
     pub const fn process(&self) -> &Process {
         &self.process

@@ -13,10 +13,10 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Default)]
 #[non_exhaustive]
 pub enum Stderr {
-    /// To ours.
+    /// The process writes to our own standard error.
     #[default]
     Inherit,
-    /// Nowhere.
+    /// All that the process writes there is discarded.
     Discard,
     /// The last of it is kept, for [`Process::stderr_tail`](crate::Process::stderr_tail).
     Last {

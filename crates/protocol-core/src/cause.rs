@@ -1,61 +1,92 @@
-//! Why something was cancelled, and why a connection closed.
+//! The reasons for a cancellation, the ways a call can end, and the reasons for the end of a connection.
 
-use crate::named::named;
+use crate::text_enum::text_enum;
 
-named! {
-    /// Why a call or a request was cancelled (G5).
+text_enum! {
+    /// The reason that a call or a request was cancelled.
     ///
-    /// Printed in `snake_case` everywhere: `idle_timeout`, `peer_gone`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[non_exhaustive]
+    /// The first cancellation of a call or a request records its cause; later ones don't change it (G5).
+    ///
+    /// ```
+    /// use protocol_core::Cause;
+    ///
+    /// assert_eq!(Cause::IdleTimeout.as_str(), "idle_timeout");
+    /// assert!(Cause::ALL.contains(&Cause::PeerGone));
+    /// ```
     pub enum Cause {
-        /// Our host asked for it.
+        /// Our host asked for the cancellation.
         Caller = "caller",
-        /// Our host dropped the handle without waiting.
+        /// Our host dropped the call's handle and does not wait for the outcome.
         Dropped = "dropped",
-        /// The call's deadline passed.
+        /// The call's [`timeout`](crate::CallOptions::timeout) passed.
         Deadline = "deadline",
-        /// No progress arrived for the call's idle timeout.
+        /// The call's [`idle_timeout`](crate::CallOptions::idle_timeout) passed without progress.
         IdleTimeout = "idle_timeout",
-        /// The call's hard cap passed, despite progress.
+        /// The call's [`hard_cap`](crate::CallOptions::hard_cap) passed, despite progress.
         HardCap = "hard_cap",
-        /// The request that the call was made for was cancelled (G6).
+        /// The request that the call was made for was cancelled.
         Parent = "parent",
-        /// The peer asked for it.
+        /// The peer asked for the cancellation.
         Peer = "peer",
-        /// The peer hung up (G7).
+        /// The peer's input ended.
         PeerGone = "peer_gone",
         /// Our side is shutting down.
         Shutdown = "shutdown",
-        /// Our side gave the request up for a reason of its own: a limit, a fault.
+        /// Our side gave up for a reason of its own, such as a limit or a fault.
         Internal = "internal",
     }
-    /// The name in `snake_case`.
-    as_str + Display
 }
 
-named! {
-    /// Why a connection closed, as [`Event::Closed`](crate::Event::Closed) tells it (G7).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[non_exhaustive]
+impl Cause {
+    /// Returns the reason that the client of a cancelled operation is told, in the words of erlmcp.
+    pub(crate) const fn operation_reason(self) -> &'static str {
+        match self {
+            Self::Peer | Self::Caller => "client_requested",
+            Self::Deadline | Self::IdleTimeout | Self::HardCap => "timeout",
+            Self::Shutdown => "server_shutdown",
+            Self::Dropped => "error: dropped",
+            Self::Parent => "error: parent",
+            Self::PeerGone => "error: peer_gone",
+            Self::Internal => "error: internal",
+        }
+    }
+}
+
+text_enum! {
+    /// The kind of ending of a call, without its payload.
+    pub enum Settlement {
+        /// The peer responded with a result.
+        Result = "result",
+        /// The peer responded with an error.
+        Error = "error",
+        /// The call was cancelled.
+        Cancelled = "cancelled",
+        /// One of its timers ran out.
+        TimedOut = "timed_out",
+        /// The peer's response was malformed.
+        Malformed = "malformed",
+        /// The connection ended first.
+        ConnectionLost = "connection_lost",
+    }
+}
+
+text_enum! {
+    /// The reason that a connection closed, as [`Event::Closed`](crate::Event::Closed) reports it.
     pub enum CloseReason {
         /// The peer's input ended.
         PeerGone = "peer_gone",
         /// Our host shut the connection down, and everything in flight has settled.
         Shutdown = "shutdown",
-        /// The peer's framing can't be followed any more.
+        /// The peer broke the framing, so the beginning of its next message is unknown.
         BrokenFraming = "broken_framing",
-        /// The peer went over a limit, and [`Config::close_over_limit`](crate::Config::close_over_limit) was
-        /// chosen.
+        /// The peer exceeded [`Limits::requests`](crate::Limits::requests), and
+        /// [`Config::close_over_limit`](crate::Config::close_over_limit) is set.
         OverLimit = "over_limit",
     }
-    /// The name in `snake_case`.
-    as_str + Display
 }
 
 impl CloseReason {
-    /// The cause that whatever is in flight then ends with.
-    #[must_use]
+    /// Returns the cause of everything that is still in flight when the connection closes.
     pub const fn cause(self) -> Cause {
         match self {
             Self::PeerGone | Self::BrokenFraming => Cause::PeerGone,

@@ -1,79 +1,101 @@
-//! What a connection tells its host, and what a host hands to it.
+//! The values that a connection and its host exchange.
 
 use alloc::borrow::{Cow, ToOwned};
 
 use serde_json::value::RawValue;
 
-use crate::cause::{Cause, CloseReason};
+use crate::cause::{Cause, CloseReason, Settlement};
+use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
-use crate::machine::{CallId, RequestHandle, Settlement};
-use crate::named::named;
+use crate::text_enum::text_enum;
 use crate::violation::Violation;
 
-/// What happened, borrowing from the message that made it happen where that is still at hand.
+/// An event of a connection. It borrows from the message that caused it, if that is still at hand.
 ///
-/// `O` is the host's own data on a call; it comes back by value exactly once, with
+/// `O` is the host's own data on a call. It comes back by value exactly once, with
 /// [`Settled`](Self::Settled).
+///
+/// ```
+/// use protocol_core::{Config, Connection, Dialect, Event, Response, Timestamp};
+///
+/// let mut server: Connection<()> = Connection::new(Config::server(Dialect::ACP_V1));
+/// let message = br#"{"jsonrpc":"2.0","id":7,"method":"add","params":[1,2]}"#;
+/// match server.receive(message, Timestamp::ZERO) {
+///     Some(Event::Request { request, method, .. }) if method == "add" => {
+///         server.respond(request, Response::Result(serde_json::from_str("3")?))?;
+///     }
+///     Some(Event::Cancelled { request, .. }) => { /* stop the work */ }
+///     _ => {}
+/// }
+/// let mut wire = Vec::new();
+/// server.poll_transmit(&mut wire);
+/// assert_eq!(wire, br#"{"jsonrpc":"2.0","id":7,"result":3}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[must_use]
 pub enum Event<'m, O> {
-    /// The peer sent a request. Answer it with [`respond`](crate::Connection::respond).
+    /// The peer sent a request. The host owes it a [`respond`](crate::Connection::respond).
     Request {
-        /// Names it from now on.
+        /// The handle that names the request to us from now on.
         request: RequestHandle,
         /// The id token as the peer wrote it, for logs.
         id: Cow<'m, str>,
-        /// Its method.
+        /// The method, with its escapes decoded.
         method: Cow<'m, str>,
-        /// Its params, as the peer wrote them.
+        /// The params, as the peer wrote them.
         params: Option<Cow<'m, RawValue>>,
-        /// What the peer said beside the params: ABP's `options`, with the token for its progress.
+        /// ABP: the `options` beside the params, which hold the token for progress.
         options: Option<Cow<'m, RawValue>>,
     },
     /// The peer sent a notification.
     Notification {
-        /// Its method.
+        /// The method, with its escapes decoded.
         method: Cow<'m, str>,
-        /// Its params, as the peer wrote them.
+        /// The params, as the peer wrote them.
         params: Option<Cow<'m, RawValue>>,
     },
-    /// A request was cancelled. The host still owes its answer.
+    /// A request was cancelled. The host still owes a response.
     Cancelled {
-        /// Which.
+        /// The request that was cancelled.
         request: RequestHandle,
-        /// Why.
+        /// The reason for the cancellation.
         cause: Cause,
-        /// What the peer said about it, where the dialect has a place for that.
+        /// The peer's own words about it, in dialects that have a member for them.
         reason: Option<Cow<'m, str>>,
     },
-    /// One of our calls ended: once for every call that was accepted (G1).
+    /// One of our calls settled. This comes exactly once for each accepted call.
     Settled {
-        /// Which.
+        /// The call that settled.
         call: CallId,
-        /// How.
+        /// The end of the call.
         outcome: Outcome<'m>,
-        /// What the host gave with the call.
+        /// The data that the host passed with the call.
         data: O,
     },
-    /// A request is answered, and every call made on its behalf has settled (G6). Only for requests
-    /// that such calls were made for.
+    /// A request has had its response, and every call made for it has settled.
+    ///
+    /// It comes only for requests that calls were made for (G6).
     TreeSettled {
-        /// Which.
+        /// The request that has had its response.
         request: RequestHandle,
     },
     /// The peer broke a rule.
     Violation {
-        /// Which rule.
+        /// The rule that was broken.
         violation: Violation,
-        /// The id of the message that broke it, if it can be read.
+        /// The id of the message that broke it, if the id can be read.
         id: Option<WireId>,
     },
-    /// There is room in the outbox again, after a [`Refusal::OutboxFull`](crate::Refusal::OutboxFull).
-    /// The only event that may follow [`Closed`](Self::Closed): a promised wake-up always comes.
+    /// The outbox has room again after a [`Refusal::OutboxFull`](crate::Refusal::OutboxFull).
+    ///
+    /// It is the only event that may follow [`Closed`](Self::Closed), because a promised wake-up always
+    /// comes.
     Ready,
-    /// Nothing comes in any more. Exactly once, and the last of what happens (G7).
+    /// The connection closed, and receives nothing more. This comes exactly once.
     Closed {
-        /// Why.
+        /// The reason for the end.
         reason: CloseReason,
     },
 }
@@ -83,8 +105,7 @@ impl<'m, O> Event<'m, O> {
         Self::Notification { method, params: params.map(Cow::Borrowed) }
     }
 
-    /// The event with copies of what it borrowed.
-    #[must_use]
+    /// Returns the event with copies of everything that it borrowed.
     pub fn into_owned(self) -> Event<'static, O> {
         match self {
             Self::Request { request, id, method, params, options } => Event::Request {
@@ -115,38 +136,51 @@ fn owned<T: ToOwned + ?Sized>(value: Cow<'_, T>) -> Cow<'static, T> {
     Cow::Owned(value.into_owned())
 }
 
-/// How a call ended.
+/// The end of a call.
+///
+/// ```
+/// use protocol_core::{Cause, Config, Connection, Dialect, Event, Outcome, Timestamp};
+///
+/// let now = Timestamp::ZERO;
+/// let mut client: Connection<()> = Connection::new(Config::client(Dialect::LSP_3_17));
+/// let call = client.call("textDocument/hover", None, (), Default::default(), now)?;
+/// client.cancel(call, Cause::Caller, now);
+/// let Some(Event::Settled { outcome, .. }) = client.poll_event() else { panic!() };
+/// assert!(matches!(outcome, Outcome::Cancelled { error: None, .. }), "it was never sent");
+/// assert_eq!(outcome.cause(), Some(Cause::Caller));
+/// # Ok::<(), protocol_core::SendError<()>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[must_use]
 pub enum Outcome<'m> {
-    /// The peer answered with this result.
+    /// The peer responded with this result.
     Result(Cow<'m, RawValue>),
-    /// The peer answered with this error.
+    /// The peer responded with this error.
     Error(ErrorObject<'m>),
-    /// It was cancelled.
+    /// The call was cancelled.
     Cancelled {
-        /// Why.
+        /// The reason for the cancellation.
         cause: Cause,
-        /// The peer's -32800, if it confirmed.
+        /// The peer's error -32800, if it confirmed the cancellation.
         error: Option<ErrorObject<'m>>,
     },
-    /// One of its timers ran out.
+    /// One of the call's timers fired.
     TimedOut {
-        /// Which.
+        /// The timer: `deadline`, `idle_timeout` or `hard_cap`.
         cause: Cause,
     },
-    /// The peer answered with something that is no response.
+    /// The peer's response was malformed.
     Malformed,
-    /// The connection ended first.
+    /// The connection ended before a response came.
     ConnectionLost {
-        /// Whose end it was.
+        /// The reason for its end.
         cause: Cause,
     },
 }
 
 impl Outcome<'_> {
-    /// The outcome with copies of what it borrowed.
-    #[must_use]
+    /// Returns the outcome with copies of everything that it borrowed.
     pub fn into_owned(self) -> Outcome<'static> {
         match self {
             Self::Result(result) => Outcome::Result(owned(result)),
@@ -160,8 +194,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// The kind of ending, without its payload.
-    #[must_use]
+    /// Returns the kind of outcome, without its payload.
     pub const fn settlement(&self) -> Settlement {
         match self {
             Self::Result(_) => Settlement::Result,
@@ -173,8 +206,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// Why, if it was cancelled, timed out or lost.
-    #[must_use]
+    /// Returns the cause, if the call was cancelled, timed out or was lost with its connection.
     pub const fn cause(&self) -> Option<Cause> {
         match *self {
             Self::Cancelled { cause, .. }
@@ -184,8 +216,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// What the peer answered: the result, or the whole error object.
-    #[must_use]
+    /// Returns the JSON of the peer's response: the result, or the whole error object.
     pub fn value(&self) -> Option<&RawValue> {
         match self {
             Self::Result(value) => Some(value),
@@ -200,86 +231,85 @@ impl Outcome<'_> {
 pub struct ErrorObject<'m> {
     /// The whole object, as the peer wrote it.
     pub raw: Cow<'m, RawValue>,
-    /// Its code.
+    /// The number of the kind of error; see [`code`](crate::code).
     pub code: i64,
-    /// Its message.
+    /// The text for humans, with its escapes decoded.
     pub message: Cow<'m, str>,
-    /// Its data.
+    /// The data for programs, as the peer wrote it.
     pub data: Option<Cow<'m, RawValue>>,
 }
 
 impl ErrorObject<'_> {
     fn into_owned(self) -> ErrorObject<'static> {
-        ErrorObject {
-            raw: owned(self.raw),
-            code: self.code,
-            message: owned(self.message),
-            data: self.data.map(owned),
-        }
+        let Self { raw, code, message, data } = self;
+        ErrorObject { raw: owned(raw), code, message: owned(message), data: data.map(owned) }
     }
 }
 
-/// The answer to a request.
+/// A response of the host's to a request of the peer's.
+///
+/// ```
+/// use protocol_core::{Response, code};
+///
+/// let done = Response::Result(serde_json::from_str(r#"{"sum":3}"#)?);
+/// let failed = Response::Error { code: code::INVALID_PARAMS, message: "no numbers", data: None };
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Response<'a> {
-    /// A result.
+    /// A result, which may be any JSON value.
     Result(&'a RawValue),
-    /// An error.
+    /// An error with this code and message.
     Error {
-        /// Its code; see [`code`](crate::code).
+        /// The number of the kind of error; see [`code`](crate::code).
         code: i64,
-        /// One sentence.
+        /// One sentence for humans.
         message: &'a str,
-        /// More, for programs.
+        /// More detail for programs.
         data: Option<&'a RawValue>,
     },
-    /// A whole `error` member, as another peer wrote it.
+    /// A whole `error` member, as another peer wrote it. A proxy passes it on unchanged.
     ErrorRaw(&'a RawValue),
-    /// Error -32800 with the dialect's message.
+    /// Error -32800 with the dialect's [`cancelled_message`](crate::Dialect::cancelled_message).
     Cancelled,
 }
 
-/// One whole message to be sent.
+/// The place of one whole outgoing message in the buffer that it was appended to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Transmit {
-    /// What it is.
+    /// The kind of message.
     pub kind: TransmitKind,
-    /// Where it begins in the buffer that it was appended to, after any framing.
+    /// The message's first byte in the buffer, behind any framing.
     pub start: usize,
-    /// Its bytes, without framing.
+    /// The message's length in bytes, without framing.
     pub len: usize,
 }
 
 impl Transmit {
-    /// The message, without framing, in the buffer that it was appended to.
+    /// Returns the message without framing, from the buffer that it was appended to.
     ///
     /// # Panics
     ///
-    /// If that buffer was cut since.
-    #[must_use]
+    /// Panics if that buffer was truncated since.
     pub fn message(self, buffer: &[u8]) -> &[u8] {
         &buffer[self.start..self.start + self.len]
     }
 }
 
-named! {
-    /// What an outgoing message is.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[non_exhaustive]
+text_enum! {
+    /// The kind of an outgoing message.
     pub enum TransmitKind {
         /// One of our calls.
         Request = "request",
-        /// A notification of the host's.
+        /// A notification from the host.
         Notification = "notification",
-        /// An answer, or an array of answers.
+        /// A response, or an array of the responses to a batch.
         Response = "response",
         /// The cancel of one of our calls, or of a client's request that the server ends.
         Cancel = "cancel",
-        /// The answer to a cancel of the peer's, where cancels are requests.
+        /// The response to the peer's cancel, in dialects whose cancels are requests.
         Acknowledgement = "acknowledgement",
     }
-    /// The name in `snake_case`.
-    as_str
 }

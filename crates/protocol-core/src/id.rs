@@ -1,21 +1,31 @@
-//! Wire ids: kept as the exact token the peer wrote.
+//! Request ids, kept as the exact tokens that the peer wrote.
 
 use alloc::boxed::Box;
-use alloc::format;
 use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::str;
 
 use crate::index::Key;
 
-/// A JSON-RPC id as the peer wrote it (B14).
+/// A JSON-RPC id, exactly as its sender wrote it.
 ///
-/// `1`, `"1"`, `1.0`, `0` and `""` are five different ids. Numbers are never parsed, so
-/// `9007199254740993` stays what it is. Strings are compared by what they say, so `"\u0061"`
-/// is the same id as `"a"`; either way [`token`](Self::token) gives back the peer's own bytes.
+/// `1`, `"1"`, `1.0`, `0` and `""` are five different ids (B14). Numbers are never parsed, so
+/// `9007199254740993` keeps every digit. Strings compare by their decoded text, so `"\u0061"` equals
+/// `"a"`. [`token`](Self::token) returns the sender's own bytes in both cases.
 ///
-/// Tokens up to 14 bytes (any number that a peer counts up to, short strings) are stored without an
-/// allocation.
+/// Tokens up to 14 bytes need no allocation. Those are short strings, and any number that a peer counts
+/// up to.
+///
+/// ```
+/// use protocol_core::WireId;
+///
+/// let id = WireId::from_token(r#""\u0061""#).ok_or("a JSON string")?;
+/// assert_eq!(id.token(), r#""\u0061""#);
+/// assert_eq!(WireId::from_token(r#""a""#), Some(id));
+/// assert_eq!(WireId::from_token("true"), None);
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone)]
 pub struct WireId(Repr);
 
@@ -25,79 +35,82 @@ enum Repr {
     Long(Box<Long>),
 }
 
-/// A token without a backslash.
+/// A token of at most 14 bytes without a backslash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Short {
     len: u8,
-    /// Invariant: UTF-8 up to `len`, and then zeros.
+    /// Invariant: UTF-8 up to `len`, and zeros behind it.
     bytes: [u8; 14],
 }
 
-/// A token that is longer, or a string with escapes.
+/// A longer token, or a string with escapes.
 #[derive(Clone)]
 struct Long {
     token: Box<str>,
-    /// The token as it would be with every escape decoded, quotes kept, if it has any.
+    /// The token with its quotes and with every escape decoded, if it has escapes.
     decoded: Option<Box<str>>,
 }
 
-/// The golden ratio as a 64-bit fraction: an odd number whose ones and zeros are well mixed.
+/// The golden ratio as a 64-bit fraction. It is odd, and its bits are well mixed.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl WireId {
-    /// Takes exactly one JSON number, string or `null`, with nothing around it.
+    /// Returns the id that is written as this token: one JSON number, string or `null`.
     ///
-    /// Returns `None` for any other text, and for a string that can't be decoded because it holds a
-    /// lone surrogate: such ids can't be compared.
-    #[must_use]
+    /// Returns `None` for any other text, also for a token with white space around it. A string with a
+    /// lone surrogate can't be decoded and compared, so it is no id either.
     pub fn from_token(token: &str) -> Option<Self> {
         if protocol_json::value(token)?.get() == token { Self::scanned(token) } else { None }
     }
 
-    /// As [`from_token`](Self::from_token), of text that is known to be one JSON value with nothing
-    /// around it, since it is part of a message that was read.
+    /// Does the same for a token that is known to be one JSON value without white space around it. The
+    /// tokens of a message that was read are.
     pub(crate) fn scanned(token: &str) -> Option<Self> {
-        match token.as_bytes() {
+        Some(match token.as_bytes() {
             [b'"', ..] if token.contains('\\') => {
-                let decoded = protocol_json::string(token)?;
-                Some(Self::long(token, Some(format!("\"{decoded}\"").into())))
+                Self::long(token.into(), Some(protocol_json::unescaped(token)?.into()))
             }
-            [b'"' | b'-' | b'0'..=b'9', ..] | b"null" => Some(match Short::of(token) {
+            [b'"' | b'-' | b'0'..=b'9', ..] | b"null" => match Short::of(token) {
                 Some(short) => Self(Repr::Short(short)),
-                None => Self::long(token, None),
-            }),
-            _ => None,
+                None => Self::long(token.into(), None),
+            },
+            _ => return None,
+        })
+    }
+
+    /// Returns an id that equals the one of this token, but does not keep how its sender wrote it. It
+    /// takes no more memory than the token, however long that is.
+    pub(crate) fn equal_to(token: &str) -> Option<Self> {
+        if !token.starts_with('"') || !token.contains('\\') {
+            return Self::scanned(token);
         }
+        Some(Self::long(protocol_json::unescaped(token)?.into(), None))
     }
 
-    fn long(token: &str, decoded: Option<Box<str>>) -> Self {
-        Self(Repr::Long(Box::new(Long { token: token.into(), decoded })))
+    fn long(token: Box<str>, decoded: Option<Box<str>>) -> Self {
+        Self(Repr::Long(Box::new(Long { token, decoded })))
     }
 
-    /// The token, byte for byte as the peer wrote it.
-    #[must_use]
+    /// Returns the token, byte for byte as its sender wrote it.
     pub fn token(&self) -> &str {
         match &self.0 {
-            Repr::Short(short) => {
-                core::str::from_utf8(short.as_bytes()).expect("it is copied from a str")
-            }
+            Repr::Short(short) => str::from_utf8(short.as_bytes()).expect("copied from a str"),
             Repr::Long(long) => &long.token,
         }
     }
 
-    /// A hash of all of it. Kept out of `spread`, so that the path for numbers is short.
+    /// Returns a hash of the whole key. It is not inlined, so that the path for numbers stays short.
     #[inline(never)]
     fn mixed(&self) -> u64 {
-        let push = |word, byte: &u8| word << 8 | u64::from(*byte);
         let (eights, len) = (self.key().chunks_exact(8), self.key().len() as u64);
-        // With the length in front, for it may begin with zeros.
-        let rest = eights.remainder().iter().fold(len, push);
+        // The length comes first, because the remainder may begin with zeros.
+        let rest = eights.remainder().iter().fold(len, |word, byte| word << 8 | u64::from(*byte));
         let words = eights.map(|it| u64::from_le_bytes(it.try_into().expect("chunks of eight")));
-        // A product's high bits depend on every bit of its factors.
+        // The high bits of a product depend on every bit of its factors.
         words.chain([rest]).fold(0, |sum, word| (sum ^ word).wrapping_mul(MIX).rotate_left(32))
     }
 
-    /// What ids compare by. Tokens of different types differ in their first byte.
+    /// Returns the bytes that ids compare by. Tokens of different types differ in the first byte.
     fn key(&self) -> &[u8] {
         match &self.0 {
             Repr::Short(short) => short.as_bytes(),
@@ -117,11 +130,21 @@ impl Short {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The number that up to eight digits spell; it means nothing if there are other characters. They are
-    /// read at once, because the id of a request is looked up three times or more.
+    /// Returns two numbers that are ordered as the bytes are. No token has a zero byte, so the zeros behind
+    /// the shorter one order it first.
+    fn order(&self) -> (u64, u64) {
+        let first = self.bytes.first_chunk().expect("fourteen are more than eight");
+        // They overlap, which changes no order.
+        let last = self.bytes.last_chunk().expect("fourteen are more than eight");
+        (u64::from_be_bytes(*first), u64::from_be_bytes(*last))
+    }
+
+    /// Returns the number that up to eight digits spell, and an arbitrary one for other characters.
+    ///
+    /// It reads all digits at once, because the id of each request is looked up at least three times.
     fn number(&self) -> u64 {
         let eight = self.bytes.first_chunk().expect("fourteen are more");
-        // Digits that are absent are zeros in front.
+        // Absent digits become zeros in front.
         let digits = u64::from_le_bytes(*eight) << (64 - 8 * self.len) & 0x0f0f_0f0f_0f0f_0f0f;
         let pairs = (digits.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
         let fours = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
@@ -130,8 +153,8 @@ impl Short {
 }
 
 impl Key for WireId {
-    /// Most peers count their ids up, so numbers of up to eight digits are spread in a row.
-    fn spread(&self) -> u64 {
+    /// Hashes a number of up to eight digits to itself, because most peers count their ids up.
+    fn hash(&self) -> u64 {
         match &self.0 {
             Repr::Short(short @ Short { len: 1..=8, bytes: [b'0'..=b'9', ..] }) => short.number(),
             _ => self.mixed(),
@@ -142,7 +165,7 @@ impl Key for WireId {
 impl PartialEq for WireId {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            // All there is in most tables, and quicker than bytes of any number.
+            // Most ids are short, and a fixed number of bytes compares faster.
             (Repr::Short(one), Repr::Short(other)) => one == other,
             _ => self.key() == other.key(),
         }
@@ -159,7 +182,11 @@ impl PartialOrd for WireId {
 
 impl Ord for WireId {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(other.key())
+        match (&self.0, &other.0) {
+            // A search in a tree compares often, and most ids are short.
+            (Repr::Short(one), Repr::Short(other)) => one.order().cmp(&other.order()),
+            _ => self.key().cmp(other.key()),
+        }
     }
 }
 
@@ -181,32 +208,31 @@ impl fmt::Display for WireId {
     }
 }
 
-/// Which ids a dialect lets a peer use for its requests.
+/// The ids that a dialect allows for the peer's requests.
 ///
-/// An id that the rule refuses is answered -32600 with that id; its request never silently
-/// becomes a notification (B15).
+/// A request with a forbidden id gets error -32600 with that id. It never silently becomes a
+/// notification (B15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IdRule {
-    /// Any number, any string: plain JSON-RPC 2.0 (which only discourages fractions).
+    /// Any number or string, as in plain JSON-RPC 2.0, which only discourages fractions.
     NumberOrString,
     /// An integer of any size, or a string.
     IntegerOrString,
-    /// An integer of any size, a string, or `null`: ACP v1.
+    /// An integer of any size, a string, or `null`, as in ACP v1.
     IntegerStringOrNull,
-    /// An integer from -2^31 to 2^31-1, or a string: LSP.
+    /// An integer from -2^31 to 2^31-1, or a string, as in LSP.
     Int32OrString,
 }
 
 impl IdRule {
-    /// Whether a request may carry this id token.
-    #[must_use]
+    /// Returns whether a request may carry this id token.
     pub fn allows(self, token: &str) -> bool {
         match (token.as_bytes().first(), self) {
             (Some(b'"'), _) => true,
             (Some(b'n'), _) => self == Self::IntegerStringOrNull,
             (_, Self::NumberOrString) => true,
-            // No JSON begins with a plus, which is all else that this reads.
+            // `parse` also takes a plus sign, which no JSON value begins with.
             (_, Self::Int32OrString) => token.parse::<i32>().is_ok(),
             (Some(b'-' | b'0'..=b'9'), _) => token.bytes().skip(1).all(|it| it.is_ascii_digit()),
             _ => false,
@@ -217,6 +243,8 @@ impl IdRule {
 #[cfg(test)]
 mod tests {
     use alloc::collections::BTreeSet;
+    use alloc::format;
+    use alloc::vec::Vec;
 
     use super::*;
 
@@ -243,6 +271,27 @@ mod tests {
     }
 
     #[test]
+    fn b14_short_ids_and_long_ones_have_one_order() {
+        let text = "\"0123456789abcdef\"";
+        let mut ids: Vec<WireId> = (1..17).map(|len| id(&format!("{}\"", &text[..len]))).collect();
+        ids.extend((1..20).map(|len| id(&"12345678901234567890"[..len])));
+        ids.extend([r#""\u0030""#, r#""0\n""#, r#""é""#, "null", "-1", "13", "1.5"].map(id));
+        for (one, other) in ids.iter().flat_map(|one| ids.iter().map(move |other| (one, other))) {
+            assert_eq!(one.cmp(other), one.key().cmp(other.key()), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn b14_an_id_that_keeps_no_escapes_equals_one_that_does() {
+        for token in [r#""\u0061""#, r#""\\\"\n""#, r#""a longer one than fits \/""#, "\"a\"", "7"]
+        {
+            let equal = WireId::equal_to(token).unwrap();
+            assert_eq!((&equal, Key::hash(&equal)), (&id(token), Key::hash(&id(token))), "{token}");
+        }
+        assert!(WireId::equal_to(r#""\ud800""#).is_none());
+    }
+
+    #[test]
     fn b14_ids_of_any_length_are_kept_whole() {
         let text = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6, and so on";
         for len in 0..=text.len() {
@@ -255,14 +304,14 @@ mod tests {
 
     #[test]
     fn ids_that_count_are_in_a_row_up_to_eight_digits() {
-        let spread = |number: u64| id(&format!("{number}")).spread();
+        let hash = |number: u64| Key::hash(&id(&format!("{number}")));
         for number in [0, 1, 9, 10, 123, 12_345_678, 99_999_998, 99_999_999] {
-            assert_eq!(spread(number), number);
+            assert_eq!(hash(number), number);
         }
-        // Longer ones are spread as strings are, by all of their digits.
+        // Longer ones are hashed as strings are, by all of their digits.
         for first in [100_000_000, 1_234_567_890, 99_999_999_998_999] {
-            let spreads: BTreeSet<u64> = (first..first + 1_000).map(spread).collect();
-            assert_eq!(spreads.len(), 1_000, "from {first}");
+            let hashes: BTreeSet<u64> = (first..first + 1_000).map(hash).collect();
+            assert_eq!(hashes.len(), 1_000, "from {first}");
         }
     }
 

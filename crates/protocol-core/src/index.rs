@@ -1,4 +1,4 @@
-//! From keys to slots of a table that holds the keys itself.
+//! A hash index over the rows of a table that holds the keys itself.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -9,34 +9,42 @@ use core::mem;
 
 use crate::slot::growth;
 
-/// What an [`Index`] finds slots by.
+/// A key of an [`Index`].
 pub(crate) trait Key: Ord + Clone {
-    /// A hash: honest keys that count are in a row. Nothing depends on it but time.
-    fn spread(&self) -> u64;
+    /// Returns a hash of the key: consecutive numbers for keys that count up. Only the speed depends on it.
+    fn hash(&self) -> u64;
 }
 
-/// A hash table of slots, four bytes each: the keys stay in the caller's table, and every method is
-/// told how to find those of the slots that it holds.
+/// Wire numbers count up.
+impl Key for u32 {
+    fn hash(&self) -> u64 {
+        u64::from(*self)
+    }
+}
+
+/// A hash table of slots, which takes four bytes each.
 ///
-/// Hashing has no secret, for the same inputs give the same outputs (G10); so a peer that picks its
-/// ids can make them collide. But no key is further than [`REACH`] places from where it
-/// points: one that finds no free place there goes into a tree. So the worst that such a peer gets is
-/// the tree's logarithm.
+/// The keys stay in the caller's table, so every method takes a function from a slot to its key.
 ///
-/// Never iterated: its order means nothing. So it is no part of its table's equality either.
+/// The hash has no secret, because the same inputs must give the same outputs (G10). So a peer can choose
+/// ids that collide. But no key is more than [`REACH`] buckets from its home: one that finds no free
+/// bucket there goes into a tree. The worst that such a peer gets is the tree's logarithm.
+///
+/// The index is never iterated, because its order means nothing. So it takes no part in the equality of
+/// its table either.
 #[derive(Clone)]
 pub(crate) struct Index<K> {
-    /// Invariant: at least a third of it is free, and no free place is between a slot and the place
-    /// that its key points to.
-    places: Vec<u32>,
-    /// How far from each other keys in a row point, in 2^-64 of the table: about four places, and not
-    /// quite a whole number of times round the table. So keys near each other in time are near each
-    /// other in memory, and each round points to the gaps that those before left.
-    stride: u64,
-    /// How many places are taken.
+    /// Invariant: at least a third is free, and none between a slot and the home of its key.
+    buckets: Vec<u32>,
+    /// The distance between the homes of consecutive keys, in 2^-64 of the table.
+    ///
+    /// It is about four buckets, so keys close in time are close in memory. It is not quite a whole
+    /// number of times round the table, so each round of keys falls into the gaps of earlier ones.
+    step: u64,
+    /// The number of taken buckets.
     used: usize,
-    /// The keys that found no free place within reach.
-    crowded: BTreeMap<K, u32>,
+    /// The keys that found no free bucket within reach.
+    overflow: BTreeMap<K, u32>,
 }
 
 const FREE: u32 = u32::MAX;
@@ -44,116 +52,109 @@ const REACH: usize = 32;
 
 impl<K: Key> Index<K> {
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), stride: 0, used: 0, crowded: BTreeMap::new() }
+        Self { buckets: Vec::new(), step: 0, used: 0, overflow: BTreeMap::new() }
     }
 
-    /// How many keys it holds.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
-        self.used + self.crowded.len()
+        self.used + self.overflow.len()
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     pub(crate) fn find<B: Borrow<K>>(&self, key: &K, key_of: impl Fn(u32) -> B) -> Option<u32> {
-        match self.place_of(key, |slot| key_of(slot).borrow() == key) {
-            Some((_, slot)) => Some(slot),
-            None if self.crowded.is_empty() => None,
-            None => self.crowded.get(key).copied(),
+        if self.len() == 0 {
+            return None;
+        }
+        match self.search(key, |slot| key_of(slot).borrow() == key) {
+            Some((_, slot)) if slot != FREE => Some(slot),
+            _ => self.overflow.get(key).copied(),
         }
     }
 
     /// Adds a key that is not there yet.
     pub(crate) fn insert<B: Borrow<K>>(&mut self, key: &K, slot: u32, key_of: impl Fn(u32) -> B) {
-        if (self.used + 1) * 3 > self.places.len() * 2 {
+        if (self.used + 1) * 3 > self.buckets.len() * 2 {
             self.grow(key_of);
         }
         self.put(key, slot);
     }
 
-    /// Removes a key; `key_of` is not asked for that of `slot`.
+    /// Removes a key. `key_of` is not called with `slot`, whose key may be gone.
     pub(crate) fn remove<B: Borrow<K>>(&mut self, key: &K, slot: u32, key_of: impl Fn(u32) -> B) {
-        let Some((mut hole, _)) = self.place_of(key, |other| other == slot) else {
-            self.crowded.remove(key);
+        let Some((mut hole, _)) = self.search(key, |it| it == slot).filter(|it| it.1 == slot)
+        else {
+            self.overflow.remove(key);
             return;
         };
         self.used -= 1;
-        // Move back what would be cut off from its home by the hole: nothing beyond reach of it.
-        let mut place = self.next(hole);
-        let mut from_hole = 1;
-        while self.places[place] != FREE && from_hole < REACH {
-            let home = self.home(key_of(self.places[place]).borrow());
-            let from_home =
-                if home <= place { place - home } else { place + self.places.len() - home };
-            if from_home >= from_hole {
-                self.places[hole] = self.places[place];
-                hole = place;
-                from_hole = 0;
+        // Slots that the hole would cut off from their homes move back. None is beyond reach of it.
+        let len = self.buckets.len();
+        let distance = |from, to| if from <= to { to - from } else { to + len - from };
+        let mut at = self.next(hole);
+        while self.buckets[at] != FREE && distance(hole, at) < REACH {
+            let home = self.home(key_of(self.buckets[at]).borrow());
+            if distance(home, at) >= distance(hole, at) {
+                self.buckets[hole] = self.buckets[at];
+                hole = at;
             }
-            place = self.next(place);
-            from_hole += 1;
+            at = self.next(at);
         }
-        self.places[hole] = FREE;
+        self.buckets[hole] = FREE;
     }
 
+    /// Returns the bucket where the search for a key begins.
     fn home(&self, key: &K) -> usize {
-        let turn = key.spread().wrapping_mul(self.stride);
-        (((turn >> 32) * self.places.len() as u64) >> 32) as usize
+        let turn = key.hash().wrapping_mul(self.step);
+        (((turn >> 32) * self.buckets.len() as u64) >> 32) as usize
     }
 
-    fn next(&self, place: usize) -> usize {
-        if place + 1 == self.places.len() { 0 } else { place + 1 }
+    fn next(&self, bucket: usize) -> usize {
+        if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 }
     }
 
-    /// The place within reach of a key's home whose slot `is` the right one, and that slot.
-    fn place_of(&self, key: &K, is: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
-        if self.used == 0 {
-            return None;
-        }
-        let mut place = self.home(key);
+    /// Returns the first bucket within reach of a key's home that is free or whose slot `matches`, and
+    /// its content.
+    fn search(&self, key: &K, matches: impl Fn(u32) -> bool) -> Option<(usize, u32)> {
+        let mut bucket = self.home(key);
         for _ in 0..REACH {
-            match self.places[place] {
-                FREE => return None,
-                slot if is(slot) => return Some((place, slot)),
-                _ => place = self.next(place),
+            let slot = self.buckets[bucket];
+            if slot == FREE || matches(slot) {
+                return Some((bucket, slot));
             }
+            bucket = self.next(bucket);
         }
         None
     }
 
     fn put(&mut self, key: &K, slot: u32) {
-        let mut place = self.home(key);
-        for _ in 0..REACH {
-            if self.places[place] == FREE {
-                self.places[place] = slot;
-                self.used += 1;
-                return;
-            }
-            place = self.next(place);
+        if let Some((bucket, _)) = self.search(key, |_| false) {
+            self.buckets[bucket] = slot;
+            self.used += 1;
+        } else {
+            self.overflow.insert(key.clone(), slot);
         }
-        self.crowded.insert(key.clone(), slot);
     }
 
     fn grow<B: Borrow<K>>(&mut self, key_of: impl Fn(u32) -> B) {
-        let len = self.places.len();
-        // More than other tables, for every key is hashed anew.
+        let len = self.buckets.len();
+        // It grows by more than other tables do, because growing hashes every key anew.
         let len = len + growth(len).max(len / 4);
-        let places = mem::replace(&mut self.places, vec![FREE; len]);
-        // The golden ratio is what leaves the widest gaps, however many rounds there are.
-        self.stride = u64::MAX / (len as u64 / 4 * 1000 + 618) * 1000;
-        let crowded = mem::take(&mut self.crowded);
-        self.used = 0;
-        for slot in places.into_iter().filter(|&slot| slot != FREE) {
+        // The golden ratio leaves the widest gaps, after any number of rounds.
+        let step = u64::MAX / (len as u64 / 4 * 1000 + 618) * 1000;
+        let old = mem::replace(self, Self { buckets: vec![FREE; len], step, ..Self::new() });
+        for slot in old.buckets.into_iter().filter(|&slot| slot != FREE) {
             self.put(key_of(slot).borrow(), slot);
         }
-        for (key, slot) in crowded {
+        for (key, slot) in old.overflow {
             self.put(&key, slot);
         }
     }
 }
 
-/// Shows no keys: the token of an operation is one, and a secret.
+/// Shows no keys, because the token of an operation is a key and a secret.
 impl<K> fmt::Debug for Index<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let len = self.used + self.crowded.len();
+        let len = self.used + self.overflow.len();
         f.debug_struct("Index").field("len", &len).finish_non_exhaustive()
     }
 }
@@ -164,27 +165,27 @@ mod tests {
 
     use super::*;
 
-    /// Of few different homes, so that they collide all the time.
+    /// A key with one of five homes, so that it collides all the time.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Colliding(u32);
 
     impl Key for Colliding {
-        fn spread(&self) -> u64 {
+        fn hash(&self) -> u64 {
             u64::from(self.0 % 5)
         }
     }
 
-    /// The same, at the end of the table and over it.
+    /// A key with one of five homes at the end of the table, which continues at its beginning.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct CollidingLast(u32);
 
     impl Key for CollidingLast {
-        fn spread(&self) -> u64 {
+        fn hash(&self) -> u64 {
             u64::from(self.0 % 5).wrapping_neg()
         }
     }
 
-    /// Puts keys in and out at random, and compares with a map after each step.
+    /// Inserts and removes keys at random, and compares with a map after each step.
     fn agrees_with_a_map<K: Key>(keys: u32, key: impl Fn(u32) -> K) -> Index<K> {
         let (mut index, mut model) = (Index::new(), BTreeMap::new());
         let mut random = 1_u32;
@@ -212,13 +213,13 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_map() {
-        assert!(agrees_with_a_map(200, |number| number).crowded.is_empty());
+        assert!(agrees_with_a_map(200, |number| number).overflow.is_empty());
         agrees_with_a_map(20, |number| number);
         agrees_with_a_map(60, CollidingLast);
     }
 
-    /// How far from home keys that count are, on average, after each of them was removed that many
-    /// times that many were there, in any order.
+    /// Returns the average distance from home of keys that count up, while older ones are removed in the
+    /// order that `picked` says.
     fn distance(in_flight: usize, picked: impl Fn(usize) -> usize) -> f64 {
         let (mut index, mut keys) = (Index::new(), VecDeque::new());
         for key in 0..in_flight as u32 * 20 {
@@ -230,10 +231,10 @@ mod tests {
                 index.remove(&done, done, |slot| slot);
             }
         }
-        assert!(index.crowded.len() <= in_flight / 1_000);
-        let len = index.places.len();
-        let taken = index.places.iter().enumerate().filter(|(_, slot)| **slot != FREE);
-        let sum: usize = taken.map(|(place, slot)| (place + len - index.home(slot)) % len).sum();
+        assert!(index.overflow.len() <= in_flight / 1_000);
+        let len = index.buckets.len();
+        let taken = index.buckets.iter().enumerate().filter(|(_, slot)| **slot != FREE);
+        let sum: usize = taken.map(|(bucket, slot)| (bucket + len - index.home(slot)) % len).sum();
         sum as f64 / in_flight as f64
     }
 
@@ -249,14 +250,14 @@ mod tests {
     #[test]
     fn g08_keys_that_collide_are_found_in_the_tree() {
         let index = agrees_with_a_map(200, Colliding);
-        assert!(index.used <= 5 * 4 + REACH && !index.crowded.is_empty());
-        assert!(index.places.len() <= 128);
+        assert!(index.used <= 5 * 4 + REACH && !index.overflow.is_empty());
+        assert!(index.buckets.len() <= 128);
     }
 
     #[test]
     fn f10_no_key_is_shown_and_none_of_the_tree_either() {
         let index = agrees_with_a_map(200, Colliding);
-        assert!(!index.crowded.is_empty());
+        assert!(!index.overflow.is_empty());
         assert_eq!(
             alloc::format!("{index:?}"),
             alloc::format!("Index {{ len: {}, .. }}", index.len())
@@ -266,12 +267,12 @@ mod tests {
     #[test]
     fn g08_keys_in_the_tree_are_found_when_the_table_has_grown() {
         let mut index = Index::new();
-        // All have the same home, so that only so many find a place near it.
+        // All have the same home, and only so many find a bucket near it.
         (0..40)
             .for_each(|slot| index.insert(&Colliding(slot * 5), slot, |slot| Colliding(slot * 5)));
-        let crowded = index.crowded.len();
+        let overflow = index.overflow.len();
         index.grow(|slot| Colliding(slot * 5));
-        assert!(crowded > 0 && index.crowded.len() == crowded);
+        assert!(overflow > 0 && index.overflow.len() == overflow);
         for slot in 0..40 {
             assert_eq!(index.find(&Colliding(slot * 5), |slot| Colliding(slot * 5)), Some(slot));
         }

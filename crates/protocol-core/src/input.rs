@@ -1,34 +1,48 @@
-//! The caller's buffer of bytes that were read and not used yet.
+//! A buffer for bytes that were read and not used yet.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Holds what a transport read until whole messages are there; see
-/// [`StreamConnection::receive`](crate::StreamConnection::receive).
+/// A buffer that keeps the bytes of a transport until they make whole messages.
 ///
-/// Its room is at most twice the longest message that the limits allow, with its framing, plus one read.
-/// While it grows, what it had is held beside that until its bytes are moved: at most one such message
-/// and one read more.
+/// Its capacity is at most twice the longest message that the limits allow, with its framing, plus one
+/// read. While it grows, it holds its old memory too: at most one such message and one read (F49).
+///
+/// ```
+/// use protocol_core::{Config, Dialect, Event, InputBuffer, StreamConnection, Timestamp};
+/// use std::io::Read;
+///
+/// let mut transport: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"hello\"}\n";
+/// let mut server: StreamConnection<()> = StreamConnection::new(Config::server(Dialect::ACP_V1));
+/// let mut input = InputBuffer::new();
+///
+/// input.fill(64 << 10, |room| transport.read(room))?;
+/// let taken = server.receive(input.unread(), Timestamp::ZERO);
+/// assert!(matches!(taken.event, Some(Event::Notification { method, .. }) if method == "hello"));
+/// input.consume(taken.consumed);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct InputBuffer {
-    /// The bytes, and behind them room for more. The room keeps its old content, so it is zeroed once
-    /// and not at each read.
+    /// The bytes, and room for more behind them. The room keeps its old content, so that it is zeroed
+    /// once and not before each read.
     bytes: Vec<u8>,
-    /// Invariant: at most `end`; everything before it is used up.
+    /// Invariant: at most `end`. All bytes before it are used.
     start: usize,
-    /// Invariant: at most `bytes.len()`; everything behind it is room.
+    /// Invariant: at most `bytes.len()`. All bytes behind it are room.
     end: usize,
 }
 
 impl InputBuffer {
-    /// An empty buffer.
-    #[must_use]
+    /// The capacity that is never freed, in bytes.
+    const KEPT: usize = 64 << 10;
+
+    /// Returns an empty buffer without an allocation.
     pub const fn new() -> Self {
         Self { bytes: Vec::new(), start: 0, end: 0 }
     }
 
-    /// The bytes that are not used yet.
-    #[must_use]
+    /// Returns the bytes that are not used yet.
     pub fn unread(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -37,87 +51,78 @@ impl InputBuffer {
     ///
     /// # Panics
     ///
-    /// If there are fewer.
+    /// Panics if there are fewer unread bytes.
     pub fn consume(&mut self, used: usize) {
         assert!(used <= self.end - self.start, "more used than there was");
         self.start += used;
         if self.start == self.end {
-            self.give_back();
+            // The capacity halves if less than a quarter was in use. So a series of long messages reuses
+            // the same memory, and the buffer shrinks step by step after it.
+            let capacity = self.bytes.capacity();
+            if capacity > Self::KEPT && self.end < capacity / 4 {
+                let kept = (capacity / 2).max(Self::KEPT);
+                self.bytes.truncate(kept);
+                self.bytes.shrink_to(kept);
+            }
             (self.start, self.end) = (0, 0);
         }
     }
 
-    /// Gives half of the room back if little of it was needed. So a row of long messages reuses the same
-    /// room, and it shrinks step by step after them.
-    fn give_back(&mut self) {
-        let room = self.bytes.capacity();
-        if room > Self::KEPT && self.end < room / 4 {
-            let kept = (room / 2).max(Self::KEPT);
-            self.bytes.truncate(kept);
-            self.bytes.shrink_to(kept);
-        }
-    }
-
-    /// Adds bytes.
+    /// Appends bytes that were read elsewhere.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
-        self.make_room(bytes.len());
-        let full = self.end + bytes.len();
-        self.bytes[self.end..full].copy_from_slice(bytes);
-        self.end = full;
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.end += bytes.len();
     }
 
-    /// Lets `read` fill up to `room` bytes behind the unread ones; it returns how many it filled.
+    /// Appends what `read` writes into a slice of `room` bytes, and returns its length.
+    ///
+    /// `read` returns the number of bytes that it wrote.
     ///
     /// # Errors
     ///
-    /// Those of `read`; nothing is added then.
+    /// Returns the error of `read`, and appends nothing.
     ///
     /// # Panics
     ///
-    /// If `read` says it filled more than it was given.
+    /// Panics if `read` returns more than `room`.
     pub fn fill<E>(
         &mut self,
         room: usize,
         read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
-        self.make_room(room);
-        let full = self.end + room;
-        let filled = read(&mut self.bytes[self.end..full]);
-        let kept = *filled.as_ref().unwrap_or(&0);
-        assert!(kept <= room, "more read than there was room");
-        self.end += kept;
-        filled
+        let filled = read(self.room(room))?;
+        assert!(filled <= room, "more read than there was room");
+        self.end += filled;
+        Ok(filled)
     }
 
-    /// Buffers up to this size are always kept.
-    const KEPT: usize = 64 << 10;
-
-    /// Has so much room behind the unread bytes. Each byte moves O(1) times: the used part is closed up
-    /// when it is the larger one, or before the room grows, which then doubles.
-    fn make_room(&mut self, room: usize) {
+    /// Returns room for `len` bytes behind the unread ones.
+    ///
+    /// Each byte moves O(1) times. The unread bytes move to the front when the used part is the larger
+    /// one, or before the capacity grows, which then doubles.
+    fn room(&mut self, len: usize) -> &mut [u8] {
         let unread = self.end - self.start;
-        let must_grow = self.bytes.capacity() < self.end + room;
-        if self.start > self.end / 2 || must_grow {
+        if self.start > self.end / 2 || self.bytes.capacity() < self.end + len {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, unread);
         }
-        let full = self.end + room;
+        let full = self.end + len;
         if self.bytes.capacity() < full {
-            // What is used up is not carried along.
+            // The old content of the room is not worth a copy.
             self.bytes.truncate(self.end);
-            self.bytes.reserve_exact(unread + room);
+            self.bytes.reserve_exact(unread + len);
         }
         if self.bytes.len() < full {
             self.bytes.resize(full, 0);
         }
+        &mut self.bytes[self.end..full]
     }
 }
 
-/// Without the bytes: what the peer says holds secrets.
+/// Shows no bytes, because they may hold the peer's secrets.
 impl fmt::Debug for InputBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unread = self.unread().len();
-        f.debug_struct("InputBuffer").field("unread", &unread).finish_non_exhaustive()
+        f.debug_struct("InputBuffer").field("unread", &self.unread().len()).finish_non_exhaustive()
     }
 }
 
@@ -144,7 +149,7 @@ mod tests {
     #[test]
     fn f49_its_room_is_twice_the_longest_message_and_one_read() {
         const READ: usize = 64 << 10;
-        // Messages of every kind of length, read in pieces that end anywhere.
+        // The messages have every kind of length, and the pieces end anywhere.
         for longest in [1_000, READ, 100_000, 1 << 20, 3_000_000] {
             let mut input = InputBuffer::new();
             let mut most = 0;

@@ -1,4 +1,4 @@
-//! Messages that wait to be sent, and can still be taken back.
+//! Messages that wait to be sent, and can still be withdrawn.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -6,127 +6,159 @@ use core::fmt;
 use core::mem;
 use core::num::NonZeroU32;
 
+use crate::envelope::{Context, OutgoingMessage};
 use crate::event::{Transmit, TransmitKind};
-use crate::wire::encode::{Context, Draft};
+use crate::slot;
 
-/// Holds whole unframed messages, each in a buffer of its own.
+/// The unsent messages of a connection, without framing, each in a buffer of its own.
 ///
-/// Cancels leave before everything else, in their order; the rest leaves in its order. A cancel is
-/// queued only after its request has left, so it never overtakes that (G4).
-#[derive(Clone, Debug, Default)]
+/// Cancels are sent before everything else, and each lane keeps its order. A cancel is queued only
+/// after its request was sent, so it never overtakes that request (G4).
+#[derive(Clone, Default)]
 pub(crate) struct Outbox {
     ahead: Queue,
     bulk: Queue,
-    /// The serial of the last message that was queued.
+    /// The ticket of the last message that was queued.
     last: u32,
-    /// The bytes of the messages that wait.
+    /// The bytes of all unsent messages.
     bytes: usize,
-    /// Buffers of messages that have left, for the next ones.
+    /// Buffers of messages that were sent, for the next ones.
     spare: Vec<Vec<u8>>,
 }
 
-/// Where a message is queued.
+/// The queue that a message waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Ahead of everything but others of its kind.
+    /// The queue that is sent first.
     Ahead,
-    /// Behind all others.
+    /// The queue that is sent when the other one is empty.
     Bulk,
 }
 
-/// Names a message that waits. Once it has left or was taken back, it must not be used: after 2^32
-/// messages it names another one. The phase of a call says whether its message waits.
+/// The name of an unsent message.
+///
+/// It must not be used after the message was sent or withdrawn, because tickets repeat after 2^32
+/// messages. The phase of a call says whether its message is unsent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(NonZeroU32);
 
-/// One message that waits.
+/// One unsent message.
 #[derive(Clone)]
 struct Message {
     ticket: Ticket,
     kind: TransmitKind,
-    /// The number of the request or the cancel of ours that it is.
+    /// The wire number of our request or cancel, if the message is one.
     number: Option<u32>,
-    /// Empty once it was taken back.
+    /// The message, or nothing once it was withdrawn.
     bytes: Vec<u8>,
 }
 
-/// Messages that leave one after the other.
-#[derive(Clone, Debug, Default)]
+/// Messages that are sent in order.
+#[derive(Clone, Default)]
 struct Queue {
-    /// In the order of their tickets. Invariant: the first was not taken back, and at most half of them
-    /// were.
+    /// Sorted by ticket. Invariant: the first message is not withdrawn, and at most a quarter of all are.
     messages: VecDeque<Message>,
-    /// How many were taken back.
+    /// The number of withdrawn messages.
     withdrawn: usize,
 }
 
 impl Outbox {
-    /// A message of at least this size is moved out with its buffer, if it can be: copying it takes
-    /// longer.
+    /// The size in bytes from which a message is moved with its buffer if possible, because copying it
+    /// takes longer.
     const MOVED: usize = 4 << 10;
-    /// A new buffer has room for a message of this size. One that has not grown is kept for the next.
+    /// The length up to which a message is written into a buffer that doubles. A longer one is measured
+    /// first and gets a buffer of its length.
+    pub(crate) const SHORT: usize = 4 << 10;
+    /// The capacity of a new buffer in bytes. A buffer that has not grown is kept for another message.
     pub(crate) const BUFFER: usize = 256;
-    /// So many buffers are kept.
+    /// The number of buffers that are kept.
     pub(crate) const SPARE: usize = 64;
-    /// The bytes of a message's row.
+    /// The size of a message's row in bytes.
     pub(crate) const ROW: usize = size_of::<Message>();
-    /// So much room for messages is kept when there are none: a quarter of the small ones that are written
-    /// at once.
+    /// The rows that an empty queue keeps room for. That is a quarter of the small messages that are
+    /// written at once.
     const KEPT: usize = 256;
 
-    /// The bytes that wait.
+    /// Returns the most rows of a queue in which so many messages wait: some rows are withdrawn ones.
+    pub(crate) const fn rows(messages: usize) -> usize {
+        messages.saturating_add(messages / 3).saturating_add(1)
+    }
+
+    /// Returns the bytes of all unsent messages.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many messages wait.
+    /// Returns the number of unsent messages.
     pub(crate) fn len(&self) -> usize {
-        self.ahead.len() + self.bulk.len()
+        let unsent = |queue: &Queue| queue.messages.len() - queue.withdrawn;
+        unsent(&self.ahead) + unsent(&self.bulk)
     }
 
-    /// Writes a message and queues it, if it is no longer than `most`. `number` is that of the request
-    /// or cancel of ours that it is.
+    /// Writes a message and queues it. `number` is the wire number of our request or cancel, if the
+    /// message is one.
     ///
     /// # Errors
     ///
-    /// Its length.
+    /// Returns the message's length if that exceeds `limit`.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
-        most: usize,
+        limit: usize,
         context: &Context<'_>,
-        draft: &Draft<'_>,
+        message: &OutgoingMessage<'_>,
         lane: Lane,
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, usize> {
         let mut bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(Self::BUFFER));
-        match draft.write(context, most, &mut bytes) {
+        match message.write(context, limit.min(Self::SHORT), &mut bytes) {
             Ok(()) => {
-                if bytes.capacity() > Self::BUFFER {
-                    // A buffer doubles as it grows, and no message needs so much more than its length.
-                    bytes.shrink_to(bytes.len() + Self::BUFFER);
-                } else if self.bulk.messages.len() >= Self::SPARE {
-                    bytes = self.copied(bytes);
+                if bytes.capacity() > Self::BUFFER || self.bulk.messages.len() >= Self::SPARE {
+                    bytes = self.cut(bytes);
                 }
-                Ok(self.queue(lane, kind, number, bytes))
             }
+            Err(len) if len <= limit => bytes = Self::written(bytes, len, context, message),
             Err(len) => {
                 self.recycle(bytes);
-                Err(len)
+                return Err(len);
             }
         }
+        Ok(self.queue(lane, kind, number, bytes))
     }
 
-    /// As many messages wait as buffers are kept: one more leaves its buffer to the next.
+    /// Writes a message of this length into a buffer that has exactly that room.
     #[cold]
-    fn copied(&mut self, bytes: Vec<u8>) -> Vec<u8> {
-        let exact = bytes.clone();
-        self.recycle(bytes);
-        exact
+    fn written(
+        mut bytes: Vec<u8>,
+        len: usize,
+        context: &Context<'_>,
+        message: &OutgoingMessage<'_>,
+    ) -> Vec<u8> {
+        bytes.clear();
+        bytes.reserve_exact(len);
+        let written = message.write(context, len, &mut bytes);
+        debug_assert!(written.is_ok() && bytes.len() == len, "a message knows its length");
+        bytes
     }
 
-    /// Queues a message that is written already.
+    /// Frees the capacity that a message does not need. The first messages keep some, which is cheaper.
+    #[cold]
+    fn cut(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
+        if self.bulk.messages.len() < Self::SPARE {
+            bytes.shrink_to(bytes.len() + Self::BUFFER);
+        } else if bytes.capacity() > Self::BUFFER {
+            bytes.shrink_to_fit();
+        } else {
+            // So many wait that their buffers can't all be kept: this one serves the next message.
+            let exact = bytes.clone();
+            self.recycle(bytes);
+            return exact;
+        }
+        bytes
+    }
+
+    /// Queues a message that is already written.
     #[inline]
     pub(crate) fn queue(
         &mut self,
@@ -138,10 +170,10 @@ impl Outbox {
         let ticket = Ticket(NonZeroU32::new(self.last.wrapping_add(1)).unwrap_or(NonZeroU32::MIN));
         self.last = ticket.0.get();
         self.bytes += bytes.len();
-        let queue = match lane {
-            Lane::Ahead => &mut self.ahead,
-            Lane::Bulk => &mut self.bulk,
-        };
+        let queue = if lane == Lane::Ahead { &mut self.ahead } else { &mut self.bulk };
+        if queue.messages.len() == queue.messages.capacity() {
+            queue.messages.reserve_exact(slot::growth(queue.messages.len()));
+        }
         queue.messages.push_back(Message { ticket, kind, number, bytes });
         ticket
     }
@@ -154,25 +186,28 @@ impl Outbox {
         }
     }
 
-    /// Takes a message back that is still here.
+    /// Withdraws an unsent message.
     pub(crate) fn withdraw(&mut self, ticket: Ticket) {
-        let taken = self.bulk.withdraw(ticket).or_else(|| self.ahead.withdraw(ticket));
-        if let Some(buffer) = taken {
+        if let Some(buffer) = self.bulk.withdraw(ticket).or_else(|| self.ahead.withdraw(ticket)) {
             self.bytes -= buffer.len();
             self.recycle(buffer);
         }
     }
 
-    /// The length of the next message.
+    /// Returns the length of the next message in bytes.
     pub(crate) fn next_len(&self) -> Option<usize> {
-        let next = self.ahead.messages.front().or(self.bulk.messages.front());
-        next.map(|message| message.bytes.len())
+        self.ahead.messages.front().or(self.bulk.messages.front()).map(|it| it.bytes.len())
     }
 
-    /// Moves the next message to the end of `out`; says which it was, and its number.
+    /// Moves the next message to the end of `out`. Returns its place there, its ticket and its wire
+    /// number.
+    ///
+    /// A long message replaces an empty `out`, memory and all, instead of being copied into it. So the
+    /// caller's buffer may have another address and another capacity afterwards.
     #[inline]
     pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Option<(Transmit, Ticket, Option<u32>)> {
-        let queue = if self.ahead.len() == 0 { &mut self.bulk } else { &mut self.ahead };
+        let is_bulk = self.ahead.messages.is_empty();
+        let queue = if is_bulk { &mut self.bulk } else { &mut self.ahead };
         let Message { ticket, kind, number, mut bytes } = queue.messages.pop_front()?;
         queue.tidy();
         let transmit = Transmit { kind, start: out.len(), len: bytes.len() };
@@ -186,21 +221,16 @@ impl Outbox {
         Some((transmit, ticket, number))
     }
 
-    /// Takes every message back.
+    /// Withdraws every message.
     pub(crate) fn clear(&mut self) {
         *self = Self { last: self.last, ..Self::default() };
     }
 }
 
 impl Queue {
-    /// How many messages wait.
-    fn len(&self) -> usize {
-        self.messages.len() - self.withdrawn
-    }
-
-    /// Takes a message back; gives its bytes.
+    /// Withdraws a message and returns its bytes.
     fn withdraw(&mut self, ticket: Ticket) -> Option<Vec<u8>> {
-        // By their distance from the first: tickets begin anew after 2^32.
+        // Tickets repeat after 2^32 messages, so they are compared by their distance from the first.
         let first = self.messages.front()?.ticket.0.get();
         let distance = |ticket: Ticket| ticket.0.get().wrapping_sub(first);
         let at = self.messages.binary_search_by_key(&distance(ticket), |it| distance(it.ticket));
@@ -210,10 +240,10 @@ impl Queue {
         Some(bytes)
     }
 
-    /// Restores the invariant.
+    /// Restores the invariant of `messages`.
     #[inline]
     fn tidy(&mut self) {
-        if self.withdrawn > self.messages.len() / 2 {
+        if self.withdrawn > self.messages.len() / 4 {
             self.messages.retain(|message| !message.bytes.is_empty());
             self.withdrawn = 0;
         }
@@ -227,15 +257,10 @@ impl Queue {
     }
 }
 
-/// Without its bytes: they hold secrets, such as tokens of operations.
-impl fmt::Debug for Message {
+/// Shows no messages, because they hold secrets such as tokens of operations.
+impl fmt::Debug for Outbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message")
-            .field("ticket", &self.ticket)
-            .field("kind", &self.kind)
-            .field("number", &self.number)
-            .field("len", &self.bytes.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Outbox").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -297,7 +322,7 @@ mod tests {
             }
             last = next;
         }
-        assert!(outbox.bulk.messages.capacity() <= 8, "{}", outbox.bulk.messages.capacity());
+        assert!(outbox.bulk.messages.capacity() <= 16, "{}", outbox.bulk.messages.capacity());
         assert_eq!(all(&mut outbox), ["first", "next"]);
     }
 
@@ -305,12 +330,12 @@ mod tests {
     fn g08_many_that_wait_take_no_more_room_than_they_need() {
         let config = crate::Config::client(crate::Dialect::ACP_V1);
         let context = Context { config: &config, now: crate::Timestamp::ZERO, next: 0 };
-        let draft = Draft::Notification { method: "m", params: None };
+        let message = OutgoingMessage::Notification { method: "m", params: None };
         let mut outbox = Outbox::default();
         for _ in 0..3 {
             for _ in 0..1_000 {
                 let kind = TransmitKind::Notification;
-                outbox.push(usize::MAX, &context, &draft, Lane::Bulk, kind, None).unwrap();
+                outbox.push(usize::MAX, &context, &message, Lane::Bulk, kind, None).unwrap();
             }
             let room: usize = outbox.bulk.messages.iter().map(|it| it.bytes.capacity()).sum();
             let buffers = (Outbox::SPARE + 1) * Outbox::BUFFER;

@@ -1,10 +1,10 @@
-//! A place in a table, and how tables grow.
+//! Row numbers of a table, and the way that tables grow.
 
 use core::num::NonZeroU32;
 
 use slab::Slab;
 
-/// The number of a place, in four bytes also where there may be none.
+/// The number of a row. An `Option` of it takes four bytes too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Slot(NonZeroU32);
 
@@ -19,9 +19,10 @@ impl Slot {
     }
 }
 
-/// The room for more that a table gets which holds so many: as much again while it is small, as `Vec`
-/// does it, and then an eighth. With a million requests in flight the difference is tens of bytes for
-/// each.
+/// Returns the number of rows that a full table of `len` rows grows by.
+///
+/// A small table doubles, as `Vec` does. A large one grows by an eighth, which saves tens of bytes a
+/// request when a million are in flight.
 pub(crate) const fn growth(len: usize) -> usize {
     match len {
         0..16 => 16,
@@ -38,16 +39,18 @@ pub(crate) fn make_room<T>(rows: &mut Slab<T>) {
     }
 }
 
-/// An empty table keeps room for so many rows: up to there it doubles as it grows, which is cheap.
+/// The rows that an empty table keeps room for. Up to this size a table doubles, which is cheap.
 const KEPT: usize = 1024;
 
-/// Gives back the room of a large table that is empty. Says whether it did: then its index is to go too.
+/// Frees the memory of a large table that is empty. Returns whether it did: the caller then frees the
+/// table's index too.
+#[inline]
 pub(crate) fn give_back<T>(rows: &mut Slab<T>) -> bool {
-    let is_left = rows.is_empty() && rows.capacity() > KEPT;
-    if is_left {
+    let frees = rows.is_empty() && rows.capacity() > KEPT;
+    if frees {
         *rows = Slab::new();
     }
-    is_left
+    frees
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use crate::event::{Event, Transmit};
 use crate::frame::{Deframer, Frame};
 use crate::time::Timestamp;
 
-/// A [`Connection`] and the framing of its dialect, for transports that carry bytes.
+/// A [`Connection`] with the framing of its dialect, for transports that carry bytes.
 ///
 /// Bytes come in by [`receive`](Self::receive) and go out by
-/// [`poll_transmit`](Self::poll_transmit); everything else is done on the
-/// [`connection`](Self::connection_mut) inside. How bytes were split changes nothing (G11).
+/// [`poll_transmit`](Self::poll_transmit). Everything else is done on the
+/// [`connection`](Self::connection_mut) inside. It does not matter how the bytes were split (G11).
 ///
 /// ```
 /// use protocol_core::{Config, Dialect, Event, InputBuffer, StreamConnection, Timestamp};
@@ -23,17 +23,16 @@ use crate::time::Timestamp;
 /// let mut input = InputBuffer::new();
 /// input.extend_from_slice(b"Content-Length: 38\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\"}");
 /// loop {
-///     let taken = server.receive(input.unread(), now);
-///     if let Some(event) = taken.event {
+///     let received = server.receive(input.unread(), now);
+///     let (consumed, mut next) = (received.consumed, received.event);
+///     while let Some(event) = next {
 ///         assert!(matches!(event, Event::Request { id, .. } if id == "7"));
+///         next = server.connection_mut().poll_event();
 ///     }
-///     if taken.used == 0 {
+///     if consumed == 0 {
 ///         break; // read more bytes
 ///     }
-///     input.consume(taken.used);
-///     while let Some(event) = server.connection_mut().poll_event() {
-///         // What else happened.
-///     }
+///     input.consume(consumed);
 /// }
 /// ```
 #[derive(Clone, Debug)]
@@ -42,81 +41,102 @@ pub struct StreamConnection<O, I = ()> {
     deframer: Deframer,
 }
 
-/// What [`StreamConnection::receive`] took from the unread bytes.
+/// The result of [`StreamConnection::receive`], and of other types that read one message at a time.
+///
+/// The event is delivered only here. To ignore it loses the message, and with it the data of a call
+/// that has settled, so it does not compile under `deny(unused_must_use)`:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # use protocol_core::{Config, Dialect, StreamConnection, Timestamp};
+/// # let mut connection: StreamConnection<()> = StreamConnection::new(Config::client(Dialect::ACP_V1));
+/// # let (message, now) = (b"{}", Timestamp::ZERO);
+/// connection.receive(message, now);
+/// ```
 #[derive(Debug)]
+#[must_use = "the event is delivered only here: ignoring it loses the data of a call that has settled"]
 #[non_exhaustive]
-pub struct Taken<'b, O> {
-    /// How many of the bytes are used up.
-    pub used: usize,
-    /// The message that was taken, without framing, for traces.
+pub struct Received<'b, E> {
+    /// The number of bytes that were consumed from the beginning of the unread ones.
+    pub consumed: usize,
+    /// The message that was read, without framing, for traces.
     pub message: Option<&'b [u8]>,
-    /// The oldest event that the host has not been told, as [`Connection::receive`] gives it.
-    pub event: Option<Event<'b, O>>,
+    /// The oldest event that waits; the others come from `poll_event`.
+    pub event: Option<E>,
+}
+
+impl<'b, E> Received<'b, E> {
+    /// Creates the result of a type that wraps a [`StreamConnection`] and has events of its own.
+    pub const fn new(consumed: usize, message: Option<&'b [u8]>, event: Option<E>) -> Self {
+        Self { consumed, message, event }
+    }
 }
 
 impl<O, I: Default> StreamConnection<O, I> {
-    /// A connection with nothing in flight.
-    #[must_use]
+    /// Creates a connection with nothing in flight.
     pub fn new(config: Config) -> Self {
         let deframer = Deframer::new(config.dialect.framing, &config.limits);
         Self { connection: Connection::new(config), deframer }
     }
 
-    /// Takes at most one message from the beginning of the unread bytes.
+    /// Reads at most one message from the beginning of the unread bytes.
     ///
-    /// Call it again with the rest until it uses nothing; then with the same bytes and more.
+    /// Call it again with the rest until it consumes nothing. Then call it with the same bytes and more.
+    /// The event is the one that [`Connection::receive`] returns.
     #[inline]
-    pub fn receive<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Taken<'b, O> {
-        // Every host asks once more when it has used all it read.
+    #[must_use = "the event is delivered only here: ignoring it loses the data of a call that has settled"]
+    pub fn receive<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Received<'b, Event<'b, O>> {
+        // Every host asks once more when it has consumed all that it read.
         if unread.is_empty() || self.connection.machine().is_closed() {
-            let event = self.connection.poll_event();
-            return Taken { used: unread.len(), message: None, event };
+            return Received::new(unread.len(), None, self.connection.poll_event());
         }
-        let (used, frame) = self.deframer.next(unread);
-        self.take(used, frame, CloseReason::BrokenFraming, now)
+        let (consumed, frame) = self.deframer.next(unread);
+        self.receive_frame(consumed, frame, CloseReason::BrokenFraming, now)
     }
 
-    /// The peer's input has ended, with these bytes unread: whole messages in them are taken, then every
-    /// call settles, every request is marked cancelled, and `Closed` is told (G7). What it all made
-    /// happen is in [`poll_event`](Connection::poll_event).
+    /// Ends the peer's input, with these bytes unread, and returns the last message in them.
     ///
-    /// Gives the last message, without framing, for traces: a line is one without its end. Whoever
-    /// wants to trace all messages calls [`receive`](Self::receive) first until it uses nothing.
-    pub fn finish<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Option<&'b [u8]> {
+    /// Whole messages in the unread bytes are received first. Then every call settles, every request is
+    /// marked cancelled, and the last event is [`Event::Closed`]. All events wait in
+    /// [`poll_event`](Connection::poll_event).
+    ///
+    /// The message is without framing, for traces. A host that traces every message calls
+    /// [`receive`](Self::receive) first until it consumes nothing, because only the last one is
+    /// returned here: a line without its end.
+    pub fn handle_eof<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Option<&'b [u8]> {
         let (mut rest, mut last) = (unread, None);
         while !rest.is_empty() && !self.connection.machine().is_closed() {
-            let taken = self.receive(rest, now);
-            last = taken.message.or(last);
-            self.connection.put_back(taken.event);
-            if taken.used == 0 {
+            let Received { consumed, message, event } = self.receive(rest, now);
+            last = message.or(last);
+            self.connection.put_back(event);
+            if consumed == 0 {
                 break;
             }
-            rest = &rest[taken.used..];
+            rest = &rest[consumed..];
         }
         if !self.connection.machine().is_closed() {
             // The peer is gone, whatever its last bytes were.
             let frame = self.deframer.finish(rest);
-            let taken = self.take(rest.len(), frame, CloseReason::PeerGone, now);
-            last = taken.message.or(last);
-            self.connection.put_back(taken.event);
+            let received = self.receive_frame(rest.len(), frame, CloseReason::PeerGone, now);
+            last = received.message.or(last);
+            self.connection.put_back(received.event);
         }
         self.connection.handle_eof(now);
         last
     }
 
     #[inline]
-    fn take<'b>(
+    fn receive_frame<'b>(
         &mut self,
-        used: usize,
+        consumed: usize,
         frame: Frame<'b>,
         reason: CloseReason,
         now: Timestamp,
-    ) -> Taken<'b, O> {
+    ) -> Received<'b, Event<'b, O>> {
         let connection = &mut self.connection;
         match frame {
             Frame::Message(message) => {
-                let event = connection.receive(message, now);
-                return Taken { used, message: Some(message), event };
+                return Received::new(consumed, Some(message), connection.receive(message, now));
             }
             Frame::Partial => {}
             Frame::TooLarge => connection.refuse_too_large(),
@@ -125,10 +145,13 @@ impl<O, I: Default> StreamConnection<O, I> {
                 connection.close(reason, now);
             }
         }
-        Taken { used, message: None, event: connection.poll_event() }
+        Received::new(consumed, None, connection.poll_event())
     }
 
     /// Appends the next message to `out`, framed.
+    ///
+    /// Where the framing writes nothing in front of a message, an empty `out` may be replaced by the buffer
+    /// of a long one, as [`Connection::poll_transmit`] says.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         let framing = self.connection.config().dialect.framing;
         framing.open(self.connection.next_transmit_len()?, out);
@@ -137,14 +160,44 @@ impl<O, I: Default> StreamConnection<O, I> {
         transmit
     }
 
-    /// The connection inside.
-    #[must_use]
+    /// Returns the connection inside.
     pub const fn connection(&self) -> &Connection<O, I> {
         &self.connection
     }
 
-    /// The connection inside, to command it.
+    /// Returns the connection inside, to command it.
     pub const fn connection_mut(&mut self) -> &mut Connection<O, I> {
         &mut self.connection
     }
 }
+
+/// Checks that no event can be ignored by mistake. This compiles:
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// # use protocol_core::{Config, Connection, Dialect, StreamConnection, Timestamp};
+/// # let config = Config::client(Dialect::ACP_V1);
+/// let mut stream: StreamConnection<()> = StreamConnection::new(config.clone());
+/// let mut connection: Connection<()> = Connection::new(config);
+/// let _ = stream.receive(b"{}", Timestamp::ZERO);
+/// let _ = connection.receive(b"{}", Timestamp::ZERO);
+/// let _ = connection.poll_event();
+/// ```
+///
+/// Neither of these does:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # use protocol_core::{Config, Connection, Dialect, Timestamp};
+/// let mut connection: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
+/// connection.receive(b"{}", Timestamp::ZERO);
+/// ```
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # use protocol_core::{Config, Connection, Dialect, Timestamp};
+/// let mut connection: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
+/// connection.poll_event();
+/// ```
+#[cfg(doctest)]
+struct IgnoredEvents;

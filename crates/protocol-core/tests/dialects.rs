@@ -201,7 +201,7 @@ fn an_answer_that_is_withheld_exchanges_nothing() {
     let mut agent = host(dialect, Role::Server);
     agent.receive(&request_with("0", "initialize", OPEN));
     let request = agent.request(1);
-    agent.conn.cancel_request(request, Cause::Internal, agent.now);
+    agent.conn.cancel_request(request, Cause::Peer, agent.now);
     agent.respond(request, Response::Result(raw(OPENED))).unwrap();
     assert_eq!(agent.conn.machine().refusal(), Some(CancelRefusal::BeforeExchange));
 }
@@ -401,7 +401,7 @@ fn g03_an_early_cancel_marks_its_request_before_it_is_delivered() {
     let event = server.receive(message.as_bytes(), now).map(Event::into_owned);
     let (request, _) = server.machine().requests().next().unwrap();
     let phase = server.machine().request_phase(request);
-    assert_eq!(phase, Some(protocol_core::RequestPhase::Cancelled), "before any event is polled");
+    assert_eq!(phase, Some(protocol_core::RequestPhase::Silenced), "before any event is polled");
     assert!(matches!(event, Some(Event::Request { .. })));
     assert!(matches!(server.poll_event(), Some(Event::Cancelled { .. })));
     assert!(server.poll_event().is_none());
@@ -520,17 +520,17 @@ fn g07_only_the_end_of_input_is_a_closed_stream() {
 
 #[test]
 fn g07_an_abandoned_connection_is_silent_also_after_the_end_of_input() {
-    for how in [Shutdown::CancelAll, Shutdown::Abandon] {
-        let mut server = host(Dialect::MCP_2025_06_18_HTTP, Role::Server);
-        let request = server.peer_requests("1");
-        server.eof();
-        assert!(server.shutdown(how).is_empty(), "Closed was the last event");
-        let phase = server.conn.machine().request_phase(request);
-        assert_eq!(phase, Some(protocol_core::RequestPhase::Cancelled));
-        server.respond_ok(request);
-        assert!(server.sent().is_empty());
-    }
+    let mut server = host(Dialect::MCP_2025_06_18_HTTP, Role::Server);
+    let request = server.peer_requests("1");
+    server.eof();
+    assert!(server.shutdown(Shutdown::Abandon).is_empty(), "Closed was the last event");
+    let phase = server.conn.machine().request_phase(request);
+    assert_eq!(phase, Some(protocol_core::RequestPhase::Silenced));
+    server.respond_ok(request);
+    assert!(server.sent().is_empty());
 }
+
+/// The peer of MCP asked for no silence: a cancellation of our own, a shutdown among them, has a response.
 
 // Requests that the server ends
 

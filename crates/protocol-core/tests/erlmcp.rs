@@ -132,15 +132,18 @@ fn a_request_that_was_cancelled_before_its_operation_began_is_told_with_the_toke
 }
 
 #[test]
-fn g02_a_token_names_no_request_that_waits_for_its_answer() {
+fn f84_an_id_and_a_token_are_no_names_of_each_other() {
     let mut server = server(|_| {});
     server.receive(&request(&token(1), "tool/call"));
     assert_eq!(server.receive(&cancel("2", &token(1))), [""; 0]);
     assert!(server.sent()[0].contains("-32001"), "the id only looks like a token");
     let waiting = server.request(1);
-    assert_eq!(server.conn.begin_operation(waiting, [1; 16]), Err(Refusal::TokenInUse));
-    server.conn.begin_operation(waiting, [2; 16]).unwrap();
-    assert_eq!(server.receive(&cancel("2", &token(2))), ["cancelled r1 peer"]);
+    server.conn.begin_operation(waiting, [1; 16]).unwrap();
+    // The id is free again, and the token of the operation is no id.
+    server.receive(&request(&token(1), "tool/call"));
+    let second = server.request(2);
+    assert_eq!(server.conn.begin_operation(second, [1; 16]), Err(Refusal::TokenInUse));
+    assert_eq!(server.receive(&cancel("2", &token(1))), ["cancelled r1 peer"]);
 }
 
 /// A host that joins two connections knows operations that were begun on the other one.

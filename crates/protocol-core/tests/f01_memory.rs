@@ -117,29 +117,29 @@ fn long_id(number: usize, bytes: usize) -> String {
     format!("\"\\n{number:08}{}\"", "x".repeat(bytes - 12))
 }
 
-/// What one more of each limit may cost, on machines of 64 bits. Whoever raises a price has made a row larger, and
-/// lowers nothing by mistake.
+/// The price of 1,024 of each limit, on machines of 64 bits: a row that became larger shows here.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn g08_the_price_of_each_limit_is_known() {
-    let formula = |change: fn(&mut Limits)| Connection::<u64, u64>::memory(&limits(change));
-    let none = formula(|_| {});
-    for (limit, price, one_more) in [
-        ("a call", 1_592, formula(|it| it.calls += 1)),
-        ("a request", 3_247, formula(|it| it.requests += 1)),
-        ("a byte of an id", 108, formula(|it| it.id_bytes += 1)),
-        ("an abandoned id", 1_216, formula(|it| it.abandoned_ids += 1)),
-        ("an early cancel", 576, formula(|it| it.early_cancels += 1)),
-        ("a member of a batch", 384, formula(|it| it.batch_members += 1)),
-        ("an unsent byte", 4, formula(|it| it.unsent_bytes += 1)),
-        ("an unsent message", 120, formula(|it| it.unsent_messages += 1)),
-        ("a byte of a message", 1, formula(|it| it.message_bytes += 1)),
+    let formula = |change: &dyn Fn(&mut Limits)| Connection::<u64, u64>::memory(&limits(change));
+    let price = |change: &dyn Fn(&mut Limits, usize)| {
+        let [none, many] = [0, 1_024].map(|many| formula(&|it| change(it, many)));
+        many - none
+    };
+    for (limit, price, many) in [
+        ("calls", 1_930_080, price(&|it, many| it.calls = many)),
+        ("requests", 2_800_288, price(&|it, many| it.requests = many)),
+        ("bytes of an id", 140_980, price(&|it, many| it.id_bytes = many)),
+        ("abandoned ids", 951_744, price(&|it, many| it.abandoned_ids = many)),
+        ("early cancels", 462_912, price(&|it, many| it.early_cancels = many)),
+        ("members of a batch", 1_135_552, price(&|it, many| it.batch_members = many)),
+        ("unsent bytes", 1_728, price(&|it, many| it.unsent_bytes = (64 << 10) + many)),
+        ("unsent messages", 130_832, price(&|it, many| it.unsent_messages = many)),
+        ("bytes of a message", 2_048, price(&|it, many| it.message_bytes = (64 << 10) + many)),
     ] {
-        assert_eq!(one_more - none, price, "{limit}");
+        assert_eq!(many, price, "{limit}");
     }
-    let kept = none - formula(|it| it.unsent_messages -= 1);
-    assert_eq!(kept, 120 + 256, "an unsent message whose buffer is kept");
-    assert_eq!(none, 116_124, "all of these limits");
+    assert_eq!(formula(&|_| {}), 99_214, "all of these limits");
 }
 
 #[test]
@@ -284,6 +284,28 @@ fn g08_calls_with_all_that_a_call_can_have() {
         }
     }
     it.check(3_000 * 8, 0.1);
+}
+
+#[test]
+fn g08_calls_with_tokens_and_timers_whose_parents_are_answered() {
+    let mut it = Watched::server(Dialect::LSP_3_17, |limits| {
+        limits.calls = 2_000;
+        limits.requests = 2;
+        limits.unsent_bytes = 1 << 20;
+        limits.unsent_messages = 2_000;
+    });
+    let idle = CallOptions::default().timeout(millis(50)).idle_timeout(millis(60));
+    for number in 0..2_000 {
+        let request = it.request(&request(&number.to_string()));
+        let [one, other] = ["w", "p"].map(|kind| format!("\"{kind}{number}\""));
+        let params = format!(r#"{{"workDoneToken":{one},"partialResultToken":{other}}}"#);
+        it.conn.call("c", Some(raw(&params)), number, idle.parent(request), NOW).unwrap();
+        it.conn.respond(request, Response::Result(raw("0"))).unwrap();
+        it.drain();
+    }
+    it.conn.shutdown(Shutdown::CancelAll, NOW);
+    it.conn.handle_eof(NOW);
+    it.check(200, 0.35);
 }
 
 #[test]
@@ -447,7 +469,8 @@ fn g08_progress_tokens_of_requests_that_ended_in_silence() {
         silent.conn.respond(request, Response::Cancelled).unwrap();
         silent.drain();
     }
-    silent.check(2_000, 0.2);
+    // The formula has two memories of ids at their limit, and this fills only one of them.
+    silent.check(2_000, 0.13);
 }
 
 #[test]
@@ -479,7 +502,7 @@ fn g08_a_batch_is_copied_once_and_its_answers_are_bounded() {
             it.drain();
         }
     }
-    it.check(0, 0.1);
+    it.check(0, 0.08);
 }
 
 #[test]

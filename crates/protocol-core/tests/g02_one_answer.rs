@@ -146,6 +146,32 @@ fn g02_an_answered_request_whose_calls_live_has_no_data_any_more() {
     assert_eq!(host.respond(work, Response::Cancelled), Err(Refusal::AlreadyResponded));
 }
 
+/// No response to it could ever be sent, so it must not stay in flight for ever.
+#[test]
+fn f84_a_request_that_is_released_frees_its_row_and_its_id() {
+    for mut host in [acp(), lsp(), jsonrpc()] {
+        let work = host.peer_requests("7");
+        *host.conn.request_data_mut(work).unwrap() = 5;
+        assert_eq!(host.conn.release_request(work), Ok(5));
+        assert_eq!(host.conn.release_request(work), Err(Refusal::AlreadyResponded));
+        assert_eq!(host.respond(work, Response::Cancelled), Err(Refusal::AlreadyResponded));
+        assert_eq!(host.conn.machine().requests_in_flight(), 0);
+        let again = host.peer_requests("7");
+        host.respond_ok(again);
+        assert_eq!(host.sent(), [result("7", "null")]);
+    }
+}
+
+#[test]
+fn f84_a_batch_does_not_wait_for_a_member_that_is_released() {
+    let mut host = jsonrpc();
+    host.receive(&format!("[{},{}]", request("1", "a"), request("2", "b")));
+    host.respond_ok(host.request(1));
+    assert_eq!(host.sent(), [""; 0]);
+    assert_eq!(host.conn.release_request(host.request(2)), Ok(0));
+    assert_eq!(host.sent(), [format!("[{}]", result("1", "null"))]);
+}
+
 #[test]
 fn b15_each_dialect_serves_its_ids_and_refuses_the_others_by_their_name() {
     let every =

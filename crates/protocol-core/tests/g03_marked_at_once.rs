@@ -13,15 +13,15 @@ fn b09_a_cancel_in_the_same_read_as_its_request_is_marked_before_the_host_sees_e
     input.extend_from_slice(format!("{}\n{}\n", request("7", "slow"), cancel("7")).as_bytes());
     let mut request = None;
     loop {
-        let taken = server.receive(input.unread(), Timestamp::ZERO);
-        let used = taken.used;
-        if let Some(Event::Request { request: new, .. }) = taken.event {
+        let received = server.receive(input.unread(), Timestamp::ZERO);
+        let consumed = received.consumed;
+        if let Some(Event::Request { request: new, .. }) = received.event {
             request = Some(new);
         }
-        if used == 0 {
+        if consumed == 0 {
             break;
         }
-        input.consume(used);
+        input.consume(consumed);
     }
     let phase = server.connection().machine().request_phase(request.unwrap());
     assert_eq!(phase, Some(RequestPhase::Cancelled));

@@ -95,8 +95,12 @@ fn g05_lsp_progress_is_by_either_token_and_tokens_are_compared_as_ids() {
         idle_call(&mut host, "slow", params, 10);
         host.advance(5);
         host.receive(&progress("$/progress", &format!(r#"{{"token":{token}}}"#)));
-        let due = if is_progress { 15 } else { 10 };
-        assert_eq!(host.next_timer(), Some((due, "idle_timeout")), "{params} {token}");
+        // The timer learns of the progress when it is due.
+        assert_eq!(host.next_timer(), Some((10, "idle_timeout")), "{params} {token}");
+        let settled = host.advance(5).len();
+        assert_eq!(settled, usize::from(!is_progress), "{params} {token}");
+        let next = is_progress.then_some((15, "idle_timeout"));
+        assert_eq!(host.next_timer(), next, "{params} {token}");
     }
 }
 

@@ -122,7 +122,7 @@ fn lines(events: impl IntoIterator<Item = Event<'static, String>>) -> Vec<String
 }
 
 fn finish(stream: &mut StreamConnection<String>, unread: &[u8]) -> Vec<String> {
-    stream.finish(unread, Timestamp::ZERO);
+    stream.handle_eof(unread, Timestamp::ZERO);
     lines(std::iter::from_fn(|| stream.connection_mut().poll_event()))
 }
 
@@ -137,8 +137,8 @@ fn g07_a_last_line_without_its_end_is_taken_before_the_end() {
 #[test]
 fn g07_input_that_ends_inside_a_message_is_reported() {
     let mut stream = StreamConnection::new(Config::client(Dialect::LSP_3_17));
-    let taken = stream.receive(b"Content-Length: 9\r\n\r\n{}", Timestamp::ZERO);
-    assert_eq!(taken.used, 21);
+    let received = stream.receive(b"Content-Length: 9\r\n\r\n{}", Timestamp::ZERO);
+    assert_eq!(received.consumed, 21);
     assert_eq!(finish(&mut stream, b"{}"), ["violation truncated", "closed peer_gone"]);
 }
 
@@ -185,6 +185,6 @@ fn g07_broken_framing_ends_the_connection() {
         "closed broken_framing",
     ];
     assert_eq!((used, events), (input.len(), expected.map(String::from).to_vec()));
-    assert_eq!(stream.receive(b"anything", Timestamp::ZERO).used, 8, "it is used up unread");
+    assert_eq!(stream.receive(b"anything", Timestamp::ZERO).consumed, 8, "unread");
     assert_eq!(finish(&mut stream, b"more"), [""; 0]);
 }

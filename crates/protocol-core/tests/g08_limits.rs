@@ -7,13 +7,13 @@ use protocol_core::{
     CallOptions, CancelOutcome, Cause, Config, Dialect, Event, InputBuffer, Limits,
 };
 use protocol_core::{Refusal, Response, StreamConnection, Timestamp};
-use support::{Host, acp, cancel, limited, lsp, millis, raw, request, result};
+use support::{Host, acp, cancel, limited, millis, raw, request, result};
 
 #[test]
 fn every_limit_is_finite_by_default() {
     let limits = Limits::default();
     let expected = "Limits { message_bytes: 16777216, header_bytes: 8192, depth: 128, \
-        id_bytes: 1024, batch_members: 1000, calls: 65536, requests: 65536, \
+        id_bytes: 256, batch_members: 1000, calls: 16384, requests: 16384, \
         unsent_bytes: 67108864, unsent_messages: 262144, abandoned_ids: 4096, early_cancels: 1024 }";
     assert_eq!(format!("{limits:?}"), expected);
 }
@@ -249,11 +249,12 @@ fn g08_unsent_bytes_one_wake_up_follows_a_refusal() {
     }
     assert_eq!(host.events(), [""; 0]);
     host.send_one();
-    assert_eq!(host.events(), [""; 0], "the larger one of the two does not fit yet");
-    host.send_one();
-    assert_eq!(host.events(), ["ready"]);
-    host.sent();
+    assert_eq!(host.events(), ["ready"], "the smaller one of the two fits (F84)");
     assert_eq!(host.events(), [""; 0], "once");
+    assert_eq!(host.try_call("d", CallOptions::default()), Err(Refusal::OutboxFull));
+    host.send_one();
+    assert_eq!(host.events(), ["ready"], "and now the larger one");
+    host.sent();
     host.conn.notify("d", None).unwrap();
     host.sent();
     assert_eq!(host.events(), [""; 0]);
@@ -316,7 +317,10 @@ fn b20_thousands_of_calls_that_are_never_answered_leave_nothing_behind() {
 
 #[test]
 fn g08_sixty_thousand_in_flight_both_ways_are_no_slower_than_a_few() {
-    let mut host = lsp();
+    let mut host = limited(|config| {
+        config.dialect = Dialect::LSP_3_17;
+        (config.limits.calls, config.limits.requests) = (60_000, 60_000);
+    });
     let options = CallOptions::default().idle_timeout(millis(1_000)).timeout(millis(5_000));
     for number in 0..60_000 {
         let params = format!(r#"{{"workDoneToken":{number}}}"#);

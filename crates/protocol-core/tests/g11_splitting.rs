@@ -28,7 +28,7 @@ fn read<'a>(config: Config, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
             input.consume(used);
         }
     }
-    stream.finish(input.unread(), now);
+    stream.handle_eof(input.unread(), now);
     lines.extend(std::iter::from_fn(|| stream.connection_mut().poll_event()).map(|e| line(&e)));
     while stream.poll_transmit(&mut out).is_some() {}
     (lines, out)

@@ -6,9 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol_core::machine::{Action, Machine, RequestStep, ResponseKind};
 use protocol_core::{
-    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Grace, Refusal,
-    RequestHandle, RequestPhase, Settlement, Shutdown, StreamConnection, Timestamp, Violation,
-    WireId,
+    CallId, CallOptions, CancelOutcome, Cause, Config, Connection, Dialect, Event, Facts, Grace,
+    Handshake, Refusal, RequestHandle, RequestPhase, Settlement, Shutdown, StreamConnection,
+    Timestamp, Violation, WireId,
 };
 
 const NOW: Timestamp = Timestamp::ZERO;
@@ -20,18 +20,33 @@ fn machine() -> Alone {
 }
 
 fn call(machine: &mut Alone, options: &CallOptions) -> Result<CallId, Refusal> {
-    let call = machine.admit_call(options)?;
-    machine.call(call, options, None, "call", NOW);
-    Ok(call)
+    Ok(machine.call(options)?.commit(Facts::default(), "call", NOW))
 }
 
 fn receive(machine: &mut Alone, id: &str) -> Result<RequestHandle, Violation> {
+    receive_with(machine, id, Facts::default())
+}
+
+fn receive_with(machine: &mut Alone, id: &str, facts: Facts) -> Result<RequestHandle, Violation> {
     let id = WireId::from_token(id).unwrap();
-    let received = machine.receive_request(id, None, "request", NOW);
-    received.map_err(|(refusal, data)| {
-        assert_eq!(data, "request", "a refused request gives it back");
-        refusal
-    })
+    machine.receive_request(Ok(id), &mut facts.into())
+}
+
+fn respond(machine: &mut Alone, request: RequestHandle) -> Result<&'static str, Refusal> {
+    Ok(machine.respond(request)?.commit())
+}
+
+fn begin(machine: &mut Alone, request: RequestHandle, token: &str) -> Result<(), Refusal> {
+    let token = WireId::from_token(token).unwrap();
+    machine.begin_operation(request, &token)?.begin(token);
+    Ok(())
+}
+
+/// Receives a request that may start an operation.
+fn start(machine: &mut Alone, id: &str) -> RequestHandle {
+    let mut facts = Facts::default();
+    facts.starts_operation = true;
+    receive_with(machine, id, facts).unwrap()
 }
 
 fn actions(machine: &mut Alone) -> Vec<Action<&'static str>> {
@@ -69,13 +84,12 @@ fn each_input_returns_its_decision() {
     let request = receive(&mut machine, "7").unwrap();
     assert_eq!(receive(&mut machine, "7"), Err(Violation::DuplicateId));
     assert_eq!(machine.request_cause(request), None);
-    let met = machine.receive_cancel(&WireId::from_token("7").unwrap(), NOW);
-    assert_eq!(met, (RequestStep::MarkCancelled, Some(request)));
+    let met = machine.receive_cancel(&WireId::from_token("7").unwrap());
+    assert_eq!(met, (Some(RequestStep::MarkCancelled), Some(request)));
     assert_eq!(machine.request_cause(request), Some(Cause::Peer));
-    let step = machine.answer_step(request).map(|(step, ..)| step);
-    assert_eq!(step, Some(RequestStep::SendResponse));
-    assert_eq!(machine.respond(request), Ok("request"));
-    assert_eq!(machine.respond(request).unwrap_err(), Refusal::AlreadyResponded);
+    assert_eq!(machine.respond(request).unwrap().step(), RequestStep::SendResponse);
+    assert_eq!(respond(&mut machine, request), Ok(""));
+    assert_eq!(respond(&mut machine, request), Err(Refusal::AlreadyResponded));
     assert!(actions(&mut machine).is_empty(), "nothing follows for others");
 }
 
@@ -96,7 +110,7 @@ fn g06_what_follows_for_others_is_queued_in_order() {
         ),
         "{follows:?}"
     );
-    machine.respond(request).unwrap();
+    respond(&mut machine, request).unwrap();
     assert!(actions(&mut machine).is_empty(), "a call is still in flight");
     let answered = machine.receive_response(sent.number(), ResponseKind::Result);
     assert!(matches!(answered, (Some(Action::Withdraw(_)), None)), "{answered:?}");
@@ -150,41 +164,39 @@ fn g10_a_refused_command_leaves_the_machine_as_it_was() {
     config.limits.calls = 1;
     let mut machine = Machine::new(config);
     let request = receive(&mut machine, "7").unwrap();
-    machine.respond(request).unwrap();
+    respond(&mut machine, request).unwrap();
     call(&mut machine, &CallOptions::default()).unwrap();
     let before = fingerprint(&machine);
     let child = CallOptions::default().parent(request);
     assert_eq!(call(&mut machine, &CallOptions::default()), Err(Refusal::TooManyCalls));
     assert_eq!(call(&mut machine, &child), Err(Refusal::UnknownParent));
-    assert_eq!(machine.respond(request).unwrap_err(), Refusal::AlreadyResponded);
+    assert_eq!(respond(&mut machine, request), Err(Refusal::AlreadyResponded));
     assert_eq!(fingerprint(&machine), before);
 }
 
 #[test]
 fn g10_a_token_is_taken_by_a_request_that_owes_its_answer_and_by_no_other() {
     let mut machine = Machine::new(Config::server(Dialect::ERLMCP));
-    let token = |token| WireId::from_token(token).unwrap();
-    let [answered, begun, other] = ["7", "8", "9"].map(|id| receive(&mut machine, id).unwrap());
+    let [answered, begun, other] = ["7", "8", "9"].map(|id| start(&mut machine, id));
     // Its call keeps it, though it is answered.
     call(&mut machine, &CallOptions::default().parent(answered)).unwrap();
-    machine.respond(answered).unwrap();
-    machine.begin_operation(begun, token("\"a\"")).unwrap();
+    respond(&mut machine, answered).unwrap();
+    begin(&mut machine, begun, "\"a\"").unwrap();
     let before = fingerprint(&machine);
     for request in [answered, begun] {
-        let refused = machine.begin_operation(request, token("\"b\""));
-        assert_eq!(refused, Err(Refusal::AlreadyResponded));
+        assert_eq!(begin(&mut machine, request, "\"b\""), Err(Refusal::AlreadyResponded));
     }
-    assert_eq!(machine.begin_operation(other, token("\"a\"")), Err(Refusal::TokenInUse));
+    assert_eq!(begin(&mut machine, other, "\"a\""), Err(Refusal::TokenInUse));
     assert_eq!(fingerprint(&machine), before);
 }
 
 #[test]
 fn g03_a_cancel_that_came_early_is_judged_when_its_request_comes() {
-    for (may_cancel, phase) in [(true, RequestPhase::Cancelled), (false, RequestPhase::Running)] {
+    for (may_cancel, phase) in [(true, RequestPhase::Silenced), (false, RequestPhase::Running)] {
         let mut machine = Machine::new(Config::server(Dialect::MCP_2025_06_18_HTTP));
         let id = WireId::from_token("5").unwrap();
-        assert_eq!(machine.receive_cancel(&id, NOW), (RequestStep::NotFound, None));
-        machine.declared(true, may_cancel);
+        assert_eq!(machine.receive_cancel(&id), (None, None));
+        machine.declare(true, may_cancel);
         let request = receive(&mut machine, "5").unwrap();
         assert_eq!(machine.request_phase(request), Some(phase));
         assert_eq!(actions(&mut machine).len(), usize::from(may_cancel));
@@ -193,22 +205,27 @@ fn g03_a_cancel_that_came_early_is_judged_when_its_request_comes() {
 
 #[test]
 fn g10_before_the_session_is_open_a_machine_takes_what_opens_it_and_calls() {
+    fn open(machine: &mut Alone, id: &str) -> Result<RequestHandle, Violation> {
+        let mut facts = Facts::default();
+        let mut handshake = Handshake::default();
+        handshake.opens_session = true;
+        facts.handshake = Some(handshake);
+        receive_with(machine, id, facts)
+    }
+
     let mut machine = Machine::new(Config::server(Dialect::ABP));
-    assert_eq!(machine.admit_to_session(false), Err(Violation::NotInitialized));
-    assert_eq!(machine.admit_to_session(true), Ok(()));
+    assert_eq!(receive(&mut machine, "1"), Err(Violation::NotInitialized));
     call(&mut machine, &CallOptions::default()).unwrap();
-    receive(&mut machine, "1").unwrap();
+    open(&mut machine, "1").unwrap();
     machine.open_session();
-    assert_eq!(machine.admit_to_session(false), Ok(()));
     receive(&mut machine, "2").unwrap();
 
     // Once it shuts down, that is what a request is refused for.
     let mut machine = Machine::new(Config::server(Dialect::ABP));
     machine.shutdown(Shutdown::Drain, NOW);
-    assert_eq!(machine.admit_to_session(false), Ok(()));
     assert_eq!(receive(&mut machine, "1"), Err(Violation::RequestAfterShutdown));
     machine.open_session();
-    assert_eq!(receive(&mut machine, "1"), Err(Violation::RequestAfterShutdown));
+    assert_eq!(open(&mut machine, "1"), Err(Violation::RequestAfterShutdown));
 }
 
 #[test]
@@ -216,8 +233,8 @@ fn f10_the_token_of_an_operation_is_never_shown() {
     let mut machine = Machine::new(Config::server(Dialect::ERLMCP));
     let tokens: Vec<String> = (1..=2_u128).map(|n| format!("\"{:032X}\"", n << 64)).collect();
     for (number, token) in tokens.iter().enumerate() {
-        let request = receive(&mut machine, &number.to_string()).unwrap();
-        machine.begin_operation(request, WireId::from_token(token).unwrap()).unwrap();
+        let request = start(&mut machine, &number.to_string());
+        begin(&mut machine, request, token).unwrap();
         assert_eq!(machine.request_id(request), None);
     }
     let shown = format!("{machine:?} {machine:#?}");
@@ -308,11 +325,12 @@ fn g01_g02_g04_hold_in_every_order_of_eight_inputs() {
                     None
                 }
                 9 => {
-                    seen.marks += usize::from(machine.receive_cancel(&id, NOW).1.is_some());
+                    let (step, _) = machine.receive_cancel(&id);
+                    seen.marks += usize::from(step == Some(RequestStep::MarkCancelled));
                     None
                 }
                 10 => {
-                    seen.answers += usize::from(machine.respond(request).is_ok());
+                    seen.answers += usize::from(respond(&mut machine, request).is_ok());
                     None
                 }
                 11..=13 => {

@@ -1,5 +1,6 @@
-//! JSON text, checked as a whole and taken apart at its outermost level in one pass. What stands inside is not
-//! parsed, but handed on as the peer wrote it.
+//! Picks a few members out of JSON text in one pass, without parsing the rest.
+//!
+//! The text is checked as a whole. Values are returned as the peer wrote them.
 //!
 //! ```
 //! use protocol_json::Members;
@@ -8,39 +9,47 @@
 //! let text = r#"{"id": 7, "method": "build", "params": {"targets": ["a", "b"]}, "more": [1, [2]]}"#;
 //! let members = Members::of(text, &["id", "method", "params"]).ok_or("it is no object")?;
 //!
-//! // The values are there as `RawValue`s, and strings as what they say.
+//! // A member is a `RawValue`, or a decoded string.
 //! assert_eq!(members.raw(2).map(RawValue::get), Some(r#"{"targets": ["a", "b"]}"#));
 //! assert_eq!(members.string(1).as_deref(), Some("build"));
 //!
-//! // And all of them as tokens: the text of a value, without the space around it, which serde reads.
+//! // Its token is the text of the value without the space around it, which serde can parse.
 //! let id = members.token(0).ok_or("there is no id")?;
 //! assert_eq!(serde_json::from_str::<u64>(id)?, 7);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - What is accepted is exactly what `serde_json` accepts as a `RawValue`. Where a text stops being JSON,
-//!   [`broken_at`] says.
-//! - Nothing is recursive, so no text overflows the stack. No memory is taken but a bit for each array or object
-//!   that is open, from the 64th on, and for a name with escapes while it is compared.
-//! - The rest is what a writer of JSON by hand needs: [`escape`], [`decimal`] and [`one_line`].
+//! - The scanner accepts exactly the text that `serde_json` accepts as a `RawValue`. [`broken_at`] returns the position
+//!   where a text stops being JSON.
+//! - Nothing is recursive, so no text overflows the stack.
+//! - A scan allocates only for a name with escapes, and one bit for each open array or object from the 64th on.
+//! - [`escape`], [`decimal`] and [`one_line`] are pieces for writing JSON by hand.
 //!
-//! No std, no `unsafe`. The feature `std` adds `write_value`.
+//! The crate needs no `std` and has no `unsafe` code. The feature `std` adds `write_value`.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod broken;
+mod lookup;
 mod members;
+mod plain;
 mod raw;
 mod scan;
+mod string;
 mod text;
 mod write;
+mod writer;
 
+pub use lookup::{each_text, elements, member, path, text};
 pub use members::{Members, Names};
+pub use string::{string, unescaped};
+pub use text::{array, broken_at, value};
 #[cfg(feature = "std")]
-pub use raw::write_value;
-pub use text::{array, broken_at, string, value};
+pub use write::write_value;
 pub use write::{decimal, escape, one_line};
+pub use writer::{Member, Value, Writer};
 
 #[cfg(test)]
 mod tests;

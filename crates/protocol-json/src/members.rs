@@ -1,38 +1,38 @@
-//! Objects, taken apart.
+//! The members of an object.
 
 use alloc::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use crate::plain::{is_plain, is_special};
 use crate::raw::raw;
-use crate::scan::{Json, is_plain, is_special};
-use crate::text::string;
+use crate::scan::Json;
+use crate::string::string;
 
-/// The members that were looked for in an object.
+/// The wanted members of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Members<'m, const N: usize> {
-    /// The value of each name that was looked for, as the token that the peer wrote. Invariant: each is one value,
-    /// checked, or else a `RawValue` could be made of anything (F13).
+    /// The value of each wanted name, as the token that the peer wrote. Invariant: each was checked to be one value, because
+    /// `raw` does not check it again (F13).
     tokens: [Option<&'m str>; N],
-    /// How deep arrays and objects are nested in the object, itself counted.
+    /// The depth of the nesting of arrays and objects, which is 1 for an object without any inside.
     pub depth: usize,
-    /// A bit for each member that stands twice, the lowest for the first.
+    /// A bit for each wanted member that occurs more than once, the lowest for the first name.
     repeated: u32,
-    /// A bit for each member whose value is a string with escapes, or was one where it stands twice.
+    /// A bit for each wanted member that is a string with escapes. If the member is repeated, one such value sets it.
     escaped: u32,
 }
 
-/// Names of members that stand in every text as they are, unless a peer escapes what needs no escape: they have no quote,
-/// no backslash and no control character.
+/// Member names that need no JSON escaping: they have no quotes, backslashes or control characters.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<const N: usize>([&'static str; N]);
 
 impl<const N: usize> Names<N> {
-    /// To be called in a constant, where a name that is none of those does not compile.
+    /// Checks the names. In a constant, a name that needs escaping does not compile.
     ///
     /// # Panics
     ///
-    /// If a name has a quote, a backslash or a control character.
+    /// Panics if a name has a quote, a backslash or a control character.
     #[must_use]
     pub const fn new(names: [&'static str; N]) -> Self {
         let mut at = 0;
@@ -49,12 +49,13 @@ impl<const N: usize> Names<N> {
 }
 
 impl<'m, const N: usize> Members<'m, N> {
-    /// Nothing was found yet.
+    /// The members before anything was read.
     pub const NONE: Self = Self { tokens: [None; N], depth: 0, repeated: 0, escaped: 0 };
 
-    /// Reads a text that is one object, and finds the members of these names, of which there may be up to 32.
-    /// They are found fastest in the order of the list, and names that the peer wrote with escapes are found too.
-    /// Returns `None` if the text is no object, or no JSON.
+    /// Reads a text that is one object, and finds the members with these names, of which there may be up to 32.
+    ///
+    /// Names that the peer wrote with escapes are found too. The first names of the list are found fastest. Returns `None`
+    /// if the text is no object, or no JSON.
     ///
     /// ```
     /// use protocol_json::Members;
@@ -70,20 +71,22 @@ impl<'m, const N: usize> Members<'m, N> {
     pub fn of(text: &'m str, names: &[&str; N]) -> Option<Self> {
         let json = Json::of(text);
         let first = json.open(json.space(0))?;
-        // As it stands, a name with a quote could be found where it is not.
+        // A name with a quote, compared byte by byte, could match across two members.
         let plain = if names.iter().all(|name| is_plain(name)) { &names[..] } else { &[] };
         let mut members = Self::NONE;
         let end = members.object(text, first, plain, names, |_, _, _| None)?;
         json.end(end).map(|()| members)
     }
 
-    /// Does the same as [`of`](Self::of) where more is known of the text, in less time: into members that are
-    /// [`NONE`](Self::NONE), and are not moved. If it returns `None`, they mean nothing.
+    /// Does the same as [`of`](Self::of) in less time, and reads the members of one value in the same pass.
     ///
-    /// - `begun` bytes are known to the caller: a brace, and members up to a comma. They are not looked at, and
-    ///   nothing in them is found. 0 if nothing is known.
-    /// - The members of one of the values are read in the same pass: of the member at the index `outer` of the
-    ///   names, into `inner`, which is there afterwards if that value is an object.
+    /// It reads into `self`, which has to be [`NONE`](Self::NONE), so that nothing is moved. If it returns `None`, the
+    /// contents of `self` are unspecified.
+    ///
+    /// - `begun` is the length of a beginning that the caller has recognised, or 0. It ends with a comma between members. It
+    ///   is skipped, and no member in it is found.
+    /// - `outer` is the index of the name whose value is read too. If that value is an object, its members with
+    ///   `inner_names` are in `inner` afterwards.
     ///
     /// ```
     /// use protocol_json::{Members, Names};
@@ -134,10 +137,11 @@ impl<'m, const N: usize> Members<'m, N> {
         json.end(end)
     }
 
-    /// Reads an object from the first byte behind its brace that is no space, and where that is; gives its end.
-    /// `inner` is called with each member that was looked for, where its value begins, and the deepest nesting
-    /// in the object so far. If it reads the value and returns the end, the value is not read again. `plain` are
-    /// the names if each can stand in a string as it is, or none.
+    /// Reads an object from the first byte behind its brace that is no space, and returns its end.
+    ///
+    /// `inner` is called for each wanted member, with its index, the position of its value, and the deepest nesting so far.
+    /// If it returns an end, it has read the value, which is not read again. `plain` are the names if each can stand in a
+    /// string as it is, or none.
     #[inline(always)]
     fn object(
         &mut self,
@@ -147,7 +151,7 @@ impl<'m, const N: usize> Members<'m, N> {
         names: &[&str; N],
         mut inner: impl FnMut(usize, usize, &mut usize) -> Option<usize>,
     ) -> Option<usize> {
-        const { assert!(N <= 32, "a bit for each") }
+        const { assert!(N <= 32, "each member has a bit of a u32") }
         let json = Json::of(text);
         if byte == b'}' {
             self.depth = 1;
@@ -168,7 +172,7 @@ impl<'m, const N: usize> Members<'m, N> {
                     self.escaped |= 1 << member;
                 }
             }
-            match json.token(end)? {
+            match json.next(end)? {
                 (b',', comma) => at = json.space(comma + 1),
                 (b'}', brace) => {
                     self.depth += 1;
@@ -179,22 +183,23 @@ impl<'m, const N: usize> Members<'m, N> {
         }
     }
 
-    /// The value of the member at this index of the names, if it is there, as the token that the peer wrote: its
-    /// text, without the space around it. If the member stands twice, this is the last one.
+    /// Returns the value of the member at this index of the names, as the token that the peer wrote. That is its text
+    /// without the space around it. If the member is repeated, the last one counts.
     #[inline]
     #[must_use]
     pub const fn token(&self, index: usize) -> Option<&'m str> {
         self.tokens[index]
     }
 
-    /// The same as a `RawValue`.
+    /// Returns the same value as [`token`](Self::token), as a `RawValue`.
     #[must_use]
     pub fn raw(&self, index: usize) -> Option<&'m RawValue> {
         self.tokens[index].map(raw)
     }
 
-    /// What the member at this index of the names says, if it is a string that can be decoded: the same as
-    /// [`string`] of its token, without looking at it again if it has no escapes.
+    /// Decodes the member at this index of the names, if it is a string that can be decoded.
+    ///
+    /// This returns the same as [`string`] of its token, without another scan if it has no escapes.
     #[inline]
     #[must_use]
     pub fn string(&self, index: usize) -> Option<Cow<'m, str>> {
@@ -205,21 +210,21 @@ impl<'m, const N: usize> Members<'m, N> {
         token.strip_prefix('"')?.strip_suffix('"').map(Cow::Borrowed)
     }
 
-    /// Whether any member that was looked for stands twice. Readers differ in which one they take then.
+    /// Returns whether any wanted member is repeated. JSON readers differ in which of its values they use.
     #[inline]
     #[must_use]
     pub const fn has_repeated(&self) -> bool {
         self.repeated != 0
     }
 
-    /// The token of the member at this index of the names, if it stands there once.
+    /// Returns the token of the member at this index of the names, if it occurs exactly once.
     #[inline]
     #[must_use]
     pub fn once(&self, index: usize) -> Option<&'m str> {
         self.tokens[index].filter(|_| self.repeated & 1 << index == 0)
     }
 
-    /// The values of all members that stand there once.
+    /// Returns the value of each member that occurs exactly once.
     #[inline]
     #[must_use]
     pub fn values(&self) -> [Option<&'m RawValue>; N] {

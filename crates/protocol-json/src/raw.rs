@@ -1,54 +1,28 @@
-//! Checked text as `RawValue`s.
+//! `RawValue`s of text that was checked.
 
 use serde::de::value::{BorrowedStrDeserializer, Error, StrDeserializer};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::value::RawValue;
 
-/// Text that was checked, as a `RawValue`, without checking it again: the token of one value.
+/// Makes a `RawValue` of the token of one value, without checking it again.
 ///
-/// For this crate alone: of any other text it would make a `RawValue` that is no JSON either, and that serde writes
-/// as it is (F13).
+/// Only this crate may call it. Of unchecked text it would make a `RawValue` that is no JSON, which serde then writes as it
+/// is (F13).
 #[inline]
 pub(crate) fn raw(text: &str) -> &RawValue {
     <&RawValue>::deserialize(Checked { name: "", token: text }).unwrap_or_else(|_| reparsed(text))
 }
 
-/// Clears the buffer, writes a value into it as JSON and borrows it from there. This does what
-/// `serde_json::value::to_raw_value` does, without an allocation for each value.
-///
-/// It needs the feature `std`, because `serde_json` writes into a buffer only with `std`.
-///
-/// ```
-/// let mut buffer = Vec::new();
-/// let value = protocol_json::write_value(&[1, 2], &mut buffer)?;
-/// assert_eq!(value.get(), "[1,2]");
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// What serde says about the value.
-#[cfg(feature = "std")]
-pub fn write_value<'b>(
-    value: &(impl serde::Serialize + ?Sized),
-    buffer: &'b mut alloc::vec::Vec<u8>,
-) -> serde_json::Result<&'b RawValue> {
-    buffer.clear();
-    serde_json::to_writer(&mut *buffer, value)?;
-    let text = core::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
-    debug_assert_eq!(crate::value(text).map(RawValue::get), Some(text), "serde_json writes JSON");
-    Ok(raw(text))
-}
-
-/// Used if a later `serde_json` builds its `RawValue`s in another way.
+/// Parses the token, in case a later `serde_json` builds its `RawValue`s in another way.
 #[cold]
 fn reparsed(token: &str) -> &RawValue {
     serde_json::from_str(token).expect("the scan accepts only JSON")
 }
 
-/// Hands text over as `serde_json`'s own deserializer does: a newtype of a name that only `RawValue`
-/// asks for, made of a map of that name to the text.
+/// A deserializer that passes text to a `RawValue` as `serde_json`'s own does.
+///
+/// It is a newtype with a name that only `RawValue` asks for. Inside is a map with one entry, from that name to the text.
 struct Checked<'de> {
     name: &'static str,
     token: &'de str,
@@ -75,7 +49,7 @@ impl<'de> Deserializer<'de> for Checked<'de> {
     }
 }
 
-/// A `RawValue` asks for the one entry once.
+/// The map with one entry, which a `RawValue` reads once.
 impl<'de> MapAccess<'de> for Checked<'de> {
     type Error = Error;
 

@@ -3,32 +3,13 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use memchr::memchr2;
+use crate::plain::{plain_of_eight, plain_until};
+use crate::string::string;
 
-use crate::text;
-
-/// Whether a text can stand in a string as it is.
-#[inline]
-pub(crate) fn is_plain(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let is_plain = |chunk: &[u8; 8]| special(u64::from_le_bytes(*chunk)) == 0;
-    match bytes.last_chunk() {
-        // It overlaps the one before, so that none is short.
-        Some(last) => {
-            is_plain(last)
-                && bytes.chunks_exact(8).all(|chunk| chunk.first_chunk().is_some_and(is_plain))
-        }
-        None => !bytes.iter().any(is_special),
-    }
-}
-
-/// Whether a byte of a string ends it or needs a second look.
-pub(crate) const fn is_special(byte: &u8) -> bool {
-    *byte < 0x20 || *byte == b'"' || *byte == b'\\'
-}
-
-/// The bytes of a text. Each method takes the position where the thing it is named for should begin,
-/// and returns the position where it ends.
+/// The bytes of a text.
+///
+/// Each method is named for a piece of JSON. It takes the position where that piece should begin,
+/// and returns the position where it ends. It returns `None` if the text has no such piece there.
 #[derive(Clone, Copy)]
 pub(crate) struct Json<'m>(&'m [u8]);
 
@@ -38,51 +19,54 @@ impl<'m> Json<'m> {
         Self(text.as_bytes())
     }
 
-    /// Exactly these bytes.
+    /// Reads exactly these bytes.
     #[inline]
     fn literal(self, bytes: &[u8], at: usize) -> Option<usize> {
         self.0.get(at..)?.starts_with(bytes).then_some(at + bytes.len())
     }
 
+    /// Reads exactly this byte.
     #[inline]
-    pub(crate) fn is(self, byte: u8, at: usize) -> Option<usize> {
+    pub(crate) fn byte(self, byte: u8, at: usize) -> Option<usize> {
         (*self.0.get(at)? == byte).then_some(at + 1)
     }
 
-    /// Skips white space, which most peers do not write.
+    /// Skips white space. This is inlined because most peers write none.
     #[inline]
     pub(crate) fn space(self, at: usize) -> usize {
-        if self.0.get(at).is_some_and(|&byte| byte <= b' ') { self.some_space(at) } else { at }
+        if self.0.get(at).is_some_and(|&byte| byte <= b' ') { self.skip_space(at) } else { at }
     }
 
-    /// The first byte that is no space, and where it is.
+    /// Skips white space, and returns the byte behind it with its position.
     #[inline]
-    pub(crate) fn token(self, at: usize) -> Option<(u8, usize)> {
+    pub(crate) fn next(self, at: usize) -> Option<(u8, usize)> {
         match *self.0.get(at)? {
             byte if byte > b' ' => Some((byte, at)),
             _ => {
-                let at = self.some_space(at);
+                let at = self.skip_space(at);
                 Some((*self.0.get(at)?, at))
             }
         }
     }
 
     #[inline(never)]
-    fn some_space(self, mut at: usize) -> usize {
+    fn skip_space(self, mut at: usize) -> usize {
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.0.get(at) {
             at += 1;
         }
         at
     }
 
-    /// The end of the text.
+    /// Reads white space up to the end of the text.
     #[inline]
     pub(crate) fn end(self, at: usize) -> Option<()> {
         (self.space(at) == self.0.len()).then_some(())
     }
 
-    /// The name of a member and its colon: which of these names it is, if it is one. `plain` are the same names, or
-    /// none if not all of them can stand in a string as they are.
+    /// Reads the name of a member and its colon. Returns the index of the name in `names`, if it is one of them, and the
+    /// position of the value.
+    ///
+    /// `plain` are the same names, or none if not all of them can stand in a string as they are.
     #[inline(always)]
     pub(crate) fn member(
         self,
@@ -90,7 +74,7 @@ impl<'m> Json<'m> {
         plain: &[&str],
         names: &[&str],
     ) -> Option<(Option<usize>, usize)> {
-        // Nearly every peer writes names without escapes, and no space behind them.
+        // Nearly every peer writes names without escapes, and no space before the colon.
         let name = self.0.get(at..)?.strip_prefix(b"\"")?;
         for (member, wanted) in plain.iter().enumerate() {
             let rest = name.strip_prefix(wanted.as_bytes());
@@ -101,26 +85,26 @@ impl<'m> Json<'m> {
         self.other_member(at, names)
     }
 
-    /// Does the same as [`member`](Self::member) for any other name, and for names with escapes or with
-    /// space behind them.
+    /// Does the same as [`member`](Self::member) for other names, and for names with escapes or with
+    /// space before the colon.
     #[inline(never)]
     fn other_member(self, at: usize, names: &[&str]) -> Option<(Option<usize>, usize)> {
         let (end, _) = self.string(at)?;
-        // A name that can't be decoded is not one of ours.
-        let name = core::str::from_utf8(&self.0[at..end]).ok().and_then(text::string);
+        // A name that can't be decoded is none of these.
+        let name = core::str::from_utf8(&self.0[at..end]).ok().and_then(string);
         let member = names.iter().position(|wanted| name.as_deref() == Some(*wanted));
-        Some((member, self.space(self.is(b':', self.space(end))?)))
+        Some((member, self.space(self.byte(b':', self.space(end))?)))
     }
 
-    /// An opening brace. Returns the first byte behind it, which begins a member or closes the object,
-    /// and its position.
+    /// Reads an opening brace. Returns the first byte behind it that is no space, with its position. That byte begins a
+    /// member or closes the object.
     #[inline]
     pub(crate) fn open(self, at: usize) -> Option<(u8, usize)> {
-        self.token(self.is(b'{', at)?)
+        self.next(self.byte(b'{', at)?)
     }
 
-    /// A value, with no space before it, and whether it is a string with escapes; counts its nesting,
-    /// if it is the deepest.
+    /// Reads a value that no space precedes. Returns its end, and whether it is a string with escapes. Raises `deepest` to
+    /// the depth of its nesting.
     #[inline(always)]
     pub(crate) fn value(self, at: usize, deepest: &mut usize) -> Option<(usize, bool)> {
         match self.0.get(at)? {
@@ -142,27 +126,46 @@ impl<'m> Json<'m> {
         }
     }
 
-    /// An array or an object, without recursion: its nesting is the peer's choice.
+    /// Returns the byte at this position, unless the text ends there.
+    #[inline]
+    pub(crate) fn peek(self, at: usize) -> Option<u8> {
+        self.0.get(at).copied()
+    }
+
+    /// Reads a value that is neither an array nor an object.
+    pub(crate) fn leaf(self, at: usize) -> Option<usize> {
+        match self.peek(at)? {
+            b'"' => self.string(at).map(|(end, _)| end),
+            _ => self.scalar(at),
+        }
+    }
+
+    /// Reads an array or an object without recursion, because the peer chooses how deep it is nested.
     fn nested(self, at: usize, deepest: &mut usize) -> Option<usize> {
-        let mut around = Open { last: Open::NONE, others: Vec::new() };
+        let mut around = OpenBrackets::default();
         let mut bracket = *self.0.get(at)?;
-        let (mut byte, mut at) = self.token(at + 1)?;
+        let (mut byte, mut at) = self.next(at + 1)?;
         *deepest = (*deepest).max(1);
         if byte == closing(bracket) {
             return Some(at + 1);
         }
         loop {
-            // A value begins here, or its name.
+            // A value begins here, or a member.
             if bracket == b'{' {
                 (byte, at) = self.name(at)?;
             }
             if byte == b'"' {
                 at = self.string(at)?.0;
             } else if let inner @ (b'{' | b'[') = byte {
-                (byte, at) = self.token(at + 1)?;
+                (byte, at) = self.next(at + 1)?;
                 *deepest = (*deepest).max(around.depth() + 2);
                 if byte != closing(inner) {
-                    around.push(bracket);
+                    let rest = self.0.len() - at;
+                    if around.is_full() && around.depth() > rest {
+                        // Too few bytes are left to close all open brackets.
+                        return None;
+                    }
+                    around.push(bracket, rest / 2);
                     bracket = inner;
                     continue;
                 }
@@ -172,9 +175,9 @@ impl<'m> Json<'m> {
             }
             // A value ended here.
             loop {
-                (byte, at) = self.token(at)?;
+                (byte, at) = self.next(at)?;
                 if byte == b',' {
-                    (byte, at) = self.token(at + 1)?;
+                    (byte, at) = self.next(at + 1)?;
                     break;
                 }
                 if byte != closing(bracket) {
@@ -189,73 +192,44 @@ impl<'m> Json<'m> {
         }
     }
 
-    /// The name of a member and its colon; gives how its value begins, and where.
+    /// Reads any name and its colon. Returns the first byte of the value, with its position.
     #[inline]
     fn name(self, at: usize) -> Option<(u8, usize)> {
-        match self.token(self.string(at)?.0)? {
-            (b':', at) => self.token(at + 1),
+        match self.next(self.string(at)?.0)? {
+            (b':', at) => self.next(at + 1),
             _ => None,
         }
     }
 
-    /// A string, and whether it holds escapes.
+    /// Reads a string. Returns its end, and whether it has escapes.
     #[inline]
     fn string(self, at: usize) -> Option<(usize, bool)> {
-        let begin = self.is(b'"', at)?;
-        // Most strings are short: first by eight bytes, and only then by all the machine can.
-        let at = match self.special_in_eight(begin) {
-            Some(8) => self.plain(begin + 8),
-            None => self.plain(begin),
+        let begin = self.byte(b'"', at)?;
+        // Most strings are short, so the first eight bytes are tried before the wider search.
+        let at = match plain_of_eight(self.0, begin) {
+            Some(8) => plain_until(self.0, begin + 8),
+            None => plain_until(self.0, begin),
             Some(plain) => begin + plain,
         };
         match self.0.get(at)? {
             b'"' => Some((at + 1, false)),
-            _ => Some((self.escaped(at)?, true)),
+            _ => Some((self.rest_of_string(at)?, true)),
         }
     }
 
-    /// What is left of a string from an escape on.
+    /// Reads the rest of a string from its first escape on.
     #[cold]
-    fn escaped(self, mut at: usize) -> Option<usize> {
+    fn rest_of_string(self, mut at: usize) -> Option<usize> {
         loop {
             match self.0.get(at)? {
                 b'"' => return Some(at + 1),
-                b'\\' => at = self.plain(self.escape(at + 1)?),
+                b'\\' => at = plain_until(self.0, self.escape(at + 1)?),
                 _ => return None,
             }
         }
     }
 
-    /// How many of the next eight bytes are neither quote nor backslash nor control character;
-    /// `None` if there are not so many bytes.
-    #[inline]
-    fn special_in_eight(self, at: usize) -> Option<usize> {
-        let chunk = self.0.get(at..)?.first_chunk()?;
-        Some(special(u64::from_le_bytes(*chunk)).trailing_zeros() as usize / 8)
-    }
-
-    /// Everything up to a quote, a backslash, a control character or the end.
-    #[inline(never)]
-    fn plain(self, mut at: usize) -> usize {
-        for _ in 0..4 {
-            match self.special_in_eight(at) {
-                Some(8) => at += 8,
-                Some(plain) => return at + plain,
-                None => break,
-            }
-        }
-        let rest = &self.0[at..];
-        if rest.len() >= 8 {
-            let plain = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-            let least = rest[..plain].iter().fold(u8::MAX, |least, &byte| least.min(byte));
-            if least >= 0x20 {
-                return at + plain;
-            }
-        }
-        at + rest.iter().position(is_special).unwrap_or(rest.len())
-    }
-
-    /// What follows a backslash.
+    /// Reads the rest of an escape behind its backslash.
     fn escape(self, at: usize) -> Option<usize> {
         match self.0.get(at)? {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 1),
@@ -267,7 +241,7 @@ impl<'m> Json<'m> {
         }
     }
 
-    /// A number behind its sign.
+    /// Reads a number behind its sign.
     #[inline]
     fn number(self, mut at: usize) -> Option<usize> {
         at = if self.0.get(at) == Some(&b'0') { at + 1 } else { self.digits(at)? };
@@ -275,13 +249,13 @@ impl<'m> Json<'m> {
             at = self.digits(at + 1)?;
         }
         if let Some(b'e' | b'E') = self.0.get(at) {
-            let is_signed = matches!(self.0.get(at + 1), Some(b'+' | b'-'));
-            at = self.digits(at + 1 + usize::from(is_signed))?;
+            let has_sign = matches!(self.0.get(at + 1), Some(b'+' | b'-'));
+            at = self.digits(at + 1 + usize::from(has_sign))?;
         }
         Some(at)
     }
 
-    /// One digit or more.
+    /// Reads one digit or more.
     #[inline]
     fn digits(self, begin: usize) -> Option<usize> {
         let mut at = begin;
@@ -292,46 +266,62 @@ impl<'m> Json<'m> {
     }
 }
 
-const fn closing(bracket: u8) -> u8 {
+/// Returns the bracket that closes this one.
+pub(crate) const fn closing(bracket: u8) -> u8 {
     // In ASCII each bracket stands two before the one that closes it.
     bracket + 2
 }
 
-/// Marks the lowest byte that is a quote, a backslash or a control character by its highest bit;
-/// higher ones may be marked wrongly (Mycroft's trick).
-const fn special(chunk: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    let control = chunk.wrapping_sub(ONES * 0x20) & !chunk;
-    let quote = chunk ^ (ONES * b'"' as u64);
-    let quote = quote.wrapping_sub(ONES) & !quote;
-    let backslash = chunk ^ (ONES * b'\\' as u64);
-    let backslash = backslash.wrapping_sub(ONES) & !backslash;
-    (control | quote | backslash) & (ONES << 7)
-}
-
-/// The open brackets around the innermost one, a bit for each.
-struct Open {
-    /// The innermost ones, the lowest bit last: 1 for an object. Above them stands a 1.
+/// The open brackets around the innermost one, with a bit for each that is 1 for an object.
+pub(crate) struct OpenBrackets {
+    /// The innermost 63 or fewer, with the innermost in the lowest bit. A 1 stands above them.
     last: u64,
-    /// Full words, the innermost last.
+    /// The others, 63 in each word, with the innermost in the last word.
     others: Vec<u64>,
 }
 
-impl Open {
+impl Default for OpenBrackets {
+    #[inline]
+    fn default() -> Self {
+        Self { last: Self::NONE, others: Vec::new() }
+    }
+}
+
+impl OpenBrackets {
     const NONE: u64 = 1;
 
+    #[inline]
     fn depth(&self) -> usize {
         self.others.len() * 63 + self.last.ilog2() as usize
     }
 
-    fn push(&mut self, bracket: u8) {
-        if self.last >> 63 == 1 {
-            self.others.push(mem::replace(&mut self.last, Self::NONE));
+    /// Returns whether the next bracket needs another word.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.last >> 63 == 1
+    }
+
+    /// Adds a bracket. Up to `room` others can follow: memory for all of them is reserved once, so that the words are
+    /// not moved while they grow.
+    #[inline]
+    pub(crate) fn push(&mut self, bracket: u8, room: usize) {
+        if self.is_full() {
+            self.begin_word(room);
         }
         self.last = self.last << 1 | u64::from(bracket == b'{');
     }
 
-    fn pop(&mut self) -> Option<u8> {
+    #[cold]
+    fn begin_word(&mut self, room: usize) {
+        if self.others.capacity() == 0 {
+            self.others.reserve_exact(room / 63 + 2);
+        }
+        self.others.push(mem::replace(&mut self.last, Self::NONE));
+    }
+
+    /// Removes the innermost bracket.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<u8> {
         if self.last == Self::NONE {
             self.last = self.others.pop()?;
         }

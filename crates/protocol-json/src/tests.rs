@@ -1,4 +1,4 @@
-//! The scan against `serde_json`, which says what JSON is.
+//! The scan against `serde_json`, which decides what is JSON.
 
 extern crate std;
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::raw::raw;
 
-/// Every form of every kind of token, well formed or not.
+/// Texts with every form of every kind of token, well formed or not.
 const TEXTS: [&str; 32] = [
     r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,-2.5e+3,{}],"b":"\u00e9\n"}}"#,
     r#" { "id" : "x" , "result" : [ [ ] , { } , null , true , false ] } "#,
@@ -49,7 +49,7 @@ const TEXTS: [&str; 32] = [
     "\u{feff}{}",
 ];
 
-/// What is put in, or put in the place of a byte.
+/// Pieces that mutations insert.
 const PIECES: [&str; 38] = [
     "\"",
     "\\",
@@ -91,8 +91,9 @@ const PIECES: [&str; 38] = [
     ",\"id\":2",
 ];
 
-/// The members that are looked for, and those that are looked for in one of them.
+/// The names of the wanted members.
 const NAMES: [&str; 6] = ["a", "b", "id", "jsonrpc", "method", ""];
+/// The names of the wanted members of a member.
 const INNER: [&str; 2] = ["a", "id"];
 
 struct Random(u32);
@@ -105,7 +106,7 @@ impl Random {
         self.0 as usize % limit
     }
 
-    /// Puts something in, takes something out, or doubles something.
+    /// Inserts, removes or doubles a piece.
     fn mutate(&mut self, text: &str) -> String {
         let chars: Vec<char> = text.chars().collect();
         let at = self.below(chars.len() + 1);
@@ -120,20 +121,20 @@ impl Random {
     }
 }
 
-type Each<'m> = Vec<(&'m str, &'m str)>;
+type Pairs<'m> = Vec<(&'m str, &'m str)>;
 
-/// The members of an object, and whether `serde_json` takes the text for one.
-fn members_by_serde(text: &str) -> Option<Each<'_>> {
+/// Returns the members of an object in order, if `serde_json` accepts the text as one.
+fn members_by_serde(text: &str) -> Option<Pairs<'_>> {
     struct Collect;
 
     impl<'m> Visitor<'m> for Collect {
-        type Value = Each<'m>;
+        type Value = Pairs<'m>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object")
         }
 
-        fn visit_map<A: MapAccess<'m>>(self, mut map: A) -> Result<Each<'m>, A::Error> {
+        fn visit_map<A: MapAccess<'m>>(self, mut map: A) -> Result<Pairs<'m>, A::Error> {
             let mut members = Vec::new();
             while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
                 members.push((name.get(), value.get()));
@@ -147,7 +148,7 @@ fn members_by_serde(text: &str) -> Option<Each<'_>> {
     json.end().ok().map(|()| members)
 }
 
-/// How deep a valid text nests.
+/// Returns the depth of the nesting of valid JSON.
 fn depth_of(json: &str) -> usize {
     let (mut depth, mut deepest, mut bytes) = (0_usize, 0, json.bytes());
     while let Some(byte) = bytes.next() {
@@ -168,20 +169,28 @@ fn depth_of(json: &str) -> usize {
     deepest
 }
 
-/// Reads an object, and the last value of one of its members if that is an object, in one pass. What was found in a
-/// broken text is JSON too (F13).
+/// Reads an object, and in the same pass the members of one of its values. Asserts that values found in a broken text are
+/// JSON too (F13).
 fn with_inner<'m, const N: usize>(
     text: &'m str,
     begun: usize,
     names: &Names<N>,
-    which: usize,
+    outer: usize,
 ) -> Option<(Members<'m, N>, Option<Members<'m, 2>>)> {
     let (mut members, mut inner) = (Members::NONE, None);
-    let read = members.read(text, begun, names, which, &mut inner, &Names::new(INNER));
+    let read = members.read(text, begun, names, outer, &mut inner, &Names::new(INNER));
     let found = (0..N).filter_map(|at| members.raw(at));
     let found = found.chain(inner.iter().flat_map(|inner| [inner.raw(0), inner.raw(1)]).flatten());
     found.for_each(|value| assert!(is_json(value), "{value} of {text:?}"));
     read.map(|()| (members, inner))
+}
+
+/// The byte at which `serde_json` says that a text is no JSON, or the end.
+fn broken_by_serde(text: &str) -> usize {
+    let Err(error) = serde_json::from_str::<IgnoredAny>(text) else { return text.len() };
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let before: usize = lines.map(str::len).sum();
+    (before + error.column().saturating_sub(1)).min(text.len())
 }
 
 fn is_json(value: &RawValue) -> bool {
@@ -192,6 +201,8 @@ fn agrees(text: &str) {
     let oracle = serde_json::from_str::<&RawValue>(text);
     let found = value(text).map(RawValue::get);
     assert_eq!(found, oracle.as_ref().ok().map(|value| value.get()), "{text:?}: {oracle:?}");
+
+    assert_eq!(broken_at(text), broken_by_serde(text), "{text:?}");
 
     let found = Members::of(text, &NAMES);
     let oracle = members_by_serde(text);
@@ -289,18 +300,20 @@ fn g09_nesting_is_followed_however_deep() {
             agrees(&format!("{open}{inner}{}", &close[1..]));
             agrees(&format!("{open}{inner}{close}]"));
             agrees(&format!("{open}{inner}{}", close.replacen(']', "}", 1)));
+            agrees(&open);
+            agrees(&format!("{open};"));
         }
     }
 }
 
 #[test]
-fn what_is_begun_is_not_looked_at() {
+fn a_known_beginning_is_skipped() {
     let names = &Names::new(["a", "b"]);
     for begun in [r#"{"a":1,"#, r#"{ "a" : {"a":2} , "#, r#"{"b":[], "a":0,"#] {
         assert_eq!(
             with_inner(&format!("{begun}}}"), begun.len(), names, 1),
             None,
-            "a member has to follow"
+            "a member has to follow the comma"
         );
         for text in TEXTS {
             for rest in ["'b':@}", " 'b' : {'a':@} } ", "'b':@}}", "{'b':@}", ",'b':@}"] {
@@ -386,7 +399,7 @@ fn every_line_end_becomes_a_space() {
 }
 
 #[test]
-fn what_breaks_is_told_where() {
+fn broken_at_finds_where_a_text_stops_being_json() {
     for (text, at) in
         [("", 0), ("[1,\n2;]", 5), ("[1,\n\n  2,]", 9), ("{}x", 2), ("[1", 1), ("[]", 2)]
     {

@@ -1,11 +1,12 @@
-//! What a writer of JSON by hand needs.
+//! Pieces for writing JSON by hand.
 
 use alloc::vec::Vec;
 
-use crate::scan::is_plain;
+use crate::plain::is_plain;
 
-/// Hands on what stands between the quotes of the JSON string that says this text: in one piece if there is nothing to
-/// escape, or else in pieces that may cut a character in two.
+/// Escapes a text for the inside of a JSON string, and passes the result to `take`.
+///
+/// It is one piece if nothing needs an escape. Otherwise it comes in pieces that may cut a character in two.
 ///
 /// ```
 /// let mut json = Vec::new();
@@ -35,7 +36,7 @@ fn escaped(text: &str, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Appends the digits of a number.
+/// Appends a number in decimal digits.
 ///
 /// ```
 /// let mut json = Vec::from(b"-");
@@ -55,7 +56,9 @@ pub fn decimal(mut number: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Makes JSON one line, in its place: a line end in valid JSON can only be white space between tokens, and becomes a space.
+/// Makes JSON one line in place, by overwriting each line end with a space.
+///
+/// In valid JSON a line end can only be white space between tokens.
 ///
 /// ```
 /// let mut json = *b"{\r\n\"a\":\n\"\\n\"}";
@@ -64,15 +67,43 @@ pub fn decimal(mut number: u64, out: &mut Vec<u8>) {
 /// ```
 #[inline]
 pub fn one_line(json: &mut [u8]) {
-    // Looks at all of it, as fast as a machine can.
+    // Without an early exit, the loop becomes vector instructions.
     if json.iter().fold(false, |has, byte| has | (*byte < 0x20)) {
-        spaced(json);
+        overwrite_line_ends(json);
     }
 }
 
 #[cold]
-fn spaced(json: &mut [u8]) {
+fn overwrite_line_ends(json: &mut [u8]) {
     for byte in json.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
         *byte = b' ';
     }
+}
+
+/// Clears the buffer, writes a value into it as JSON, and borrows the result from there.
+///
+/// `serde_json::value::to_raw_value` does the same with an allocation for each value. This needs the feature `std`,
+/// because `serde_json` writes into a buffer only with `std`.
+///
+/// ```
+/// let mut buffer = Vec::new();
+/// let value = protocol_json::write_value(&[1, 2], &mut buffer)?;
+/// assert_eq!(value.get(), "[1,2]");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Returns the error of serde if it can't serialize the value.
+#[cfg(feature = "std")]
+pub fn write_value<'b>(
+    value: &(impl serde::Serialize + ?Sized),
+    buffer: &'b mut Vec<u8>,
+) -> serde_json::Result<&'b serde_json::value::RawValue> {
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, value)?;
+    let text = core::str::from_utf8(buffer).map_err(serde::ser::Error::custom)?;
+    let is_value = |text| crate::text::value(text).is_some_and(|value| value.get() == text);
+    debug_assert!(is_value(text), "serde_json writes JSON");
+    Ok(crate::raw::raw(text))
 }

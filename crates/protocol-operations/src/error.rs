@@ -1,41 +1,46 @@
+//! The refusals of the registry.
+
 use core::error::Error;
 use core::fmt;
 
-/// An operation could not be registered. Nothing has changed, and the data comes back.
+/// A refused registration. Nothing has changed, and the data comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisterError<T> {
-    /// Why not.
+    /// The reason of the refusal.
     pub problem: RegisterProblem,
-    /// What the host gave with the operation.
+    /// The host's data on the operation.
     pub data: T,
 }
 
-/// Why an operation could not be registered.
+/// The reason why a registration was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RegisterProblem {
-    /// The registry was not told of that kind: it is another registry's, or misspelt.
+    /// The kind is not declared in this registry.
     UnknownKind,
-    /// [`Limits::operations`](crate::Limits::operations) are live.
+    /// As many operations are live as [`Limits::operations`](crate::Limits::operations) allows.
     TooMany,
-    /// A live operation has that token: the entropy was used before.
+    /// Another live operation has this token, so the source of entropy has repeated itself.
     TokenInUse,
 }
 
-/// [`Limits::kinds`](crate::Limits::kinds) are declared.
+/// As many kinds are declared as [`Limits::kinds`](crate::Limits::kinds) allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyKinds;
 
-/// There is no such operation: there never was, or it has ended. On the wire this is error -32001.
+/// No live operation of this registry has that id.
+///
+/// It never existed, it has ended, or it belongs to another registry. On the wire this is error
+/// -32001.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotFound;
 
-/// Why work should not go on.
+/// The reason why a worker has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckError {
     /// The operation was cancelled.
     Cancelled,
-    /// There is no such operation.
+    /// No live operation has that id; see [`NotFound`].
     NotFound,
 }
 
@@ -56,7 +61,7 @@ impl fmt::Display for RegisterProblem {
         f.write_str(match self {
             Self::UnknownKind => "the registry does not know that kind of operation",
             Self::TooMany => "too many operations are live (limits.operations)",
-            Self::TokenInUse => "a live operation has that token",
+            Self::TokenInUse => "another live operation has that token",
         })
     }
 }

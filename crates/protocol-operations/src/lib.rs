@@ -1,29 +1,34 @@
 //! A registry of operations that outlive the JSON-RPC request that started them.
 //!
-//! In some protocols, erlmcp for one, a request is answered at once with an [`OperationToken`]. The
-//! work goes on, and whoever shows the token may cancel it. [`Operations`] knows every operation
-//! that is under way: how it was cancelled and why, how long it has run, what it has made so far.
+//! In some protocols, such as erlmcp, the response to a request comes at once and carries an
+//! [`OperationToken`]. The work goes on, and the holder of the token may cancel it. [`Operations`]
+//! keeps every live operation: its cancellation and the reason, its age, and its partial result.
 //!
 //! The registry is pure. It has no clock, no randomness and no threads: time and entropy are
-//! inputs, and what the host is to do is what its methods return. It does not speak on a wire
-//! either; `protocol_core::Connection` does, and `protocol_async::SharedOperations` joins the two.
+//! inputs, and its methods return what the host has to do. It reads and writes no messages either.
+//! `protocol_core::Connection` does, and `protocol_async::SharedOperations` joins the two.
 //!
 //! # The life of an operation
 //!
-//! | status | cancelled gracefully | cancelled now | grace is over | finished | worker gone |
-//! |---|---|---|---|---|---|
-//! | active | stopping: tell | cancelled: tell and stop | - | gone: complete | gone: lose |
-//! | stopping | - | cancelled: stop | cancelled: stop | gone: clean up | gone: clean up |
-//! | cancelled | - | - | - | gone: clean up | gone: clean up |
+//! ```text
+//!                      active                      stopping          cancelled
+//! graceful cancel      stopping: notify            -                 -
+//! forced cancel        cancelled: notify and stop  cancelled: stop   -
+//! grace expired        impossible                  cancelled: stop   impossible
+//! finished             ended: complete             ended: clean up   ended: clean up
+//! worker lost          ended: lose                 ended: clean up   ended: clean up
+//! ```
 //!
-//! Before the colon stands the [`Status`] afterwards, behind it the [`Step`] that is the host's to
-//! take. [`Status::on`] looks it up. A dash is nothing.
+//! A column is a [`Status`] and a row is an [`Input`]. A cell names the status afterwards and, after
+//! the colon, the [`Step`] that is left to the host. A dash changes nothing. [`Status::on`] returns
+//! a cell.
 //!
-//! - **tell** the client that the operation is cancelled, and why.
-//! - **stop** the worker; then call [`finish`](Operations::finish), or
-//!   [`worker_gone`](Operations::worker_gone) if it died of that.
-//! - **clean up** after a cancelled operation, if its kind wants that. Its worker no longer runs
-//!   then, so nothing that it uses is taken away under it.
+//! - *notify*: the host notifies the client that the operation is cancelled, and why.
+//! - *stop*: the host stops the worker. Then it calls [`finish`](Operations::finish), or
+//!   [`worker_lost`](Operations::worker_lost) if the worker died of that.
+//! - *complete* and *lose*: the registry counts an operation that nobody cancelled.
+//! - *clean up*: the host cleans up after a cancelled operation, if its kind wants that. The worker
+//!   no longer runs then, so nothing that it uses is taken away from it.
 //!
 //! # Example
 //!
@@ -36,18 +41,18 @@
 //! let mut operations: Operations<&str, u32> = Operations::default();
 //! operations.declare("tool/call", Cleanup::Wanted)?;
 //!
-//! // A request came. Its worker begins, and the client is given the token.
+//! // A request arrives. Its worker begins, and the response carries the token.
 //! let operation = operations.register("tool/call", entropy, "worker 7", now)?;
-//! let token = operations.token(operation).expect("it was just registered");
+//! let token = operations.token(operation).expect("the operation is live");
 //!
-//! // The worker does its first ten steps, and asks whether to go on.
+//! // The worker does its first ten steps, and checks whether to go on.
 //! operations.keep_partial(operation, 10)?;
 //! operations.check(operation)?;
 //!
-//! // The client shows the token.
-//! let found = operations.find(token).expect("it is at work");
+//! // The client cancels by token.
+//! let found = operations.find(token).expect("the operation is live");
 //! let step = operations.cancel(found, CancelReason::ClientRequested, Urgency::Forced, now)?;
-//! assert_eq!(step, Step::TellAndStop);
+//! assert_eq!(step, Step::NotifyAndStop);
 //! assert!(operations.is_cancelled(operation));
 //!
 //! // The worker has stopped.
@@ -63,6 +68,7 @@ extern crate alloc;
 
 mod error;
 mod metrics;
+mod operation;
 mod reason;
 mod registry;
 mod table;
@@ -70,7 +76,8 @@ mod token;
 
 pub use error::{CheckError, NotFound, RegisterError, RegisterProblem, TooManyKinds};
 pub use metrics::{Cleanup, DURATION_BUCKETS_MS, Kind, Metrics};
+pub use operation::{Ended, OperationId, OperationInfo, Urgency};
 pub use reason::CancelReason;
-pub use registry::{Ended, Limits, OperationId, OperationInfo, Operations, Urgency};
+pub use registry::{Limits, Operations};
 pub use table::{Input, Status, Step, Transition};
 pub use token::OperationToken;

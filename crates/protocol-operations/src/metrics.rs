@@ -1,109 +1,116 @@
+//! Counts of the operations of a registry, and the text in which Prometheus reads them.
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::CancelReason;
+use crate::reason::CancelReason;
 
-/// The upper bounds of the buckets that durations before a cancel are counted in, in milliseconds.
+/// The upper bounds in milliseconds of the buckets for the time from registration to cancellation.
 pub const DURATION_BUCKETS_MS: &[u64] =
     &[1, 10, 50, 100, 500, 1_000, 5_000, 10_000, 60_000, 600_000];
 
-/// Counts of one registry since it was made.
+/// The counts of one registry since it was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
+    /// The declared kinds. Invariant: none is ever removed, so that their indices stay.
     pub(crate) kinds: Vec<Kind>,
-    /// How often somebody asked for a cancel, by reason; in the order of `CancelReason::NAMES`.
+    /// The requests for a cancellation, in the order of `CancelReason::NAMES`.
     requests: [u64; CancelReason::COUNT],
-    /// How often that cancelled an operation, by reason.
+    /// The cancelled operations, in the same order.
     cancelled: [u64; CancelReason::COUNT],
-    /// How many cancelled operations had run for so long; those of the last bucket, which has no
-    /// bound, are not counted here.
+    /// The cancelled operations by duration. The last bucket, which has no bound, is not counted.
     durations: [u64; DURATION_BUCKETS_MS.len()],
     durations_sum: Duration,
     partial_results: u64,
 }
 
-/// An operation type, and the counts of its operations.
+/// A kind of operations with its counts.
 ///
-/// Each operation is counted once under `registered`, and once under `active`, `cancelled`,
-/// `completed` or `lost`.
+/// Each operation is counted once in `registered`, and once in `active`, `cancelled`, `completed`
+/// or `lost`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kind {
-    /// Its name, such as `tool/call`.
+    /// The name that the host chose, such as `tool/call`.
     pub name: Box<str>,
-    /// Whether the host cleans up after its cancelled operations.
+    /// Whether its cancelled operations are cleaned up after.
     pub cleanup: Cleanup,
-    /// Operations ever registered.
+    /// The number of operations that were ever registered.
     pub registered: u64,
-    /// Operations at work.
+    /// The number of operations that are at work.
     pub active: u64,
-    /// Operations that were cancelled.
+    /// The number of operations that were cancelled, whether they have ended or not.
     pub cancelled: u64,
-    /// Operations that ended by themselves, with a result or an error.
+    /// The number of operations that ended by themselves, with a result or an error.
     pub completed: u64,
-    /// Operations whose worker was gone before they were cancelled.
+    /// The number of operations that lost their worker before they were cancelled.
     pub lost: u64,
 }
 
-/// Whether the host cleans up after the cancelled operations of a kind.
+/// The need of a kind for cleaning up after its cancelled operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Cleanup {
-    /// They leave nothing behind.
+    /// The operations leave nothing behind.
     #[default]
     NotNeeded,
-    /// [`Ended::cleanup`](crate::Ended::cleanup) says so, once for each cancelled operation.
+    /// The host cleans up when [`Ended::cleanup`](crate::Ended::cleanup) asks for it, which happens
+    /// once for each cancelled operation.
     Wanted,
 }
 
 impl Metrics {
-    /// Every operation type that was declared, and the counts of each.
+    /// Returns every declared kind, in the order of declaration.
     #[must_use]
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
     }
 
-    /// Operations at work.
+    /// Returns the number of operations that are at work.
     #[must_use]
     pub fn active(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.active).sum()
     }
 
-    /// Operations that were cancelled.
+    /// Returns the number of operations that were cancelled, whether they have ended or not.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.cancelled.iter().sum()
     }
 
-    /// Operations that were cancelled for this reason; all errors count as one.
+    /// Returns the number of operations that were cancelled for this reason. All errors count as
+    /// one reason.
     #[must_use]
     pub const fn cancelled_for(&self, reason: &CancelReason) -> u64 {
         self.cancelled[reason.index()]
     }
 
-    /// How often somebody asked for a cancel for this reason, also of an operation that was
-    /// cancelled before or was not found; all errors count as one.
+    /// Returns the number of cancellations that were requested for this reason. All errors count as
+    /// one reason.
+    ///
+    /// Requests count that changed nothing, because the operation was already cancelled or was not
+    /// found.
     #[must_use]
     pub const fn requests_for(&self, reason: &CancelReason) -> u64 {
         self.requests[reason.index()]
     }
 
-    /// How long the cancelled operations had run, summed up.
+    /// Returns the sum of the times from registration to cancellation.
     #[must_use]
     pub const fn durations_sum(&self) -> Duration {
         self.durations_sum
     }
 
-    /// Operations that were cut short and left a partial result.
+    /// Returns the number of operations that were cut short and left a partial result.
     #[must_use]
     pub const fn partial_results(&self) -> u64 {
         self.partial_results
     }
 
-    /// The text that Prometheus reads.
+    /// Formats the counts in the text format of Prometheus.
     ///
-    /// It is written where it is wanted, without a copy: `write!(page, "{}", metrics.prometheus())`.
+    /// `write!(page, "{}", metrics.prometheus())` writes the text into a page without a copy.
     pub fn prometheus(&self) -> impl fmt::Display + '_ {
         Prometheus(self)
     }
@@ -118,8 +125,8 @@ impl Metrics {
         kind.cancelled += 1;
         self.cancelled[reason.index()] += 1;
         self.durations_sum = self.durations_sum.saturating_add(ran);
-        let fits = |&bound: &u64| ran <= Duration::from_millis(bound);
-        if let Some(bucket) = DURATION_BUCKETS_MS.iter().position(fits) {
+        let bucket = DURATION_BUCKETS_MS.iter().position(|&ms| ran <= Duration::from_millis(ms));
+        if let Some(bucket) = bucket {
             self.durations[bucket] += 1;
         }
     }
@@ -145,7 +152,7 @@ impl Kind {
 
 struct Prometheus<'a>(&'a Metrics);
 
-/// A count of each kind: the name of the metric, its type, its help, and the count.
+/// A metric with one count for each kind: its name, its type, its help, and the count.
 type ByKind = (&'static str, &'static str, &'static str, fn(&Kind) -> u64);
 
 const BY_KIND: [ByKind; 5] = [
@@ -165,7 +172,7 @@ const BY_KIND: [ByKind; 5] = [
         "Operations that were cancelled, by type.",
         |kind| kind.cancelled,
     ),
-    ("rescind_operations_lost_total", "counter", "Operations whose worker was gone.", |kind| {
+    ("rescind_operations_lost_total", "counter", "Operations that lost their worker.", |kind| {
         kind.lost
     }),
 ];
@@ -180,7 +187,11 @@ impl fmt::Display for Prometheus<'_> {
             }
         }
         let by_reason = [
-            ("rescind_operation_cancels_requested_total", "Cancels asked for.", &metrics.requests),
+            (
+                "rescind_operation_cancels_requested_total",
+                "Cancellations that were requested.",
+                &metrics.requests,
+            ),
             (
                 "rescind_operations_cancelled_total",
                 "Operations that were cancelled, by reason.",
@@ -202,7 +213,7 @@ impl fmt::Display for Prometheus<'_> {
 
 fn histogram(f: &mut fmt::Formatter<'_>, metrics: &Metrics) -> fmt::Result {
     let name = "rescind_operation_duration_before_cancel_seconds";
-    family(f, name, "histogram", "How long cancelled operations had run.")?;
+    family(f, name, "histogram", "Time from registration to cancellation.")?;
     let mut below = 0;
     for (bound, count) in DURATION_BUCKETS_MS.iter().zip(metrics.durations) {
         below += count;
@@ -218,7 +229,7 @@ fn family(f: &mut fmt::Formatter<'_>, name: &str, kind: &str, help: &str) -> fmt
     writeln!(f, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
-/// A label's value, escaped as Prometheus asks.
+/// The value of a label, escaped as the text format of Prometheus requires.
 struct Label<'a>(&'a str);
 
 impl fmt::Display for Label<'_> {

@@ -1,31 +1,33 @@
+//! The reasons for which operations are cancelled.
+
 use alloc::boxed::Box;
 use core::fmt;
 
 use protocol_core::Cause;
 
-/// Why an operation was cancelled.
+/// The reason why an operation was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// The client asked for it.
+    /// The client requested it.
     ClientRequested,
     /// The operation took too long.
     Timeout,
     /// The server is going down.
     ServerShutdown,
-    /// Something the operation needs has failed; the text says what.
+    /// Something that the operation needs has failed, as the text describes.
     Error(Box<str>),
 }
 
 impl CancelReason {
-    /// How many reasons there are to count by; all errors count as one.
+    /// The number of reasons that metrics tell apart. All errors count as one.
     pub(crate) const COUNT: usize = 4;
 
-    /// The names in `snake_case`, in the order that metrics count them in.
+    /// The names in `snake_case`, in the order of the metrics.
     pub(crate) const NAMES: [&'static str; Self::COUNT] =
         ["client_requested", "timeout", "server_shutdown", "error"];
 
-    /// The place of the reason in [`NAMES`](Self::NAMES).
+    /// Returns the index of the reason in [`NAMES`](Self::NAMES).
     pub(crate) const fn index(&self) -> usize {
         match self {
             Self::ClientRequested => 0,
@@ -35,14 +37,14 @@ impl CancelReason {
         }
     }
 
-    /// The name in `snake_case`, without the text of an error.
+    /// Returns the name in `snake_case`, without the text of an error.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         Self::NAMES[self.index()]
     }
 }
 
-/// As it stands on the wire: the name, and the text of an error.
+/// Writes the reason as it stands on the wire: the name, and the text of an error.
 impl fmt::Display for CancelReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -52,7 +54,7 @@ impl fmt::Display for CancelReason {
     }
 }
 
-/// What a cause of the core's is to the client of an operation.
+/// Translates a cause of the core into the reason that the client of an operation sees.
 impl From<Cause> for CancelReason {
     fn from(cause: Cause) -> Self {
         match cause {

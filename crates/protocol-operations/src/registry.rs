@@ -1,6 +1,7 @@
+//! The registry of live operations.
+
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use hashbrown::HashTable;
 use protocol_core::Timestamp;
@@ -8,51 +9,67 @@ use slab::Slab;
 
 use crate::error::{CheckError, NotFound, RegisterError, RegisterProblem, TooManyKinds};
 use crate::metrics::{Cleanup, Kind, Metrics};
+use crate::operation::{Ended, OperationId, OperationInfo, Urgency};
 use crate::reason::CancelReason;
 use crate::table::{Input, Status, Step};
 use crate::token::OperationToken;
 
-/// Every operation that is under way; see the [crate](crate) for what one can do.
+/// A registry of every live operation; see the [crate](crate) for the life of one.
 ///
-/// `T` is the host's data on each operation, such as its client and its worker. `P` is what a
-/// worker keeps of its work as it goes on, so that a cancelled operation leaves a partial result.
-/// Both come back by value exactly once, in [`Ended`].
+/// `T` is the host's data on each operation, such as its client and its worker. `P` is the partial
+/// result that a worker stores as it goes on. Both come back by value exactly once, in [`Ended`].
 ///
 /// - *Commands*: [`declare`](Self::declare), [`register`](Self::register),
 ///   [`keep_partial`](Self::keep_partial), [`cancel`](Self::cancel),
 ///   [`cancel_all`](Self::cancel_all).
-/// - *Inputs*: [`finish`](Self::finish), [`worker_gone`](Self::worker_gone),
+/// - *Inputs*: [`finish`](Self::finish), [`worker_lost`](Self::worker_lost),
 ///   [`handle_timeout`](Self::handle_timeout).
-/// - *Getters*: the rest. All may be called at any time, in any order. A method that returns an
-///   error has changed nothing but the count of cancels asked for.
+/// - *Getters*: the rest.
+///
+/// All may be called at any time, in any order. A method that returns an error has changed nothing
+/// but the count of requested cancellations.
+///
+/// # Time
+///
+/// No method gets slower with the number of kinds. All but [`cancel_all`](Self::cancel_all) and
+/// [`list`](Self::list) take amortised constant time, or logarithmic time in the number of
+/// operations that are stopping.
 ///
 /// # Memory
 ///
-/// A live operation takes one row, at most a quarter of a row that is kept free for others, and its
-/// places in the index of tokens and, while it is stopping, in the list of graces: together at most
-/// 128 bytes with 8 bytes of data and no partial result; a stopping one at most 48 more. What the host's
-/// data, the partial result and the text of an error own comes on top.
+/// A live operation takes one row, at most a quarter of a spare row, and an entry in the index of
+/// tokens. With 8 bytes of data and no partial result that is at most 128 bytes, and at most 48
+/// more while the operation is stopping.
+///
+/// A kind takes at most 140 bytes and its name. Memory that is owned by the host's data, a partial
+/// result or the text of an error comes on top.
 #[derive(Clone, Debug)]
 pub struct Operations<T, P = ()> {
+    /// The number that every id of this registry carries.
+    registry: u32,
     limits: Limits,
     rows: Slab<Row<T, P>>,
-    /// The slot of each row, found by its token. Invariant: exactly one entry for each row.
+    /// The slots of the rows by token. Invariant: exactly one entry for each row.
     by_token: HashTable<u32>,
-    /// When each graceful cancel becomes a forced one. Invariant: exactly one entry for each row
-    /// that is stopping.
-    graces: BTreeSet<(Timestamp, OperationId)>,
+    /// The indices of the kinds by name. Invariant: exactly one entry for each kind.
+    by_name: HashTable<u16>,
+    /// The index of the kind of the latest registration, which is compared before the index is searched.
+    latest_kind: usize,
+    /// The ends of grace periods. Invariant: exactly one entry for each row that is stopping.
+    grace_ends: BTreeSet<(Timestamp, OperationId)>,
     metrics: Metrics,
-    /// The serial number of the operation that was registered last.
-    last: u64,
+    /// The serial number of the last registration.
+    last_serial: u64,
 }
 
-/// What bounds the memory of a registry.
+/// The bounds of a registry's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Operations that have not ended; 1,000,000, and never more than 2^32.
+    /// The most operations that may be live at once. The default is 1,000,000, and values above
+    /// 2^32 - 1 mean that.
     pub operations: usize,
-    /// Kinds that are declared; 1,000, and never more than 65,536.
+    /// The most kinds that may be declared. The default is 1,000, and values above 65,536 mean that.
     pub kinds: usize,
 }
 
@@ -62,22 +79,14 @@ impl Default for Limits {
     }
 }
 
-/// Names one operation inside the process. It is no secret, it is looked up faster than the token,
-/// and it never names another operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OperationId {
-    serial: u64,
-    slot: u32,
-}
-
 #[derive(Clone, Debug)]
 struct Row<T, P> {
     serial: u64,
     token: OperationToken,
     started: Timestamp,
-    /// Until when its worker may go on, once it is stopping.
-    until: Timestamp,
-    /// Invariant: there if and only if it is not active.
+    /// The end of the grace period. Invariant: meaningful only while the row is stopping.
+    grace_end: Timestamp,
+    /// Invariant: `Some` if and only if the row is not active.
     reason: Option<CancelReason>,
     kind: u16,
     status: Status,
@@ -85,99 +94,63 @@ struct Row<T, P> {
     partial: Option<P>,
 }
 
-/// How quickly a cancelled operation has to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Urgency {
-    /// Its worker may finish the unit of work in hand, and is stopped after this grace.
-    Graceful(Duration),
-    /// Its worker is stopped now.
-    Forced,
-}
-
-/// What can be told about a live operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OperationInfo<'a> {
-    /// Its name inside the process.
-    pub operation: OperationId,
-    /// Its token, which names it to its client.
-    pub token: OperationToken,
-    /// The name of its kind.
-    pub kind: &'a str,
-    /// When it was registered.
-    pub started: Timestamp,
-    /// How long ago that was.
-    pub duration: Duration,
-    /// Where it is.
-    pub status: Status,
-    /// Why it was cancelled, if it was.
-    pub reason: Option<&'a CancelReason>,
-}
-
-/// An operation that has ended: what it leaves, handed over once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[must_use = "it may have to be cleaned up after"]
-pub struct Ended<T, P = ()> {
-    /// Its token.
-    pub token: OperationToken,
-    /// When it was registered.
-    pub started: Timestamp,
-    /// Why it was cancelled, if it was.
-    pub reason: Option<CancelReason>,
-    /// Whether it is to be cleaned up after now: it was cancelled, and its kind wants that.
-    pub cleanup: Cleanup,
-    /// What the host gave with it.
-    pub data: T,
-    /// What its worker had kept last, if it was cut short: cancelled, or its worker gone. A
-    /// completed operation has no partial result, for it has a whole one.
-    pub partial: Option<P>,
-}
-
+/// Creates an empty registry with the default limits and the number 0.
 impl<T, P> Default for Operations<T, P> {
     fn default() -> Self {
-        Self::new(Limits::default())
+        Self::new(Limits::default(), 0)
     }
 }
 
 impl<T, P> Operations<T, P> {
-    /// An empty registry.
+    /// Creates an empty registry.
+    ///
+    /// `registry` is a number that the host gives to no other registry of the process. Ids carry it,
+    /// so that a registry refuses the ids of another one. A process with a single registry can use
+    /// any number. A clone keeps the number, and accepts the ids of the original.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, registry: u32) -> Self {
         Self {
+            registry,
             limits,
             rows: Slab::new(),
             by_token: HashTable::new(),
-            graces: BTreeSet::new(),
+            by_name: HashTable::new(),
+            latest_kind: 0,
+            grace_ends: BTreeSet::new(),
             metrics: Metrics::default(),
-            last: 0,
+            last_serial: 0,
         }
     }
 
-    /// Makes a kind of operations known, or changes whether it wants clean-up. Kinds are the host's
-    /// own names, never the peer's.
+    /// Declares a kind of operations, or changes whether a declared one wants clean-up.
+    ///
+    /// The host chooses the names of kinds, never the peer.
     ///
     /// # Errors
     ///
-    /// [`TooManyKinds`].
+    /// Returns [`TooManyKinds`] if the kind is new and [`Limits::kinds`] are declared.
     pub fn declare(&mut self, kind: &str, cleanup: Cleanup) -> Result<(), TooManyKinds> {
         if let Some(index) = self.kind(kind) {
             self.metrics.kinds[index].cleanup = cleanup;
             return Ok(());
         }
-        if self.metrics.kinds.len() >= self.limits.kinds.min(1 << 16) {
+        let index = u16::try_from(self.metrics.kinds.len()).map_err(|_| TooManyKinds)?;
+        if usize::from(index) >= self.limits.kinds {
             return Err(TooManyKinds);
         }
-        self.metrics.kinds.push(Kind::new(kind, cleanup));
+        let kinds = &mut self.metrics.kinds;
+        kinds.push(Kind::new(kind, cleanup));
+        let hash = |&index: &u16| hash_of_name(&kinds[usize::from(index)].name);
+        self.by_name.insert_unique(hash(&index), index, hash);
         Ok(())
     }
 
-    /// Registers an operation of a declared kind, under a token made of 16 bytes that nobody can
-    /// guess.
+    /// Registers an operation of a declared kind. Its token is made of 16 bytes of entropy, which
+    /// nobody may be able to guess.
     ///
     /// # Errors
     ///
-    /// [`RegisterProblem`], with the data given back.
+    /// Returns the [`RegisterProblem`] and the data.
     pub fn register(
         &mut self,
         kind: &str,
@@ -191,31 +164,32 @@ impl<T, P> Operations<T, P> {
             Err(problem) => return Err(RegisterError { problem, data }),
         };
         if self.rows.len() == self.rows.capacity() {
-            // Not twice as many, as it would be by itself: the bound of memory depends on it.
+            // By itself a slab doubles, and the documented bound of memory allows a quarter.
             self.rows.reserve_exact(self.rows.len() / 4 + 4);
         }
-        self.last += 1;
+        self.latest_kind = kind;
+        self.last_serial += 1;
         let slot = self.rows.vacant_key() as u32;
         self.rows.insert(Row {
-            serial: self.last,
+            serial: self.last_serial,
             token,
             started: now,
-            until: now,
+            grace_end: now,
             reason: None,
             kind: kind as u16,
             status: Status::Active,
             data,
             partial: None,
         });
-        self.by_token
-            .insert_unique(hash(token), slot, |&slot| hash(self.rows[slot as usize].token));
+        let hash = |&slot: &u32| hash_of_token(self.rows[slot as usize].token);
+        self.by_token.insert_unique(hash(&slot), slot, hash);
         let kind = &mut self.metrics.kinds[kind];
         kind.registered += 1;
         kind.active += 1;
-        Ok(OperationId { serial: self.last, slot })
+        Ok(self.id(self.last_serial, slot))
     }
 
-    /// The place of the kind, if such an operation may be registered now.
+    /// Returns the index of the kind if such an operation may be registered now.
     fn admit(&self, kind: &str, token: OperationToken) -> Result<usize, RegisterProblem> {
         let kind = self.kind(kind).ok_or(RegisterProblem::UnknownKind)?;
         if self.rows.len() >= self.limits.operations.min(u32::MAX as usize) {
@@ -227,12 +201,12 @@ impl<T, P> Operations<T, P> {
         Ok(kind)
     }
 
-    /// Keeps what the worker has made so far, and gives back what was kept before. If the operation
-    /// is cut short, [`Ended::partial`] has it.
+    /// Stores the partial result of a worker, and returns the previous one. If the operation is cut
+    /// short, [`Ended::partial`] has the last one.
     ///
     /// # Errors
     ///
-    /// [`NotFound`].
+    /// Returns [`NotFound`] if the operation is not live.
     pub fn keep_partial(
         &mut self,
         operation: OperationId,
@@ -242,13 +216,15 @@ impl<T, P> Operations<T, P> {
         Ok(row.partial.replace(partial))
     }
 
-    /// Cancels an operation, and says what the host is to do now: [`Step::Tell`],
-    /// [`Step::TellAndStop`], [`Step::Stop`] or [`Step::Nothing`]. A second cancel changes nothing,
-    /// but that a forced one hastens a graceful one; the first reason stays.
+    /// Cancels an operation. Returns [`Step::Notify`], [`Step::NotifyAndStop`], [`Step::Stop`] or
+    /// [`Step::Nothing`] for the host to do.
+    ///
+    /// The reason of the first cancellation stays. A second one has an effect only if it is forced
+    /// and the first was graceful.
     ///
     /// # Errors
     ///
-    /// [`NotFound`].
+    /// Returns [`NotFound`] if the operation is not live.
     pub fn cancel(
         &mut self,
         operation: OperationId,
@@ -262,19 +238,21 @@ impl<T, P> Operations<T, P> {
         let kind = usize::from(row.kind);
         let step = match urgency {
             Urgency::Graceful(grace) if !grace.is_zero() => {
-                self.enter(operation, Input::CancelGracefully, now + grace)
+                self.apply(operation, Input::GracefulCancel, now + grace)
             }
-            Urgency::Graceful(_) | Urgency::Forced => self.enter(operation, Input::CancelNow, now),
+            Urgency::Graceful(_) | Urgency::Forced => {
+                self.apply(operation, Input::ForcedCancel, now)
+            }
         };
-        if matches!(step, Step::Tell | Step::TellAndStop) {
+        if matches!(step, Step::Notify | Step::NotifyAndStop) {
             self.metrics.count_cancel(kind, &reason, ran);
             self.rows[operation.slot as usize].reason = Some(reason);
         }
         Ok(step)
     }
 
-    /// Cancels every operation, as when the server goes down. Gives what the host is to do for each,
-    /// oldest first; those that need nothing are left out.
+    /// Cancels every operation, for example when the server shuts down. Returns the step for each,
+    /// oldest first, without those that need none.
     #[must_use = "each step is for the host to take"]
     pub fn cancel_all(
         &mut self,
@@ -292,48 +270,48 @@ impl<T, P> Operations<T, P> {
         steps
     }
 
-    /// Ends an operation whose worker says that it is done, or that it has stopped.
+    /// Ends an operation whose worker reports that it is done, or that it has stopped.
     ///
     /// # Errors
     ///
-    /// [`NotFound`].
+    /// Returns [`NotFound`] if the operation is not live.
     pub fn finish(&mut self, operation: OperationId) -> Result<Ended<T, P>, NotFound> {
-        self.end(operation, Input::Finish)
+        self.end(operation, Input::Finished)
     }
 
-    /// Ends an operation whose worker is gone without a word: it died, or it was killed.
+    /// Ends an operation whose worker has disappeared without a report: it died, or it was killed.
     ///
     /// # Errors
     ///
-    /// [`NotFound`].
-    pub fn worker_gone(&mut self, operation: OperationId) -> Result<Ended<T, P>, NotFound> {
-        self.end(operation, Input::LoseWorker)
+    /// Returns [`NotFound`] if the operation is not live.
+    pub fn worker_lost(&mut self, operation: OperationId) -> Result<Ended<T, P>, NotFound> {
+        self.end(operation, Input::WorkerLost)
     }
 
-    /// Forces the next operation whose grace is over, and names it: stop its worker now. To be called
-    /// until it names none.
+    /// Forces the next operation whose grace period has expired, and returns its id. The host stops
+    /// its worker now, and calls this again until it returns `None`.
     #[must_use = "the worker is to be stopped"]
     pub fn handle_timeout(&mut self, now: Timestamp) -> Option<OperationId> {
-        let &(until, operation) = self.graces.first()?;
-        if until > now {
+        let &(grace_end, operation) = self.grace_ends.first()?;
+        if grace_end > now {
             return None;
         }
-        let step = self.enter(operation, Input::GraceOver, now);
-        debug_assert_eq!(step, Step::Stop, "only those that are stopping have a grace");
+        let step = self.apply(operation, Input::GraceExpired, now);
+        debug_assert_eq!(step, Step::Stop, "only operations that are stopping have a grace period");
         Some(operation)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) has to be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.graces.first().map(|&(until, _)| until)
+        self.grace_ends.first().map(|&(grace_end, _)| grace_end)
     }
 
-    /// Whether the work should go on. A few nanoseconds.
+    /// Checks whether the worker should go on, in a few nanoseconds.
     ///
     /// # Errors
     ///
-    /// [`CheckError`], if it should not.
+    /// Returns a [`CheckError`] if it should not.
     pub fn check(&self, operation: OperationId) -> Result<(), CheckError> {
         match self.row(operation).map(|row| row.status) {
             Some(Status::Active) => Ok(()),
@@ -342,38 +320,38 @@ impl<T, P> Operations<T, P> {
         }
     }
 
-    /// Whether the operation was cancelled and has not ended.
+    /// Returns whether the operation was cancelled and has not ended.
     #[must_use]
     pub fn is_cancelled(&self, operation: OperationId) -> bool {
         self.check(operation) == Err(CheckError::Cancelled)
     }
 
-    /// The live operation that this token names.
+    /// Returns the live operation that this token names.
     #[must_use]
     pub fn find(&self, token: OperationToken) -> Option<OperationId> {
-        let is_its = |&slot: &u32| self.rows[slot as usize].token == token;
-        let &slot = self.by_token.find(hash(token), is_its)?;
-        Some(OperationId { serial: self.rows[slot as usize].serial, slot })
+        let matches = |&slot: &u32| self.rows[slot as usize].token == token;
+        let &slot = self.by_token.find(hash_of_token(token), matches)?;
+        Some(self.id(self.rows[slot as usize].serial, slot))
     }
 
-    /// The token of a live operation.
+    /// Returns the token of a live operation.
     #[must_use]
     pub fn token(&self, operation: OperationId) -> Option<OperationToken> {
         self.row(operation).map(|row| row.token)
     }
 
-    /// The host's data on a live operation.
+    /// Returns the host's data on a live operation.
     #[must_use]
     pub fn data(&self, operation: OperationId) -> Option<&T> {
         self.row(operation).map(|row| &row.data)
     }
 
-    /// The host's data on a live operation, to be changed.
+    /// Returns the host's data on a live operation, for changing it.
     pub fn data_mut(&mut self, operation: OperationId) -> Option<&mut T> {
         self.row_mut(operation).map(|row| &mut row.data)
     }
 
-    /// What can be told about a live operation.
+    /// Returns a view of a live operation.
     #[must_use]
     pub fn info(&self, operation: OperationId, now: Timestamp) -> Option<OperationInfo<'_>> {
         let row = self.row(operation)?;
@@ -388,55 +366,73 @@ impl<T, P> Operations<T, P> {
         })
     }
 
-    /// Every live operation, oldest first.
+    /// Returns a view of every live operation, oldest first.
     pub fn list(&self, now: Timestamp) -> impl Iterator<Item = OperationInfo<'_>> {
         self.oldest_first().into_iter().filter_map(move |operation| self.info(operation, now))
     }
 
-    /// How many are live: at work, or cancelled and not ended.
+    /// Returns the number of live operations, including cancelled ones that have not ended.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether none is live.
+    /// Returns whether no operation is live.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Counts since the registry was made.
+    /// Returns the counts since the registry was created.
     #[must_use]
     pub const fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
+    const fn id(&self, serial: u64, slot: u32) -> OperationId {
+        OperationId { serial, slot, registry: self.registry }
+    }
+
+    /// Returns the index of a kind. Most hosts register many operations of one kind in a row.
+    #[inline]
     fn kind(&self, name: &str) -> Option<usize> {
-        self.metrics.kinds.iter().position(|kind| &*kind.name == name)
+        let latest = self.metrics.kinds.get(self.latest_kind);
+        match latest.is_some_and(|kind| &*kind.name == name) {
+            true => Some(self.latest_kind),
+            false => self.kind_in_index(name),
+        }
     }
 
-    fn row(&self, operation: OperationId) -> Option<&Row<T, P>> {
-        self.rows.get(operation.slot as usize).filter(|row| row.serial == operation.serial)
+    #[inline(never)]
+    fn kind_in_index(&self, name: &str) -> Option<usize> {
+        let matches = |&index: &u16| &*self.metrics.kinds[usize::from(index)].name == name;
+        self.by_name.find(hash_of_name(name), matches).map(|&index| usize::from(index))
     }
 
-    fn row_mut(&mut self, operation: OperationId) -> Option<&mut Row<T, P>> {
-        self.rows.get_mut(operation.slot as usize).filter(|row| row.serial == operation.serial)
+    fn row(&self, id: OperationId) -> Option<&Row<T, P>> {
+        let row = self.rows.get(id.slot as usize);
+        row.filter(|row| row.serial == id.serial && self.registry == id.registry)
     }
 
-    /// Moves a live operation to where `input` takes it, if that is not its end. It has until `until`
-    /// if it is stopping then.
-    fn enter(&mut self, operation: OperationId, input: Input, until: Timestamp) -> Step {
+    fn row_mut(&mut self, id: OperationId) -> Option<&mut Row<T, P>> {
+        let row = self.rows.get_mut(id.slot as usize);
+        row.filter(|row| row.serial == id.serial && self.registry == id.registry)
+    }
+
+    /// Applies an input that does not end the operation, which is live. If it is stopping
+    /// afterwards, its grace period ends at `grace_end`.
+    fn apply(&mut self, operation: OperationId, input: Input, grace_end: Timestamp) -> Step {
         let row = &mut self.rows[operation.slot as usize];
         let transition = row.status.on(input);
         let Some(next) = transition.next else { return transition.step };
         if next != row.status {
             if row.status == Status::Stopping {
-                self.graces.remove(&(row.until, operation));
+                self.grace_ends.remove(&(row.grace_end, operation));
             }
             if next == Status::Stopping {
-                self.graces.insert((until, operation));
+                self.grace_ends.insert((grace_end, operation));
             }
-            row.until = until;
+            row.grace_end = grace_end;
             row.status = next;
         }
         transition.step
@@ -445,12 +441,12 @@ impl<T, P> Operations<T, P> {
     fn end(&mut self, operation: OperationId, input: Input) -> Result<Ended<T, P>, NotFound> {
         self.row(operation).ok_or(NotFound)?;
         let row = self.rows.remove(operation.slot as usize);
-        if let Ok(entry) = self.by_token.find_entry(hash(row.token), |&slot| slot == operation.slot)
-        {
+        let same_slot = |&slot: &u32| slot == operation.slot;
+        if let Ok(entry) = self.by_token.find_entry(hash_of_token(row.token), same_slot) {
             entry.remove();
         }
         if row.status == Status::Stopping {
-            self.graces.remove(&(row.until, operation));
+            self.grace_ends.remove(&(row.grace_end, operation));
         }
         let step = row.status.on(input).step;
         let kind = &mut self.metrics.kinds[usize::from(row.kind)];
@@ -475,17 +471,25 @@ impl<T, P> Operations<T, P> {
     }
 
     fn oldest_first(&self) -> Vec<OperationId> {
-        let ids = self.rows.iter().map(|(slot, row)| (row.serial, slot as u32));
-        let mut ids: Vec<_> = ids.map(|(serial, slot)| OperationId { serial, slot }).collect();
+        let ids = self.rows.iter().map(|(slot, row)| self.id(row.serial, slot as u32));
+        let mut ids: Vec<_> = ids.collect();
         ids.sort_unstable();
         ids
     }
 }
 
-/// Eight of a token's bytes: they are random, and the host's own, so there is nothing to hash.
-fn hash(token: OperationToken) -> u64 {
+/// Returns eight bytes of a token. They need no hashing, because they are random and the host's.
+fn hash_of_token(token: OperationToken) -> u64 {
     let [.., a, b, c, d, e, f, g, h] = token.to_bytes();
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// Hashes the name of a kind with FNV-1a. The host chooses the names, so nobody can make them
+/// collide.
+fn hash_of_name(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]

@@ -1,62 +1,108 @@
-//! The transitions, as data.
+//! Every transition of an operation, in one `match`.
 //!
-//! Everything an operation can do is a cell of [`TABLE`]. [`Operations`](crate::Operations) looks
-//! the transition up and carries out its step; it decides nothing on its own.
+//! [`Status::on`] makes every decision, and [`Operations`](crate::Operations) carries it out.
 
-/// Where an operation is. One that has ended is in no status: its row is gone.
+/// The state of a live operation. An operation that has ended has no status, because its row is
+/// gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// At work.
+    /// The operation is at work.
     Active,
-    /// Cancelled gracefully: its worker may finish the unit of work in hand.
+    /// The operation was cancelled gracefully, and its worker may finish the unit of work in hand.
     Stopping,
-    /// Cancelled, and its worker is to stop now.
+    /// The operation was cancelled, and its worker has to stop now.
     Cancelled,
 }
 
-/// What can happen to an operation.
+/// An event in the life of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Input {
-    /// Somebody cancels it, and grants its worker a grace.
-    CancelGracefully,
-    /// Somebody cancels it, and its worker is to stop now.
-    CancelNow,
-    /// The grace of a graceful cancel is over.
-    GraceOver,
-    /// Its worker says that it is done, or that it has stopped.
-    Finish,
-    /// Its worker is gone without a word.
-    LoseWorker,
+    /// A cancellation that grants the worker a grace period.
+    GracefulCancel,
+    /// A cancellation that stops the worker at once.
+    ForcedCancel,
+    /// The grace period of a graceful cancellation has expired.
+    GraceExpired,
+    /// The worker reports that it is done, or that it has stopped.
+    Finished,
+    /// The worker has disappeared without a report.
+    WorkerLost,
 }
 
-/// What a transition asks of the host.
+/// The work that a transition leaves to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[must_use = "it is for the host to do"]
 pub enum Step {
-    /// Nothing: the operation was cancelled before.
+    /// The input changes nothing, because the operation was cancelled before.
     Nothing,
-    /// Tell the client that the operation is cancelled. Once for each cancelled operation.
-    Tell,
-    /// Tell the client, and stop the worker.
-    TellAndStop,
-    /// Stop the worker: its grace is over, or a forced cancel has hastened a graceful one.
+    /// Notify the client that the operation is cancelled. This happens once for each cancelled
+    /// operation.
+    Notify,
+    /// Notify the client, and stop the worker.
+    NotifyAndStop,
+    /// Stop the worker, whose grace period has expired or was cut short by a forced cancellation.
     Stop,
-    /// The operation has ended by itself, with a result or an error.
+    /// Record that the operation ended by itself, with a result or an error.
     Complete,
-    /// The operation failed, for its worker is gone.
+    /// Record that the operation failed, because its worker was lost.
     Lose,
-    /// A cancelled operation has ended: clean up after it, if its kind wants that. Once for each
-    /// cancelled operation, and never while its worker still runs.
+    /// Clean up after a cancelled operation that has ended, if its kind wants that. This happens
+    /// once for each cancelled operation, and never while its worker still runs.
     CleanUp,
+    /// The input cannot happen in this status. No method of the registry returns this step.
+    Impossible,
 }
 
-/// One cell: the status afterwards (`None` when the row is gone), and what is to be done.
+/// The effect of one input in one status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transition {
-    /// The status afterwards.
+    /// The status afterwards; `None` if the operation has ended.
     pub next: Option<Status>,
-    /// What is to be done.
+    /// The work that is left to the host.
     pub step: Step,
+}
+
+impl Status {
+    /// Every status, in the order of the variants.
+    pub const ALL: &'static [Self] = &[Self::Active, Self::Stopping, Self::Cancelled];
+
+    /// Returns the transition that `input` causes in this status.
+    #[must_use]
+    pub const fn on(self, input: Input) -> Transition {
+        use Input::{Finished, ForcedCancel, GraceExpired, GracefulCancel, WorkerLost};
+        use Status::{Active, Cancelled, Stopping};
+        use Step::{CleanUp, Complete, Impossible, Lose, Nothing, Notify, NotifyAndStop, Stop};
+
+        match (self, input) {
+            // The client learns of a cancellation at once, while the worker may finish its unit of work.
+            (Active, GracefulCancel) => to(Stopping, Notify),
+            // Without a grace period, the worker has to stop when the client learns of it.
+            (Active, ForcedCancel) => to(Cancelled, NotifyAndStop),
+            // The client knows already, so all that is left is to stop the worker.
+            (Stopping, ForcedCancel | GraceExpired) => to(Cancelled, Stop),
+            // The first cancellation counts: a later one neither repeats nor softens it.
+            (Stopping, GracefulCancel) | (Cancelled, GracefulCancel | ForcedCancel) => {
+                to(self, Nothing)
+            }
+            // Nobody cancelled the operation, so the worker's own result is its outcome.
+            (Active, Finished) => end(Complete),
+            // Nobody cancelled the operation, but without a worker it has no result.
+            (Active, WorkerLost) => end(Lose),
+            // However its worker ended, the operation was cancelled, and nothing uses its leftovers.
+            (Stopping | Cancelled, Finished | WorkerLost) => end(CleanUp),
+            // Only an operation that is stopping has a grace period.
+            (Active | Cancelled, GraceExpired) => to(self, Impossible),
+        }
+    }
+
+    /// Returns the name in `snake_case`. A client sees a stopping operation as cancelled.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Stopping | Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 const fn to(next: Status, step: Step) -> Transition {
@@ -67,62 +113,15 @@ const fn end(step: Step) -> Transition {
     Transition { next: None, step }
 }
 
-/// A row for each [`Status`], a column for each [`Input`].
-const TABLE: [[Transition; 5]; 3] = {
-    use Status::{Active, Cancelled, Stopping};
-    use Step::{CleanUp, Complete, Lose, Nothing, Stop, Tell, TellAndStop};
-    [
-        // Active
-        [
-            to(Stopping, Tell),         // CancelGracefully
-            to(Cancelled, TellAndStop), // CancelNow
-            to(Active, Nothing),        // GraceOver
-            end(Complete),              // Finish
-            end(Lose),                  // LoseWorker
-        ],
-        // Stopping: the client was told already, and the first reason stays.
-        [
-            to(Stopping, Nothing), // CancelGracefully
-            to(Cancelled, Stop),   // CancelNow
-            to(Cancelled, Stop),   // GraceOver
-            end(CleanUp),          // Finish
-            end(CleanUp),          // LoseWorker
-        ],
-        // Cancelled: however it ends, it was cancelled.
-        [
-            to(Cancelled, Nothing), // CancelGracefully
-            to(Cancelled, Nothing), // CancelNow
-            to(Cancelled, Nothing), // GraceOver
-            end(CleanUp),           // Finish
-            end(CleanUp),           // LoseWorker
-        ],
-    ]
-};
-
-impl Status {
-    /// Every status, in the order of the table's rows.
-    pub const ALL: &'static [Self] = &[Self::Active, Self::Stopping, Self::Cancelled];
-
-    /// Looks up what `input` does in this status.
-    #[must_use]
-    pub const fn on(self, input: Input) -> Transition {
-        TABLE[self as usize][input as usize]
-    }
-
-    /// The name in `snake_case`. To clients a stopping operation is cancelled.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Stopping | Self::Cancelled => "cancelled",
-        }
-    }
-}
-
 impl Input {
-    /// Every input, in the order of the table's columns.
-    pub const ALL: &'static [Self] =
-        &[Self::CancelGracefully, Self::CancelNow, Self::GraceOver, Self::Finish, Self::LoseWorker];
+    /// Every input, in the order of the variants.
+    pub const ALL: &'static [Self] = &[
+        Self::GracefulCancel,
+        Self::ForcedCancel,
+        Self::GraceExpired,
+        Self::Finished,
+        Self::WorkerLost,
+    ];
 }
 
 #[cfg(test)]
@@ -130,35 +129,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lists_are_in_table_order() {
-        for (row, &status) in Status::ALL.iter().enumerate() {
-            assert_eq!(status as usize, row);
+    fn the_lists_are_in_the_order_of_the_variants() {
+        for (place, &status) in Status::ALL.iter().enumerate() {
+            assert_eq!(status as usize, place);
         }
-        for (column, &input) in Input::ALL.iter().enumerate() {
-            assert_eq!(input as usize, column);
+        for (place, &input) in Input::ALL.iter().enumerate() {
+            assert_eq!(input as usize, place);
         }
     }
 
-    /// Any path tells the client at most once, cleans up exactly once if and only if it told, and
-    /// stops the worker at most once.
+    /// On any path the client is notified at most once, and the worker stopped at most once. Clean-up
+    /// happens exactly once if the client was notified, and never otherwise.
     #[test]
-    fn every_path_tells_once_and_cleans_up_once_if_it_told() {
-        fn walk(status: Status, told: u32, stopped: u32, depth: u32) {
+    fn every_path_notifies_once_and_cleans_up_once_if_it_notified() {
+        fn walk(status: Status, notified: u32, stopped: u32, depth: u32) {
             if depth == 0 {
                 return;
             }
             for &input in Input::ALL {
                 let Transition { next, step } = status.on(input);
-                let told = told + u32::from(matches!(step, Step::Tell | Step::TellAndStop));
-                let stopped = stopped + u32::from(matches!(step, Step::Stop | Step::TellAndStop));
-                assert!(told <= 1 && stopped <= 1, "{status:?} {input:?}");
+                let notifies = matches!(step, Step::Notify | Step::NotifyAndStop);
+                let stops = matches!(step, Step::Stop | Step::NotifyAndStop);
+                let (notified, stopped) =
+                    (notified + u32::from(notifies), stopped + u32::from(stops));
+                assert!(notified <= 1 && stopped <= 1, "{status:?} {input:?}");
                 match next {
                     Some(next) => {
-                        assert_eq!(told == 1, next != Status::Active);
+                        assert_eq!(notified == 1, next != Status::Active);
                         assert_eq!(stopped == 1, next == Status::Cancelled);
-                        walk(next, told, stopped, depth - 1);
+                        walk(next, notified, stopped, depth - 1);
                     }
-                    None => assert_eq!(told == 1, step == Step::CleanUp, "{status:?} {input:?}"),
+                    None => {
+                        assert_eq!(notified == 1, step == Step::CleanUp, "{status:?} {input:?}");
+                    }
                 }
             }
         }

@@ -1,29 +1,30 @@
-//! Tokens of operations.
+//! The tokens that clients name operations by.
 
 use core::fmt;
 
-/// Names an operation to whoever may cancel it: 128 random bits, so nobody can guess one.
+/// A name that lets its holder cancel an operation: 128 random bits, which nobody can guess.
 ///
 /// On the wire it is 32 hexadecimal digits, written in upper case and read in either.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationToken([u8; 16]);
 
 impl OperationToken {
-    /// The token of these bytes.
+    /// Makes a token of 16 bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The token that these 32 hexadecimal digits spell, in upper or lower case.
+    /// Parses exactly 32 hexadecimal digits, in upper or lower case.
     #[must_use]
     pub fn from_digits(digits: &str) -> Option<Self> {
-        let is_plain = digits.len() == 32 && digits.bytes().all(|it| it.is_ascii_hexdigit());
-        let number = u128::from_str_radix(digits, 16).ok().filter(|_| is_plain)?;
+        // `from_str_radix` would accept a sign.
+        let all_digits = digits.len() == 32 && digits.bytes().all(|it| it.is_ascii_hexdigit());
+        let number = u128::from_str_radix(digits, 16).ok().filter(|_| all_digits)?;
         Some(Self(number.to_be_bytes()))
     }
 
-    /// Its bytes.
+    /// Returns the 16 bytes, which are secret.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0
@@ -36,7 +37,7 @@ impl fmt::Display for OperationToken {
     }
 }
 
-/// Tokens are secrets: logs show only where they begin.
+/// Writes only the first two bytes, because tokens are secrets and this is for logs.
 impl fmt::Debug for OperationToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, second, ..] = self.0;

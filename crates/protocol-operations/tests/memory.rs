@@ -1,4 +1,4 @@
-//! What the memory of a registry is, at its documented bound.
+//! A registry takes no more memory than its docs allow.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ const NOW: Timestamp = Timestamp::ZERO;
 
 #[test]
 fn g08_an_operation_takes_at_most_128_bytes_at_any_count() {
-    let heap = Heap::of_process();
+    let heap = Heap::of_thread();
     let mut operations: Operations<u64> = Operations::default();
     operations.declare("tool/call", Cleanup::Wanted).unwrap();
     let mut random = 1_u128;
@@ -27,10 +27,26 @@ fn g08_an_operation_takes_at_most_128_bytes_at_any_count() {
     }
     println!("at most {worst} bytes each, {} at 100,000", heap.held() / 100_000);
     assert!(worst <= 128, "{worst}");
-    let more = Heap::of_process();
+    let more = Heap::of_thread();
     let graceful = Urgency::Graceful(Duration::from_secs(1));
     drop(operations.cancel_all(&CancelReason::Timeout, graceful, NOW));
     let stopping = more.held() / 100_000;
     println!("{stopping} more for one that is stopping");
     assert!(stopping <= 48, "{stopping}");
+}
+
+#[test]
+fn g08_a_kind_takes_at_most_140_bytes_and_its_name_at_any_count() {
+    let mut operations: Operations<u64> = Operations::default();
+    let names: Vec<String> = (0..1_000).map(|number| format!("kind {number:03}")).collect();
+    let heap = Heap::of_thread();
+    let mut worst = 0;
+    for (count, name) in (1..).zip(&names) {
+        operations.declare(name, Cleanup::Wanted).unwrap();
+        if count >= 100 {
+            worst = worst.max(heap.held() / count - name.len());
+        }
+    }
+    println!("at most {worst} bytes and the name each, {} at 1,000", heap.held() / 1_000 - 8);
+    assert!(worst <= 140, "{worst}");
 }

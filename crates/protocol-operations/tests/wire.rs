@@ -1,4 +1,4 @@
-//! The registry beside the core's connection: what the two say of a cancel is the same.
+//! The registry beside the core's connection: both report a cancellation in the same way.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use protocol_core::{Cause, Config, Connection, Dialect, Event, Timestamp};
@@ -39,12 +39,13 @@ fn g05_the_reason_on_the_wire_is_the_reason_in_the_registry() {
         conn.cancel_request(request, cause, NOW);
         assert!(matches!(conn.poll_event(), Some(Event::Cancelled { .. })));
         let step = operations.cancel(operation, cause.into(), Urgency::Forced, NOW);
-        assert_eq!(step, Ok(Step::TellAndStop));
+        assert_eq!(step, Ok(Step::NotifyAndStop));
         let reason = CancelReason::from(cause);
-        let [told] = sent(&mut conn).try_into().unwrap();
-        assert!(told.contains(&format!(r#""reason":"{reason}""#)), "{reason} in {told}");
+        let [notification] = sent(&mut conn).try_into().unwrap();
+        let written = format!(r#""reason":"{reason}""#);
+        assert!(notification.contains(&written), "{reason} in {notification}");
         assert_eq!(operations.info(operation, NOW).unwrap().reason, Some(&reason));
     }
-    let told = operations.metrics().cancelled_for(&CancelReason::ClientRequested);
-    assert_eq!((told, operations.metrics().cancelled()), (2, 10));
+    let requested = operations.metrics().cancelled_for(&CancelReason::ClientRequested);
+    assert_eq!((requested, operations.metrics().cancelled()), (2, 10));
 }

@@ -67,7 +67,7 @@ pub enum Payloads {
     Kept,
 }
 
-/// One connection.
+/// A connection that was opened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hop<'a> {
     /// When it was opened, in microseconds.
@@ -101,7 +101,7 @@ pub struct Message<'a> {
     /// Over which connection.
     #[serde(borrow)]
     pub hop: Cow<'a, str>,
-    /// Which way.
+    /// The direction in which it passed.
     pub dir: Direction,
     /// When the core of a relay was given it, in nanoseconds of that core's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +149,7 @@ pub struct Part<'a> {
     /// Its id, as its sender wrote it.
     #[serde(borrow, default, deserialize_with = "token", skip_serializing_if = "Option::is_none")]
     pub id: Option<Id<'a>>,
-    /// Its method.
+    /// The name of its method, if it has one.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub method: Option<Cow<'a, str>>,
     /// The id of the request that it cancels.
@@ -168,7 +168,7 @@ pub struct Part<'a> {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// A request.
+    /// A request that is no cancel.
     Request,
     /// A notification that is no cancel.
     Notification,
@@ -247,7 +247,7 @@ pub struct Verdict<'a> {
     pub why: Option<Cow<'a, str>>,
 }
 
-/// A gap.
+/// A gap in the recording: lines that were not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
     /// When it began, in microseconds.
@@ -260,7 +260,7 @@ pub struct Dropped {
     pub bytes: u64,
 }
 
-/// The end.
+/// The end of a recording, which is its last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// When, in microseconds.
@@ -287,7 +287,7 @@ impl<'a> Id<'a> {
         Self(Cow::Borrowed(raw))
     }
 
-    /// The token.
+    /// Returns the token as its sender wrote it.
     #[must_use]
     pub fn token(&self) -> &str {
         self.0.get()

@@ -20,7 +20,7 @@ pub struct Reader<R> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Unread {
-    /// Reading failed.
+    /// The recording could not be read.
     Io(io::Error),
     /// The file's first line is not the header of a recording.
     NoRecording,

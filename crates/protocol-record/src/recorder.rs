@@ -125,7 +125,7 @@ impl Recording {
         Ok(Self { recorder, written, patience })
     }
 
-    /// Records connections.
+    /// Returns the handle that records connections into this file.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
         self.recorder.clone()

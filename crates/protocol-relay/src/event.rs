@@ -1,24 +1,24 @@
-//! What a relay tells its host.
+//! The events that a relay reports to its host.
 
 use alloc::string::String;
 use core::fmt;
 
 use protocol_core::{CancelRefusal, Cause, CloseReason, Refusal, Violation, WireId};
 
-/// One of the two connections of a [`Relay`](super::Relay).
+/// One of the two connections of a [`Relay`](crate::Relay).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// Towards the client.
+    /// The side towards the client.
     Up,
-    /// Towards the server.
+    /// The side towards the server.
     Down,
 }
 
 impl Side {
-    /// Both, up first.
+    /// Both sides, up first.
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
 
-    /// `up` or `down`.
+    /// Returns `up` or `down`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl Side {
         }
     }
 
-    /// The other one.
+    /// Returns the opposite side.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -43,78 +43,77 @@ impl fmt::Display for Side {
     }
 }
 
-/// What did not simply pass through a [`Relay`](super::Relay).
+/// Something that did not simply pass through a [`Relay`](crate::Relay).
 ///
-/// Whatever has to be answered is answered already: events are for logs.
+/// Events are for logs. The relay has already responded to every request that they are about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RelayEvent {
-    /// The peer broke a rule. Nothing of its message was passed on.
+    /// The peer broke a rule. Nothing of its message was forwarded.
     Violation {
-        /// Which rule.
+        /// The rule that was broken.
         violation: Violation,
-        /// The id of the message that broke it, if it can be read.
+        /// The id of the message that broke it, if the id can be read.
         id: Option<WireId>,
     },
-    /// A cancel was not passed on, because it is none of its own connection's dialect, or was sent
-    /// as a request: the id in it would name something else on the other side (B25).
+    /// A cancel was not forwarded. It is not a cancel of its own connection's dialect, or it was sent as
+    /// a request. The id in it would name something else on the other side (B25).
     CancelDropped {
-        /// Its method.
+        /// The method of the cancel.
         method: String,
     },
-    /// A cancel was not obeyed, and so not passed on either: in that side's dialect its peer may not
-    /// cancel the request that it names. The request goes on.
+    /// A cancel was not obeyed, and so not forwarded either: that side's dialect does not let its peer
+    /// cancel the request. The request goes on.
     CancelIgnored {
         /// The id of the request.
         id: WireId,
     },
-    /// A request was cancelled, and the call that was made for it on the other side can't be. The call
-    /// goes on, and how it ends is still passed back.
+    /// A request was cancelled, but the call that was made for it on the other side can't be. The call
+    /// goes on, and its outcome is still forwarded.
     CancelRefused {
-        /// The request's id.
+        /// The id of the request.
         id: WireId,
-        /// Why the other side's dialect allows no cancel.
+        /// The reason why the other side's dialect allows no cancel.
         reason: CancelRefusal,
     },
-    /// A notification could not be passed on.
+    /// A notification could not be forwarded.
     NotificationDropped {
-        /// Its method.
+        /// The method of the notification.
         method: String,
-        /// Why.
+        /// The reason why the other connection refused it.
         reason: Refusal,
     },
-    /// A request could not be passed on. It is answered with an error.
+    /// A request could not be forwarded. Its response is an error.
     RequestRefused {
-        /// Its id.
+        /// The id of the request.
         id: WireId,
-        /// Why.
+        /// The reason why the other connection refused the call.
         reason: Refusal,
     },
-    /// The answer to a request could not be passed back. The request is answered with an error
-    /// instead.
+    /// The response to a request could not be forwarded. An error replaces it.
     ResponseReplaced {
-        /// The request's id.
+        /// The id of the request.
         id: WireId,
-        /// Why.
+        /// The reason why the request's connection refused the response.
         reason: Refusal,
     },
-    /// Not even an error fits under that side's [`Limits`](protocol_core::Limits): a request stays
-    /// unanswered.
+    /// Not even an error fits under that side's [`Limits`](protocol_core::Limits). The request was
+    /// released without a response.
     ResponseDropped {
-        /// The request's id.
+        /// The id of the request.
         id: WireId,
     },
-    /// A request took too long for its [`Guard`](super::Guard): it was cancelled on the other side, and
-    /// is answered with an error.
+    /// A request took too long for its [`Guard`](crate::Guard). It was cancelled on the other side, and
+    /// its response is an error.
     TimedOut {
-        /// Its id.
+        /// The id of the request.
         id: WireId,
-        /// Which of its timers ran out.
+        /// The timer that ran out.
         cause: Cause,
     },
-    /// Nothing comes in from this side any more; exactly once for each side.
+    /// Nothing comes in from this side any more. Reported exactly once for each side.
     Closed {
-        /// Why.
+        /// The reason why the side closed.
         reason: CloseReason,
     },
 }
@@ -140,10 +139,10 @@ impl fmt::Display for RelayEvent {
                 write!(f, "id {id}: the request was not passed on: {reason}")
             }
             Self::ResponseReplaced { id, reason } => {
-                write!(f, "id {id}: the answer was not passed back: {reason}")
+                write!(f, "id {id}: the response was not passed on: {reason}")
             }
             Self::ResponseDropped { id } => {
-                write!(f, "id {id}: no answer fits into the outbox (limits.unsent_bytes)")
+                write!(f, "id {id}: no response fits into the outbox (limits.unsent_bytes)")
             }
             Self::TimedOut { id, cause } => {
                 write!(f, "id {id}: took too long ({cause}), and was cancelled")

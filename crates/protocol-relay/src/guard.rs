@@ -1,15 +1,15 @@
-//! How long what passes may take.
+//! Limits on how long a request may take.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use protocol_core::CallOptions;
 
-/// How long the requests of one side may take, by method: what each call that is made for one asks for. By default
-/// everything may take for ever.
+/// The options, by method, of the calls that a relay makes for one side's requests. By default every
+/// request may take for ever.
 ///
-/// A call that takes too long is cancelled on the far side, in that side's dialect, and its request is
-/// answered at once. What the far side answers then is late (G5, G12).
+/// A call that takes too long is cancelled on the other side, in that side's dialect, and the relay
+/// responds to its request at once. A later response of the other side is late (G5, G12).
 ///
 /// ```
 /// use core::time::Duration;
@@ -23,34 +23,33 @@ use protocol_core::CallOptions;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
-    /// Patterns, the first that fits counts.
+    /// Patterns, of which the first that matches counts.
     methods: Vec<(String, CallOptions)>,
     others: CallOptions,
 }
 
 impl Guard {
-    /// The same for every method. [`CallOptions::parent`] means nothing here.
+    /// Creates a guard with the same options for every method. [`CallOptions::parent`] is ignored.
     #[must_use]
     pub const fn new(options: CallOptions) -> Self {
         Self { methods: Vec::new(), others: options }
     }
 
-    /// Something else for a method, or with a `*` at the end for all that begin so. What was said first
-    /// counts.
+    /// Sets other options for one method, or for all that begin alike if the pattern ends in `*`. The
+    /// first pattern that matches counts.
     #[must_use]
     pub fn method(mut self, pattern: impl Into<String>, options: CallOptions) -> Self {
         self.methods.push((pattern.into(), options));
         self
     }
 
-    /// What a call of this method asks for.
-    #[must_use]
+    /// Returns the options of a call of this method.
     pub fn options(&self, method: &str) -> CallOptions {
-        let fits = |pattern: &str| match pattern.strip_suffix('*') {
-            Some(begin) => method.starts_with(begin),
+        let matches = |pattern: &str| match pattern.strip_suffix('*') {
+            Some(prefix) => method.starts_with(prefix),
             None => method == pattern,
         };
-        let found = self.methods.iter().find(|(pattern, _)| fits(pattern));
+        let found = self.methods.iter().find(|(pattern, _)| matches(pattern));
         found.map_or(self.others, |&(_, options)| options).parent(None)
     }
 }

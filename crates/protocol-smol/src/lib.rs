@@ -44,7 +44,7 @@ use smol::{Task, Unblock};
 pub use child::child;
 pub use protocol_child::{ChildCommand, ChildConnection, Process, Pushed, Stderr};
 
-/// smol's clock.
+/// A [`Timer`] that uses the clock of smol.
 #[derive(Clone, Copy, Debug)]
 pub struct SmolTimer {
     start: Instant,
@@ -89,9 +89,9 @@ impl Future for Sleep {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Connection {
-    /// Sends.
+    /// The handle that sends calls and notifications.
     pub peer: Peer,
-    /// Receives.
+    /// The stream of requests and notifications of the peer.
     pub incoming: Incoming,
     /// The driver's task. Its output is the error that ended reading, if one did.
     pub driver: Task<io::Result<()>>,

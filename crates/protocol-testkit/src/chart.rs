@@ -9,18 +9,18 @@ use serde_json::Value;
 pub enum Mark {
     /// Something happens in one lane.
     At {
-        /// Which.
+        /// The number of the lane, counted from 0.
         lane: usize,
-        /// What.
+        /// The text that is drawn in the lane.
         text: String,
     },
-    /// Something arrives.
+    /// An arrow from one lane to another.
     Arrow {
         /// From this lane.
         from: usize,
         /// In this one.
         to: usize,
-        /// What.
+        /// The text that is drawn in the arrow.
         text: String,
     },
 }

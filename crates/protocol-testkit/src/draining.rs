@@ -141,7 +141,7 @@ struct Host {
     answered: BTreeSet<Tag>,
     /// What left, but the cancels of calls.
     wire: Vec<Line>,
-    /// What happened.
+    /// Everything that the host saw happen, in order.
     seen: Vec<Line>,
 }
 
@@ -249,16 +249,16 @@ impl Host {
     fn receive(&mut self, bytes: &[u8], now: Timestamp) {
         let mut at = 0;
         loop {
-            let taken = self.stream.receive(&bytes[at..], now);
-            let used = taken.used;
-            if let Some(event) = taken.event {
+            let received = self.stream.receive(&bytes[at..], now);
+            let consumed = received.consumed;
+            if let Some(event) = received.event {
                 self.note(&event);
             }
             self.poll_events();
-            if used == 0 {
+            if consumed == 0 {
                 return;
             }
-            at += used;
+            at += consumed;
         }
     }
 
@@ -343,7 +343,7 @@ impl Host {
     /// Everything leaves, the peer hangs up, and the host answers all that it owes.
     fn finish(&mut self, now: Timestamp) -> Result<(), Broken> {
         self.drain()?;
-        self.stream.finish(&[], now);
+        self.stream.handle_eof(&[], now);
         self.poll_events();
         self.drain()
     }

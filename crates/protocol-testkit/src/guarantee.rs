@@ -60,7 +60,7 @@ impl fmt::Display for Guarantee {
 /// A guarantee that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Which.
+    /// The guarantee that is broken.
     pub guarantee: Guarantee,
     /// What happened, and what had to.
     pub what: String,

@@ -10,15 +10,17 @@ pub enum Hostile {
     Request,
     /// A result, also to nothing that was asked.
     Result,
-    /// An error.
+    /// An error response whose code does not mean cancelled.
     Error,
-    /// Error -32800.
+    /// An error response that means cancelled, with code -32800 in JSON-RPC.
     CancelError,
-    /// A response with a result and an error (B1).
+    /// A response with a result and an error.
+    ///
+    /// It is malformed, and its call has to settle all the same (B1).
     ResultAndError,
-    /// A response without `jsonrpc` (B1).
+    /// A response without `jsonrpc`, which is malformed too.
     NoVersion,
-    /// A response whose code is a string (B1).
+    /// A response whose code is a string, which is malformed too.
     CodeIsText,
     /// Neither method nor result nor error.
     Empty,
@@ -32,17 +34,19 @@ pub enum Hostile {
     Cancel,
     /// A cancel that names no id.
     CancelOfNothing,
-    /// Two requests and the cancel of the first, in one batch (B9, B32).
+    /// Two requests and the cancel of the first, in one batch.
+    ///
+    /// The cancel is not lost, and the batch ends (B9, B32).
     Batch,
     /// An empty batch.
     EmptyBatch,
     /// A member of a batch that is no message, beside a notification.
     BatchOfNumbers,
-    /// A number.
+    /// A number where a message should be.
     Number,
     /// Half a message.
     NotJson,
-    /// Not UTF-8.
+    /// Bytes that are not UTF-8.
     NotUtf8,
     /// A message of 700 bytes, which is too long where [`small`](crate::small) limits are.
     TooLong,
@@ -73,7 +77,9 @@ impl Hostile {
         Self::TooLong,
     ];
 
-    /// Ids that are easily confused, and values that are none (B14, B15).
+    /// Ids that are easily confused, and values that are no ids.
+    ///
+    /// No two are taken for one, and no request becomes a notification (B14, B15).
     pub const IDS: [&'static str; 12] = [
         "1",
         "2",

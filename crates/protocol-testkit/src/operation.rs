@@ -15,85 +15,85 @@ use crate::hostile::Hostile;
 pub enum Operation {
     /// The host calls its peer.
     Call {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
         /// What it asks for.
         asked: Asked,
     },
     /// The host cancels a call.
     Cancel {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
-        /// Which call.
+        /// The call, counted from 0.
         call: u8,
         /// [`Cause::Caller`] or [`Cause::Dropped`].
         cause: Cause,
     },
     /// The host gives up interest in a call.
     Detach {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
-        /// Which call.
+        /// The call, counted from 0.
         call: u8,
     },
     /// The host answers a request.
     Respond {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
-        /// Which request.
+        /// The request, counted from 0.
         request: u8,
-        /// With what.
+        /// The response that it sends.
         answer: Answering,
     },
     /// The host answers a request with the token of an operation that goes on, where the dialect
     /// knows such.
     Begin {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
-        /// Which request.
+        /// The request, counted from 0.
         request: u8,
     },
     /// The host sends a cancel of its own routing, that names the call's id on the wire, or the
     /// token that answered it.
     SendCancel {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
-        /// Which call.
+        /// The call, counted from 0.
         call: u8,
     },
     /// The host ends a request without an answer, where the dialect lets it.
     End {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
-        /// Which request.
+        /// The request, counted from 0.
         request: u8,
     },
     /// The host cancels a request for a reason of its own.
     GiveUp {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
-        /// Which request.
+        /// The request, counted from 0.
         request: u8,
     },
     /// The host sends a notification.
     Notify {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
         /// A long one has 600 bytes, and fills outboxes.
         long: bool,
     },
     /// The host sends progress, as its dialect knows it.
     Progress {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
         /// The progress token.
         token: u8,
     },
     /// Up to so many messages leave the host's outbox, as far as the line has room.
     Drain {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
-        /// How many.
+        /// The most messages that leave.
         messages: u8,
     },
     /// A message, or the end of input, arrives.
@@ -109,28 +109,28 @@ pub enum Operation {
     Hostile {
         /// Which host will read it.
         to: Role,
-        /// What.
+        /// The message that it will read.
         message: Hostile,
         /// Which of [`Hostile::IDS`] it holds.
         id: u8,
     },
     /// Time goes by, and due timers fire.
     Wait {
-        /// Milliseconds.
+        /// The time that goes by, in milliseconds.
         millis: u16,
     },
     /// The host closes its writing end; its peer reads that after what is on its way.
     HangUp {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
     },
     /// The line is cut: what is on its way is lost, and both hosts read the end.
     Cut,
     /// The host shuts its connection down.
     Shutdown {
-        /// Which host.
+        /// The host to which it happens.
         at: Role,
-        /// How.
+        /// The way in which it shuts down.
         how: Shutdown,
     },
 }
@@ -168,7 +168,7 @@ pub enum Patience {
 /// The methods that some dialect treats in a way of its own, and one that none does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Ordinary work.
+    /// Ordinary work, which no dialect treats in a way of its own.
     Work,
     /// `initialize`, declaring that we can be asked to cancel.
     Declare,

@@ -150,10 +150,10 @@ impl<O, I: Default> Pair<O, I> {
                 let end = &mut self.ends[at as usize];
                 let mut used = 0;
                 while used < message.len() {
-                    let taken = end.receive(&message[used..], now);
-                    used += taken.used;
-                    let is_partial = taken.used == 0;
-                    if let Some(event) = taken.event {
+                    let received = end.receive(&message[used..], now);
+                    used += received.consumed;
+                    let is_partial = received.consumed == 0;
+                    if let Some(event) = received.event {
                         host(at, event, end.connection_mut());
                     }
                     poll_events(at, end, &mut host);
@@ -166,7 +166,7 @@ impl<O, I: Default> Pair<O, I> {
                 self.links[at as usize].arrive_end();
                 self.note(at, b"end");
                 let end = &mut self.ends[at as usize];
-                end.finish(&[], now);
+                end.handle_eof(&[], now);
             }
             Next::Timer => {
                 for end in &mut self.ends {

@@ -50,7 +50,7 @@ pub struct Watch {
 enum Asker {
     /// Whoever is watched.
     Itself,
-    /// Its peer.
+    /// The peer of the watched side.
     Other,
 }
 

@@ -81,9 +81,9 @@ impl Timer for TokioTimer {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Connection {
-    /// Sends.
+    /// The handle that sends calls and notifications.
     pub peer: Peer,
-    /// Receives.
+    /// The stream of requests and notifications of the peer.
     pub incoming: Incoming,
     /// The driver's task. Its output is the error that ended reading, if one did.
     pub driver: JoinHandle<io::Result<()>>,

@@ -18,7 +18,7 @@ use crate::handshake::refusal;
 pub struct BearerToken(Box<[u8]>);
 
 impl BearerToken {
-    /// This secret.
+    /// Creates the token of a secret, which it copies.
     #[must_use]
     pub fn new(secret: impl AsRef<[u8]>) -> Self {
         Self(secret.as_ref().into())

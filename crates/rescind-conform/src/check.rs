@@ -41,7 +41,7 @@ impl fmt::Display for Level {
 pub struct Clause {
     /// The protocols that ask for it.
     pub families: &'static [Family],
-    /// How much.
+    /// The strength with which they ask.
     pub level: Level,
     /// What they ask for.
     pub text: &'static str,
@@ -180,7 +180,7 @@ pub enum Item {
 pub enum Id {
     /// Any that was not used yet; the seed chooses where they begin.
     Fresh,
-    /// This token.
+    /// The id that is this JSON token.
     Token(&'static str),
 }
 

@@ -21,7 +21,7 @@ pub enum Family {
     McpUntil2025,
     /// Model Context Protocol 2026-07-28.
     Mcp2026,
-    /// App-Browser Protocol.
+    /// The App-Browser Protocol (ABP).
     Abp,
     /// Debug Adapter Protocol, of an adapter that declares `supportsCancelRequest`.
     Dap,
@@ -167,9 +167,9 @@ fn client() -> Value {
 /// A request to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Its method.
+    /// The name of its method.
     pub method: String,
-    /// Its params.
+    /// Its params, in which placeholders may stand for times.
     pub params: Value,
 }
 
@@ -209,13 +209,13 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// A request.
+    /// Creates an opening message that is a request.
     #[must_use]
     pub fn request(method: impl Into<String>, params: Value) -> Self {
         Self { message: Request::new(method, params), is_request: true }
     }
 
-    /// A notification.
+    /// Creates an opening message that is a notification.
     #[must_use]
     pub fn notification(method: impl Into<String>, params: Value) -> Self {
         Self { message: Request::new(method, params), is_request: false }

@@ -17,7 +17,7 @@ pub enum Expected {
     Pass,
     /// That it fails: that is no failure of the run, but to pass is, for the list is stale then.
     Failing,
-    /// Nothing.
+    /// Nothing is expected: it passes or fails.
     Flaky,
 }
 

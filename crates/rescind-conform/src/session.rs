@@ -24,7 +24,7 @@ pub(crate) struct Entry {
     pub(crate) what: What,
 }
 
-/// What happened.
+/// An event in the record of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum What {
     /// We wrote this, without framing.
@@ -252,10 +252,10 @@ impl Session {
         }
         self.input.extend_from_slice(bytes);
         loop {
-            let taken = self.judge.receive(self.input.unread(), Timestamp::ZERO);
-            let (used, message) = (taken.used, taken.message.map(<[u8]>::to_vec));
-            let first = taken.event.and_then(|event| broken(&event));
-            self.input.consume(used);
+            let received = self.judge.receive(self.input.unread(), Timestamp::ZERO);
+            let (consumed, message) = (received.consumed, received.message.map(<[u8]>::to_vec));
+            let first = received.event.and_then(|event| broken(&event));
+            self.input.consume(consumed);
             let mut broken_rule = first;
             let mut closed = false;
             while let Some(event) = self.judge.connection_mut().poll_event() {
@@ -274,7 +274,7 @@ impl Session {
             if closed {
                 return self.ended();
             }
-            if used == 0 {
+            if consumed == 0 {
                 return;
             }
         }

@@ -269,7 +269,7 @@ pub(crate) fn case_seed(seed: u64, id: &str) -> u64 {
     seed ^ hash(id)
 }
 
-/// FNV-1a.
+/// Returns the FNV-1a hash of a text.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

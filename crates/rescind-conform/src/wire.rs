@@ -133,7 +133,7 @@ impl Wire {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#, json!(method))
     }
 
-    /// A notification.
+    /// Writes a notification in the envelope of the dialect.
     pub(crate) fn notification(&self, method: &str, params: &Value) -> String {
         if self.dialect.envelope == Envelope::Abp {
             return format!(

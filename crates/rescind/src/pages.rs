@@ -16,7 +16,7 @@ use crate::{shown_error, usage_error};
 /// For bash: `rescind completions bash > ~/.local/share/bash-completion/completions/rescind`
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// The shell to write completions for
     shell: Shell,
 }
 

@@ -14,7 +14,7 @@ use crate::address::{Address, Place};
 use crate::socket_file::SocketFile;
 use crate::tls::Trust;
 
-/// Either kind.
+/// A connected stream of either kind, TCP or Unix.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}

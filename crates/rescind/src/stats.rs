@@ -25,7 +25,7 @@ use crate::{exit, note, shown_error, usage_error};
 /// Exit codes: 0, 1 if something that --fail-on names was found, 2 usage, 7 standard output could not be written.
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// The recordings
+    /// The recordings to count
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 

@@ -118,8 +118,11 @@ fn what_is_wrong_in_a_file_is_named_with_its_line_and_member() {
         ("{\n  \"base\": \"lps\"\n}", &["line 2, member base: unknown preset `lps`", "lsp"][..]),
         ("{\n  \"name\": \"x\"\n}", &["missing field `base`"]),
         ("{\n \"base\": \"lsp\",\n \"grease\": 1\n}", &["line 3, member grease: unknown field"]),
-        ("{\"base\": \"lsp\",\n\"answer\": 3}", &["line 2, member answer: invalid type"]),
-        ("{\"base\": \"lsp\", \"answer\": \"loud\"}", &["member answer: unknown variant `loud`"]),
+        ("{\"base\": \"lsp\",\n\"response\": 3}", &["line 2, member response: invalid type"]),
+        (
+            "{\"base\": \"lsp\", \"response\": \"loud\"}",
+            &["member response: unknown variant `loud`"],
+        ),
         (
             "{\"base\": \"lsp\", \"cancel\": {\n\"notification\": {\n\"method\": 1}}}",
             &["line 3, member cancel.notification.method: invalid type: integer `1`"],

@@ -25,7 +25,7 @@ fn g05_a_stuck_server_does_not_hold_its_client() {
     for runtime in ["tokio", "smol"] {
         let said = call(&STUCK, &["--runtime", runtime, "--deadline", "200ms"]);
         assert_eq!(said.code, Some(1), "{said:?}");
-        let answer = r#"-32803 "the next hop did not answer in time (deadline)""#;
+        let answer = r#"-32803 "the next hop did not respond in time (deadline)""#;
         assert!(said.stderr.contains(answer), "{said:?}");
         let told = "rescind relay: up: id 2: took too long (deadline), and was cancelled";
         assert!(said.stderr.contains(told), "{said:?}");

@@ -66,6 +66,7 @@ fn f48_ids_of_violations_count_in_the_inbox() {
     run(async {
         let mut options = Options::new(acp());
         options.inbox_bytes = 10_000;
+        options.config.limits.id_bytes = 1_024;
         let (_peer, incoming, mut far) = against_far(options, ENDLESS);
         let broken = |n| format!(r#"{{"jsonrpc":"2.0","id":"{n:01000}","method":1}}"#);
         for number in 0..100 {

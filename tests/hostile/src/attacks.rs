@@ -72,7 +72,7 @@ pub const ALL: [Attack; 8] = {
     [
         attack("1,500 unread echoes of 1 MiB", |target| unread_echoes(target, 1_500)),
         attack("1,000 sleeps with 1 MiB", |target| large_sleeps(target, 1_000)),
-        attack("65,536 sleeps with ids of 1 KiB", |target| long_ids(target, 65_536)),
+        attack("16,384 sleeps with ids of 256 bytes", |target| long_ids(target, 16_384)),
         attack("100,000 notifications behind 200 unread echoes", |target| {
             notifications_behind_echoes(target, 200, 1_000)
         }),
@@ -103,7 +103,7 @@ pub fn large_sleeps(target: &Target, many: usize) -> io::Result<Held> {
     flood(target.open()?, sleeps)
 }
 
-/// Requests that stay at work, with an id of 1 KiB each.
+/// Requests that stay at work, with an id of 256 bytes each, which is the longest that is taken.
 ///
 /// # Errors
 ///
@@ -111,7 +111,7 @@ pub fn large_sleeps(target: &Target, many: usize) -> io::Result<Held> {
 pub fn long_ids(target: &Target, many: usize) -> io::Result<Held> {
     let params = json!({ "ms": 3_600_000 });
     let sleeps = (0..many).map(|number| {
-        let id = json!(format!("{number:01020}"));
+        let id = json!(format!("{number:0254}"));
         target.wire.call(&id, "sleep", &params)
     });
     flood(target.open()?, sleeps)

@@ -16,7 +16,7 @@ mod bare;
 use alloc::vec::Vec;
 
 use protocol_core::{
-    CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, Response, RequestHandle,
+    CallOptions, Cause, Config, Connection, Dialect, Event, Outcome, RequestHandle, Response,
     Timestamp, TransmitKind,
 };
 

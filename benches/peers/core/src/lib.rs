@@ -60,8 +60,8 @@ impl Caller {
     /// Reads, and hands every outcome to `settled`.
     pub fn read(&mut self, mut input: &[u8], mut settled: impl FnMut(Outcome<'_>)) {
         loop {
-            let taken = self.stream.receive(input, self.now);
-            let mut next = taken.event;
+            let received = self.stream.receive(input, self.now);
+            let mut next = received.event;
             while let Some(event) = next {
                 match event {
                     Event::Settled { outcome, .. } => settled(outcome),
@@ -69,10 +69,10 @@ impl Caller {
                 }
                 next = self.stream.connection_mut().poll_event();
             }
-            if taken.used == 0 {
+            if received.consumed == 0 {
                 break;
             }
-            input = &input[taken.used..];
+            input = &input[received.consumed..];
         }
     }
 }
@@ -97,9 +97,9 @@ impl Callee {
     /// Reads, echoes, confirms cancels, and hands every request that hangs to `hangs`.
     pub fn serve(&mut self, mut input: &[u8], mut hangs: impl FnMut(RequestHandle)) {
         loop {
-            let taken = self.stream.receive(input, Timestamp::ZERO);
+            let received = self.stream.receive(input, Timestamp::ZERO);
             let core = self.stream.connection_mut();
-            let mut next = taken.event;
+            let mut next = received.event;
             while let Some(event) = next {
                 match event {
                     Event::Request { request, method, params: Some(params), .. }
@@ -121,10 +121,10 @@ impl Callee {
                 }
                 next = core.poll_event();
             }
-            if taken.used == 0 {
+            if received.consumed == 0 {
                 break;
             }
-            input = &input[taken.used..];
+            input = &input[received.consumed..];
         }
     }
 
@@ -157,11 +157,11 @@ impl Hop {
     /// Takes what comes from one side, and gives what goes to the other.
     pub fn pass(&mut self, from: Side, mut input: &[u8]) -> &[u8] {
         loop {
-            let (used, _) = self.relay.receive(from, input, Timestamp::ZERO);
-            if used == 0 {
+            let consumed = self.relay.receive(from, input, Timestamp::ZERO).consumed;
+            if consumed == 0 {
                 break;
             }
-            input = &input[used..];
+            input = &input[consumed..];
         }
         self.output.clear();
         while self.relay.poll_transmit(from.other(), &mut self.output).is_some() {}

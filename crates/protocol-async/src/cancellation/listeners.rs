@@ -52,7 +52,7 @@ impl Listeners {
         self.first.is_none() && self.others.as_ref().is_none_or(|others| others.is_empty())
     }
 
-    /// Tells everyone.
+    /// Wakes each task and calls each follower; one that panics does not stop the others.
     pub(super) fn tell(self, cause: Cause) {
         let others = self.others.into_iter().flat_map(|others| *others);
         for listener in self.first.into_iter().chain(others.map(|(_, listener)| listener)) {

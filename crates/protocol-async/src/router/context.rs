@@ -85,7 +85,7 @@ impl<S: 'static, F: Form> Context<S, F> {
         &self.asked.serving.peer
     }
 
-    /// The method.
+    /// Returns the name of the request's method.
     #[must_use]
     pub fn method(&self) -> &MethodName {
         &self.asked.request.method
@@ -116,7 +116,9 @@ impl<S: 'static, F: Form> Context<S, F> {
         &self.asked.marker
     }
 
-    /// Calls the peer on behalf of this request: if that is cancelled, so is the call (G6).
+    /// Calls the peer on behalf of this request.
+    ///
+    /// If the request is cancelled, so is the call (G6).
     pub fn call<T>(&self, method: &str, params: impl Serialize) -> SentRequest<T> {
         self.call_with(method, params, CallOptions::default())
     }

@@ -26,17 +26,17 @@ pub enum Trouble<'a> {
     InvalidParams(&'a InvalidParams),
     /// A handler failed, by an error of the host's own or by a panic. The peer was not told why.
     Failed {
-        /// Whose handler.
+        /// The method whose handler failed.
         method: &'a MethodName,
-        /// Why.
+        /// The reason, which the peer does not learn.
         failure: &'a Internal,
     },
     /// A notification's handler, or work beside a handler, failed with an error for which there is
     /// nobody to be answered.
     Unanswered {
-        /// Whose handler.
+        /// The method whose handler failed.
         method: &'a MethodName,
-        /// The error.
+        /// The error, which no response carries.
         error: &'a RpcError,
     },
     /// More requests at the same time than [`RouterOf::at_most`](super::RouterOf::at_most) says; this
@@ -44,7 +44,7 @@ pub enum Trouble<'a> {
     Overload(&'a MethodName),
     /// The peer broke a rule; the core has answered it already.
     Violation {
-        /// Which rule.
+        /// The rule that the peer broke.
         violation: Violation,
         /// The id of the message that broke it, if it can be read.
         id: Option<&'a WireId>,

@@ -122,12 +122,15 @@ enum Writing {
 const READS_A_CHECKPOINT: usize = 64;
 
 impl<T: Transport> Host<T> {
-    /// A host that has read nothing yet.
+    /// Creates a host that has read nothing yet. A connection without a number gets one of its own.
     pub fn new(transport: T, options: impl Into<Options>) -> Self {
         let mut options = options.into();
         let (clock, config) = (Clock::start(), &mut options.config);
         if config.unix_time_at_zero.is_zero() {
             config.unix_time_at_zero = outside::unix_time_at_zero(clock.now());
+        }
+        if config.connection == 0 {
+            config.connection = outside::connection_number();
         }
         Self {
             stream: StreamConnection::new(options.config),
@@ -156,9 +159,8 @@ impl<T: Transport> Host<T> {
         }
     }
 
-    /// Serves until the connection closes and everything is answered and written. A peer that has closed
-    /// and does not read is waited for as long as
-    /// [`Options::patience`](protocol_async::Options::patience) says.
+    /// Serves until the connection closes and everything is answered and written. A closed peer that does
+    /// not read is waited for, for [`Options::patience`](protocol_async::Options::patience).
     ///
     /// # Errors
     ///
@@ -182,9 +184,8 @@ impl<T: Transport> Host<T> {
         }
     }
 
-    /// One step of a loop of the host's own, such as that of a game: takes what has arrived, serves what
-    /// waits to be served, writes what there is room for, and returns without waiting; `Some` once the
-    /// connection is over.
+    /// Takes one step of a loop of the host's own: reads, serves and writes without waiting. Returns
+    /// `Some` once the connection is over.
     ///
     /// While an answer has no room, nothing more is served; cancels are marked all the same. It needs a
     /// transport whose readiness is [`Told`](Readiness::Told): of any other it reads nothing.
@@ -214,7 +215,7 @@ impl<T: Transport> Host<T> {
         failed.map_or_else(|| Ok(self.closed.filter(|_| self.is_flushed())), Err)
     }
 
-    /// What reading or writing failed with, if that ended the connection (F34).
+    /// Returns the error of reading or writing that ended the connection; the end of input is none.
     #[must_use]
     pub const fn error(&self) -> Option<&io::Error> {
         self.error.as_ref()
@@ -514,10 +515,10 @@ impl<T: Transport> Host<T> {
                 (_, None) => {}
             }
             self.settle();
-            if taken.used == 0 {
+            if taken.consumed == 0 {
                 break;
             }
-            input.consume(taken.used);
+            input.consume(taken.consumed);
         }
         self.input = input;
     }
@@ -525,7 +526,7 @@ impl<T: Transport> Host<T> {
     fn finish(&mut self) {
         self.input_end = InputEnd::Reached;
         let input = mem::take(&mut self.input);
-        self.trace.received(self.stream.finish(input.unread(), self.clock.now()));
+        self.trace.received(self.stream.handle_eof(input.unread(), self.clock.now()));
         self.settle();
     }
 

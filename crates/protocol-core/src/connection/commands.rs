@@ -1,23 +1,32 @@
-//! What the host asks of a connection.
+//! The commands of a connection.
 
+use alloc::format;
+
+use protocol_json::Value;
 use serde_json::value::RawValue;
 
-use super::rows::{Incoming, Opening, Outgoing, server_ends, uncancellable};
-use super::{Connection, context};
+use super::negotiation::{Negotiated, declare_anew};
+use super::unsent::Unsent;
+use super::{Connection, Outgoing};
 use crate::cause::Cause;
-use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{CancelRule, Envelope, Role};
+use crate::config::{Config, Shutdown};
+use crate::dialect::CancelRule;
+use crate::dialect::facts::Asked;
+use crate::envelope::{Addressee, Context, OutgoingMessage};
 use crate::error::{Refusal, SendError};
 use crate::event::{Response, TransmitKind};
-use crate::machine::{CallId, RequestHandle, RequestStep};
+use crate::handle::{CallId, RequestHandle};
+use crate::id::WireId;
+use crate::machine::{CancelOutcome, Machine, NewCall, RequestExtras, RequestStep, Responding};
+use crate::options::CallOptions;
 use crate::outbox::Ticket;
+use crate::slot::Slot;
 use crate::time::Timestamp;
-use crate::wire::abp::{self, Asked};
-use crate::wire::decode;
-use crate::wire::encode::{Draft, To, Value};
 
 impl<O, I: Default> Connection<O, I> {
-    /// Calls the peer. An accepted call settles exactly once, with `data` (G1).
+    // Calls
+
+    /// Calls the peer. An accepted call settles exactly once, with `data`.
     ///
     /// `params` are a JSON array or object. `null` counts as absent: some peers refuse
     /// `"params":null`.
@@ -26,7 +35,7 @@ impl<O, I: Default> Connection<O, I> {
     ///
     /// [`Refusal::Closed`], [`Refusal::ShuttingDown`], [`Refusal::TooManyCalls`],
     /// [`Refusal::UnknownParent`], [`Refusal::InvalidParams`], [`Refusal::OutboxFull`] or
-    /// [`Refusal::TooLarge`], with `data` given back.
+    /// [`Refusal::TooLarge`], with `data` returned.
     pub fn call(
         &mut self,
         method: &str,
@@ -35,65 +44,101 @@ impl<O, I: Default> Connection<O, I> {
         options: CallOptions,
         now: Timestamp,
     ) -> Result<CallId, SendError<O>> {
-        let dialect = &self.machine.config().dialect;
-        let asked = match dialect.envelope {
-            Envelope::JsonRpc | Envelope::Dap => Asked::Other,
-            Envelope::Abp => Asked::by(method),
+        let Self { machine, unsent, .. } = self;
+        let Config { dialect, role: by, .. } = machine.config();
+        let kind = dialect.envelope.kind_of(method);
+        let Ok(params) = kind.params(params) else {
+            return Err(SendError { reason: Refusal::InvalidParams, data });
         };
-        // The payload of ABP's envelope is no array.
-        let is_array_fine = dialect.envelope != Envelope::Abp || asked == Asked::Capability;
-        let sent = decode::structured(params, is_array_fine)
-            .map_err(|_| Refusal::InvalidParams)
-            .and_then(|params| self.send_request(method, params, &options, now));
-        let (call, ticket, params) = match sent {
+        let tokens_up_to = options.idle_timeout.map(|_| usize::MAX);
+        let asked = Asked { by: *by, kind, method, params, tokens_up_to };
+        let (permit, ticket) = match send_request(machine, unsent, &asked, &options, now) {
             Ok(sent) => sent,
             Err(reason) => return Err(SendError { reason, data }),
         };
-        self.pass(now);
-        let config = self.machine.config();
-        let refusal = uncancellable(&config.dialect, asked, method, params);
-        let outgoing = Outgoing {
-            data,
-            ticket,
-            opening: Opening::of(&config.dialect, method, params),
-            server_ends: server_ends(&config.dialect, config.role == Role::Client, method),
-            asked,
-        };
-        self.may_lose_calls |= outgoing.server_ends;
-        self.machine.call(call, &options, refusal, outgoing, now);
-        if options.idle_timeout.is_some() {
-            self.await_progress(call, params);
+        let dialect = &permit.machine().config().dialect;
+        let mut facts = dialect.facts(&asked);
+        if tokens_up_to.is_some() {
+            facts.progress_tokens.extend(dialect.envelope.progress_token_of(permit.id().number()));
         }
-        self.follow();
+        let call = permit.commit(facts, Outgoing { data, ticket }, now);
+        self.run_cascade();
         Ok(call)
     }
 
-    /// Puts the request of a call into the outbox, if the call is admitted. Gives what was sent.
-    fn send_request<'p>(
-        &mut self,
-        method: &str,
-        params: Option<&'p RawValue>,
-        options: &CallOptions,
-        now: Timestamp,
-    ) -> Result<(CallId, Ticket, Option<&'p RawValue>), Refusal> {
-        let call = self.machine.admit_call(options)?;
-        let (number, kind) = (call.number(), TransmitKind::Request);
-        let (body, timeout) = (params.map(Value::Raw), options.timeout);
-        let draft = Draft::Request { number, method, params: body, timeout };
-        let context = context(&self.machine, self.now.max(now));
-        Ok((call, self.unsent.send(&context, &draft, kind, Some(number))?, params))
+    /// Cancels a call, with [`Cause::Caller`], or with [`Cause::Dropped`] if nobody waits for it any
+    /// more (G5). Legal at any time, also on a settled call.
+    pub fn cancel(&mut self, call: CallId, cause: Cause, now: Timestamp) -> CancelOutcome {
+        self.cancel_because(call, cause, None, now)
     }
 
-    /// Finds the tokens under which progress of a call will come.
-    fn await_progress(&mut self, call: CallId, params: Option<&RawValue>) {
-        for token in decode::progress_tokens(&self.config().dialect.progress, params) {
-            self.machine.await_progress(call, token);
+    /// Cancels a call as [`cancel`](Self::cancel) does, and sends the reason in words.
+    ///
+    /// The reason is left out where the dialect has no place for it, and where it does not fit under
+    /// [`Limits::unsent_bytes`](crate::Limits::unsent_bytes).
+    pub fn cancel_because(
+        &mut self,
+        call: CallId,
+        cause: Cause,
+        reason: Option<&str>,
+        now: Timestamp,
+    ) -> CancelOutcome {
+        let (outcome, action) = self.machine.cancel(call, cause, now);
+        if let Some(action) = action {
+            self.carry_out(action, reason);
         }
-        if self.config().dialect.envelope == Envelope::Abp {
-            // Each call of a capability asks for progress under its own id.
-            self.machine.await_progress(call, abp::token(call.number()));
-        }
+        self.run_cascade();
+        outcome
     }
+
+    /// Gives up interest in a call without cancelling it. Legal at any time.
+    ///
+    /// The call still settles, at the latest after
+    /// [`Config::abandoned_grace`](crate::Config::abandoned_grace).
+    pub fn detach(&mut self, call: CallId, now: Timestamp) {
+        self.machine.detach(call, now);
+        self.run_cascade();
+    }
+
+    /// Restarts the idle timeout of a call, because the host saw progress of it. The connection itself
+    /// sees the progress that the dialect describes.
+    pub fn progress(&mut self, call: CallId, now: Timestamp) {
+        self.machine.progress(call, now);
+    }
+
+    /// Sends the dialect's cancel for a request whose id on this connection the host knows, or for an
+    /// operation by its token as a string. For hosts that route by themselves.
+    ///
+    /// It changes nothing here: [`cancel`](Self::cancel) cancels our calls.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoCancel`], [`Refusal::Uncancellable`], [`Refusal::Closed`],
+    /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
+    pub fn send_cancel_request(&mut self, id: &WireId) -> Result<(), Refusal> {
+        let machine = &self.machine;
+        let dialect = &machine.config().dialect;
+        let call = dialect.envelope.number_of(id.token()).and_then(|it| machine.call_numbered(it));
+        let own = call.and_then(|call| machine.call_refusal(call));
+        let cancel = dialect.cancel.message(Value::Token(id.token()), None);
+        let (method, members) = cancel.ok_or(Refusal::NoCancel)?;
+        if let Some(why) = own.or_else(|| machine.refusal()) {
+            return Err(Refusal::Uncancellable(why));
+        }
+        if machine.is_closed() {
+            return Err(Refusal::Closed);
+        }
+        let number = dialect.cancels_are_requests().then(|| machine.next_number());
+        let message = OutgoingMessage::cancel(number, method, &members);
+        // Behind all others: its request may still be waiting (G4).
+        self.unsent.send(&Context::of(machine), &message, TransmitKind::Cancel, number)?;
+        if number.is_some() {
+            self.machine.number_cancel();
+        }
+        Ok(())
+    }
+
+    // Notifications
 
     /// Sends a notification, with params as for a [`call`](Self::call).
     ///
@@ -102,94 +147,136 @@ impl<O, I: Default> Connection<O, I> {
     /// [`Refusal::Closed`], [`Refusal::InvalidParams`], [`Refusal::Withheld`],
     /// [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
     pub fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        let is_array_fine = self.config().dialect.envelope != Envelope::Abp;
-        let params = decode::structured(params, is_array_fine);
+        let dialect = &self.machine.config().dialect;
+        let params = dialect.envelope.notification_params(params);
         let params = params.map_err(|_| Refusal::InvalidParams)?;
         if self.machine.is_closed() {
             return Err(Refusal::Closed);
         }
-        let rules = &self.config().dialect.progress;
-        if self.machine.withholds_progress(|| decode::progress_token(rules, method, params)) {
+        if self.machine.withholds_progress(|| dialect.progress_token(method, params)) {
             return Err(Refusal::Withheld);
         }
-        let draft = Draft::Notification { method, params: params.map(Value::Raw) };
-        let context = context(&self.machine, self.now);
-        self.unsent.send(&context, &draft, TransmitKind::Notification, None)?;
-        self.count_sent();
-        self.declare_anew(true, method, params);
+        let message = OutgoingMessage::Notification { method, params: params.map(Value::Raw) };
+        let context = Context::of(&self.machine);
+        self.unsent.send(&context, &message, TransmitKind::Notification, None)?;
+        self.take_sequence_number();
+        declare_anew(&mut self.machine, true, method, params);
         Ok(())
     }
 
-    /// Gives up interest in a call without cancelling it; it still settles, if need be after
-    /// [`Config::abandoned_grace`](crate::Config::abandoned_grace). Legal at any time.
-    pub fn detach(&mut self, call: CallId, now: Timestamp) {
-        self.pass(now);
-        self.machine.detach(call, now);
-        self.follow();
-    }
+    // Requests
 
-    /// The host saw progress of a call: its idle timeout starts anew. Progress that the dialect
-    /// itself describes is seen without this.
-    pub fn progress(&mut self, call: CallId, now: Timestamp) {
-        self.pass(now);
-        self.machine.progress(call, now);
-    }
-
-    /// Answers a request, and gives its data back (G2). Where the dialect wants silence after a
-    /// cancel, the answer is withheld. Where it acknowledges cancels and has no partial results, the
-    /// answer of a cancelled request always says that it was cancelled.
+    /// Responds to a request, and returns the host's data on it.
     ///
-    /// Requests can be answered after the connection closed: the peer may still be reading.
+    /// The response is withheld if the peer cancelled the request in a dialect that wants silence then.
+    /// In a dialect that acknowledges cancels and has no partial results, the response to a cancelled
+    /// request always says that it was cancelled.
+    ///
+    /// Requests can be responded to after the connection closed: the peer may still be reading.
     ///
     /// # Errors
     ///
     /// [`Refusal::AlreadyResponded`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
-    pub fn respond(&mut self, request: RequestHandle, reply: Response<'_>) -> Result<I, Refusal> {
-        let (step, id, incoming) =
-            self.machine.answer_step(request).ok_or(Refusal::AlreadyResponded)?;
-        let reply = match step {
+    pub fn respond(
+        &mut self,
+        request: RequestHandle,
+        response: Response<'_>,
+    ) -> Result<I, Refusal> {
+        let permit = self.machine.respond(request)?;
+        let extras = permit.extras();
+        let batch = batch_of(extras);
+        let response = match permit.step() {
             RequestStep::Withhold => {
-                let ended = self.machine.respond(request)?;
-                return Ok(self.release(ended));
+                let data = permit.commit();
+                return Ok(self.release(data, batch));
             }
             RequestStep::SendCancelled => Response::Cancelled,
-            _ => reply,
+            _ => response,
         };
-        let id = id.map_or("null", crate::WireId::token);
-        let rare = incoming.rare.map(|slot| &self.rares[slot.get()]);
-        let to = To { id, origin: rare.and_then(|rare| rare.origin.as_deref()) };
-        let draft = Draft::Response { to, reply };
-        let concerns = rare.map(|rare| (rare.opening, rare.batch));
-        let (opening, batch) = concerns.unwrap_or_default();
-        let context = context(&self.machine, self.now);
-        let sent = self.unsent.answer(&context, &draft, TransmitKind::Response, batch);
-        let sent = sent.map_err(|len| self.unsent.promise_room(len, &context.config.limits))?;
-        let ended = self.machine.respond(request)?;
-        // Most answers concern neither the connection nor a batch.
-        if concerns.is_some() {
-            let conclusion = match (reply, opening) {
-                (Response::Result(result), Some(opening)) => {
-                    self.open(opening, Role::Server, result)
+        let message = OutgoingMessage::Response { to: addressee(&permit, extras), response };
+        let (is_plain, handshake) = (extras.is_none(), extras.and_then(|it| it.facts.handshake));
+        let sent = send_response(&mut self.unsent, permit.machine(), &message, batch)?;
+        let data = permit.commit();
+        // Most responses concern neither the connection nor a batch, and take no number.
+        if !is_plain {
+            let negotiated = match (response, handshake) {
+                (Response::Result(result), Some(handshake)) => {
+                    Negotiated::read(&mut self.machine, handshake, false, result)
                 }
                 _ => None,
             };
-            self.answered(batch, sent, conclusion);
+            self.note_sent(batch, sent, negotiated);
         }
-        Ok(self.release(ended))
+        Ok(self.release(data, batch))
     }
 
-    /// Carries out what else the end of a request leads to, and gives its data back.
-    fn release(&mut self, Incoming { data, rare }: Incoming<I>) -> I {
-        self.follow();
-        if let Some(batch) = rare.and_then(|slot| self.take_rare(slot).batch) {
+    /// Carries out what follows from the end of a request, and returns the host's data.
+    #[inline]
+    fn release(&mut self, data: I, batch: Option<Slot>) -> I {
+        self.run_cascade();
+        if let Some(batch) = batch {
             self.settle_member(batch);
         }
         data
     }
 
-    /// Ends a request of the client's that the dialect lets the server end, without an answer: the
-    /// peer is told with a cancel that names its own request, or by the host that closes its stream,
-    /// and not at all if it cancelled the request itself. Gives the request's data back.
+    /// Releases a request without a response, and returns the host's data.
+    ///
+    /// The peer hears nothing and may wait for ever. So this is only for a request whose response can never
+    /// be sent, because even the shortest one is [`Refusal::TooLarge`].
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::AlreadyResponded`].
+    pub fn release_request(&mut self, request: RequestHandle) -> Result<I, Refusal> {
+        let permit = self.machine.release_request(request)?;
+        let batch = batch_of(permit.extras());
+        let data = permit.commit();
+        Ok(self.release(data, batch))
+    }
+
+    /// Responds to a request with the token of an operation that goes on.
+    ///
+    /// The token is 16 random bytes. On the wire it is 32 hexadecimal digits, written in upper case and
+    /// read in either. A peer that shows it can cancel the operation. [`respond`](Self::respond) then
+    /// only ends the operation; its result is the host's to send.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::AlreadyResponded`], [`Refusal::NoOperation`] if such a request starts no operation,
+    /// [`Refusal::TokenInUse`], [`Refusal::OutboxFull`] or [`Refusal::TooLarge`].
+    pub fn begin_operation(
+        &mut self,
+        request: RequestHandle,
+        token: [u8; 16],
+    ) -> Result<(), Refusal> {
+        let cause = self.machine.request_cause(request);
+        let token = operation_id(token);
+        let permit = self.machine.begin_operation(request, &token)?;
+        let dialect = &permit.machine().config().dialect;
+        let CancelRule::Operation { token: member, .. } = &dialect.cancel else {
+            return Err(Refusal::NoOperation);
+        };
+        let (to, batch) = (addressee(&permit, permit.extras()), batch_of(permit.extras()));
+        let members = &[(&**member, Some(Value::Token(token.token())))];
+        let message = OutgoingMessage::Result { to, members };
+        let sent = match permit.step() {
+            RequestStep::Withhold => None,
+            _ => send_response(&mut self.unsent, permit.machine(), &message, batch)?,
+        };
+        permit.begin(token);
+        self.note_sent(batch, sent, None);
+        self.leave_batch(request);
+        if let Some(cause) = cause {
+            self.announce_cancelled(request, cause);
+        }
+        Ok(())
+    }
+
+    /// Ends a request of the client's without a response, where the dialect lets the server do that.
+    ///
+    /// The peer is told with a cancel that names its own request, or by the host that closes its stream.
+    /// It is not told if it cancelled the request itself and wants silence. Returns the host's data.
     ///
     /// # Errors
     ///
@@ -200,47 +287,108 @@ impl<O, I: Default> Connection<O, I> {
         request: RequestHandle,
         reason: Option<&str>,
     ) -> Result<I, Refusal> {
-        let (_, _, incoming) =
-            self.machine.answer_step(request).ok_or(Refusal::AlreadyResponded)?;
-        if !incoming.rare.is_some_and(|slot| self.rares[slot.get()].server_ends) {
-            return Err(Refusal::NotOursToEnd);
-        }
-        let is_told = self.machine.end_step(request) == Some(RequestStep::SendEnd);
-        let rule = &self.machine.config().dialect.cancel;
+        let permit = self.machine.end_request(request)?;
+        let context = Context::of(permit.machine());
+        let rule = &context.config.dialect.cancel;
         if !matches!(rule, CancelRule::Notification { .. } | CancelRule::ClosedStream) {
             return Err(Refusal::NoCancel);
         }
-        let id = self.machine.request_id(request).map_or("null", crate::WireId::token);
-        let cancel = rule.says(Value::Token(id), reason).filter(|_| is_told);
-        if let Some((method, members)) = cancel {
-            let draft = Draft::cancel(None, method, &members);
-            let context = context(&self.machine, self.now);
-            // Behind all others: what the request was told before belongs before its end.
-            self.unsent.send(&context, &draft, TransmitKind::Cancel, None)?;
+        let batch = batch_of(permit.extras());
+        let id = Value::Token(permit.id().map_or("null", WireId::token));
+        let is_told = permit.step() == RequestStep::SendEnd;
+        if let Some((method, members)) = rule.message(id, reason).filter(|_| is_told) {
+            let message = OutgoingMessage::cancel(None, method, &members);
+            // Behind all others: messages about the request belong before its end.
+            self.unsent.send(&context, &message, TransmitKind::Cancel, None)?;
         }
-        let ended = self.machine.end_request(request)?;
-        Ok(self.release(ended))
+        let data = permit.commit();
+        Ok(self.release(data, batch))
     }
 
-    /// Cancels a request for a reason of our own, [`Cause::Internal`] or [`Cause::Shutdown`]: it
-    /// is marked cancelled exactly as if the peer had asked. With [`Cause::Peer`] where the peer
-    /// asks by closing the stream of that one request. Legal at any time.
+    /// Cancels a request for a reason of our own: [`Cause::Internal`] or [`Cause::Shutdown`]. Legal at
+    /// any time.
+    ///
+    /// It is marked cancelled as if the peer had asked, and still gets its response. With
+    /// [`Cause::Peer`], for a peer that cancels by closing the stream of that one request, it gets what
+    /// the dialect says of such cancels.
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) {
-        self.pass(now);
         if self.machine.cancel_request(request, cause, now) {
-            self.mark_cancelled(request, cause, None);
+            self.report_cancelled(request, cause, None);
+        } else {
+            self.leave_batch_if_withheld(request);
         }
-        self.follow();
+        self.run_cascade();
     }
 
-    /// Shuts down (G5). `Closed` follows when nothing is in flight any more.
+    // The connection
+
+    /// Shuts down. [`Event::Closed`](crate::Event::Closed) follows once nothing is in flight.
     pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
-        self.pass(now);
         self.machine.shutdown(how, now);
-        self.follow();
+        self.run_cascade();
         if how == Shutdown::Abandon {
             self.unsent.clear();
-            self.offer_room();
+            self.emit_ready_if_room();
         }
     }
+}
+
+/// Puts the request of a call into the outbox, if the call may be made.
+fn send_request<'m, O, I: Default>(
+    machine: &'m mut Machine<Outgoing<O>, I>,
+    unsent: &mut Unsent,
+    asked: &Asked<'_>,
+    options: &'m CallOptions,
+    now: Timestamp,
+) -> Result<(NewCall<'m, Outgoing<O>, I>, Ticket), Refusal> {
+    let permit = machine.call(options)?;
+    let number = permit.id().number();
+    let Asked { kind, method, params, .. } = *asked;
+    let (params, timeout) = (params.map(Value::Raw), options.timeout);
+    let message = OutgoingMessage::Request { number, kind, method, params, timeout };
+    let now = permit.machine().now().max(now);
+    let context = Context { now, ..Context::of(permit.machine()) };
+    let ticket = unsent.send(&context, &message, TransmitKind::Request, Some(number))?;
+    Ok((permit, ticket))
+}
+
+/// Returns the address of the response to a request.
+#[inline(always)]
+fn addressee<'p, C, R: Default>(
+    permit: &'p Responding<'_, C, R>,
+    extras: Option<&'p RequestExtras>,
+) -> Addressee<'p> {
+    let origin = extras.and_then(|extras| extras.origin.as_deref());
+    Addressee { id: permit.id().map_or("null", WireId::token), origin }
+}
+
+fn batch_of(extras: Option<&RequestExtras>) -> Option<Slot> {
+    extras.and_then(|extras| extras.batch)
+}
+
+/// Queues the host's response to a request, or promises a notice once there is room.
+#[inline(always)]
+fn send_response<C, R: Default>(
+    unsent: &mut Unsent,
+    machine: &Machine<C, R>,
+    message: &OutgoingMessage<'_>,
+    batch: Option<Slot>,
+) -> Result<Option<Ticket>, Refusal> {
+    let context = Context::of(machine);
+    let sent = unsent.respond(&context, message, TransmitKind::Response, batch);
+    sent.map_err(|len| unsent.note_refused(len, &context.config.limits))
+}
+
+/// Returns the id that the machine knows an operation by: its token on the wire.
+fn operation_id(token: [u8; 16]) -> WireId {
+    let token = format!("\"{:032X}\"", u128::from_be_bytes(token));
+    WireId::scanned(&token).expect("a string is an id")
+}
+
+/// Returns the id that the machine knows an operation by, if a token of the peer's can be one of ours.
+pub(super) fn token_id(token: &RawValue) -> Option<WireId> {
+    let digits = protocol_json::text(token)?;
+    let is_token = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let token = u128::from_str_radix(&digits, 16).ok().filter(|_| is_token)?;
+    Some(operation_id(token.to_be_bytes()))
 }

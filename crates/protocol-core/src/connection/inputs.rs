@@ -1,38 +1,48 @@
-//! What comes in: messages, the peer's answers among them, time, the end.
+//! The inputs of a connection: messages, time, and the end of the peer's input.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
+use protocol_json::{Members, Value, member};
 use serde_json::value::RawValue;
 
-use super::rows::Outgoing;
-use super::unsent::BatchKey;
-use super::{Connection, outcome};
-use crate::cause::CloseReason;
+use super::Connection;
+use super::commands::token_id;
+use super::negotiation::declare_anew;
+use crate::cause::{Cause, CloseReason};
 use crate::config::Config;
-use crate::dialect::{CancelRule, Envelope, Role, code};
-use crate::event::Event;
+use crate::dialect::facts::Asked;
+use crate::dialect::{CancelRule, RequestKind, ResponseRule, Role, code};
+use crate::envelope::{
+    self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
+};
+use crate::event::{Event, TransmitKind};
 use crate::id::WireId;
-use crate::machine::{Action, Completion, ResponseKind};
+use crate::machine::{Action, RequestExtras, RequestStep, ResponseKind};
+use crate::slot::Slot;
 use crate::time::Timestamp;
 use crate::violation::{EnvelopeProblem, Violation};
-use crate::wire::abp::{self, Asked};
-use crate::wire::decode::{self, Message, ResponseBody};
-use crate::wire::encode::Value;
 
 impl<O, I: Default> Connection<O, I> {
-    /// Takes one whole message, without framing, and decides everything about it now: when this
-    /// returns, a cancelled request is marked (G3). Infallible: bad input is an event (G9).
+    /// Receives one whole message, without framing. A request that it cancels is marked when this
+    /// returns (G3). Bad input is an event (G9).
     ///
-    /// Gives the oldest event that the host has not been told. Where that is what the message itself
-    /// says, as it is whenever the host has polled all events before, it borrows from the message. All
-    /// others wait in [`poll_event`](Self::poll_event), in the order they happened; what they take
-    /// from the message, which is only the rest of a batch, is copied.
+    /// Returns the oldest event that waits; all others come from [`poll_event`](Self::poll_event), in
+    /// the order they happened. If the host polled all events before, the returned one is that of the
+    /// message itself and borrows from it. The other members of a batch are copied.
+    ///
+    /// ```compile_fail
+    /// #![deny(unused_must_use)]
+    /// # use protocol_core::{Config, Connection, Dialect, Timestamp};
+    /// # let mut connection: Connection<()> = Connection::new(Config::client(Dialect::ACP_V1));
+    /// # let (message, now) = (b"{}", Timestamp::ZERO);
+    /// connection.receive(message, now);
+    /// ```
     #[inline]
+    #[must_use = "the event is delivered only here: ignoring it loses the data of a call that has settled"]
     pub fn receive<'m>(&mut self, message: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
-        self.pass(now);
         let waiting = self.events.len();
-        match self.take(message, now) {
+        match self.receive_bytes(message, now) {
             Some(event) if waiting > 0 => self.events.insert(waiting, event.into_owned()),
             Some(event) => return Some(event),
             None => {}
@@ -42,90 +52,87 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Fires every timer that is due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        self.pass(now);
         self.machine.handle_timeout(now);
-        self.follow();
+        self.run_cascade();
     }
 
-    /// The peer's input has ended: every call settles, every request is marked cancelled, and
-    /// `Closed` is told (G7).
+    /// Ends the peer's input: every call settles, every request is marked cancelled, and the last event
+    /// is [`Event::Closed`] (G7).
     pub fn handle_eof(&mut self, now: Timestamp) {
         self.close(CloseReason::PeerGone, now);
     }
 
     pub(crate) fn close(&mut self, reason: CloseReason, now: Timestamp) {
-        self.pass(now);
         self.machine.close(reason, now);
-        self.follow();
+        self.run_cascade();
     }
 
-    /// An event that the host has not been told after all becomes the oldest again.
-    pub(crate) fn put_back(&mut self, event: Option<Event<'_, O>>) {
-        if let Some(event) = event {
-            self.events.push_front(event.into_owned());
-        }
+    /// Refuses a message over the limit, which the stream may have skipped.
+    pub(crate) fn refuse_too_large(&mut self) {
+        self.refuse(None, None, Violation::MessageTooLarge, None);
     }
+
+    // Messages
 
     #[inline]
-    fn take<'m>(&mut self, bytes: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
+    fn receive_bytes<'m>(&mut self, bytes: &'m [u8], now: Timestamp) -> Option<Event<'m, O>> {
         if self.machine.is_closed() {
             return None;
         }
+        self.machine.advance_clock(now);
         let Config { dialect, limits, .. } = self.config();
-        if bytes.len() > limits.message_bytes {
-            self.refuse_too_large();
-            return None;
-        }
-        let Some(message) = decode::incoming(bytes, dialect.envelope, limits) else {
-            self.refuse(None, None, decode::unreadable(bytes), None);
-            return None;
-        };
-        self.take_message(message, None, now)
-    }
-
-    fn take_batch(&mut self, members: Vec<&RawValue>, now: Timestamp) {
-        let Config { dialect, limits, .. } = self.config();
-        let is_refused = dialect.batches.is_none() || dialect.envelope != Envelope::JsonRpc;
-        let violation = if is_refused {
-            Violation::BatchRefused
-        } else if members.is_empty() || members.len() > limits.batch_members {
-            Violation::BatchSize
+        let violation = if bytes.len() > limits.message_bytes {
+            Violation::MessageTooLarge
+        } else if let Some(message) = dialect.envelope.read(bytes, limits) {
+            return self.receive_message(message, None);
         } else {
-            let depth = limits.depth;
-            let batch = self.unsent.open_batch();
-            self.machine.begin_batch();
-            for member in members {
-                let (waiting, is_over) = (self.events.len(), self.is_end_told);
-                let event = self.take_message(decode::member(member, depth), Some(batch), now);
-                // What follows behind a member that closed the connection is answered, but not told.
-                if let Some(event) = event.filter(|_| !is_over) {
-                    self.events.insert(waiting, event.into_owned());
-                }
-            }
-            self.machine.end_batch();
-            self.settle_member(batch);
-            return self.follow();
+            envelope::unreadable(bytes)
         };
         self.refuse(None, None, violation, None);
+        None
+    }
+
+    #[cold]
+    fn receive_batch(&mut self, members: Vec<&RawValue>) {
+        let Config { dialect, limits, .. } = self.config();
+        let (envelope, limits) = (dialect.envelope, *limits);
+        if dialect.batches.is_none() || !envelope.has_batches() {
+            return self.refuse(None, None, Violation::BatchRefused, None);
+        }
+        if members.is_empty() || members.len() > limits.batch_members {
+            return self.refuse(None, None, Violation::BatchSize, None);
+        }
+        let batch = self.unsent.open_batch();
+        self.machine.begin_batch();
+        for member in members {
+            let (waiting, is_over) = (self.events.len(), self.closed_queued);
+            let message = envelope.read_member(member, &limits);
+            let event = self.receive_message(message, Some(batch));
+            // A member after the one that closed the connection has a response, but no event.
+            if let Some(event) = event.filter(|_| !is_over) {
+                self.events.insert(waiting, event.into_owned());
+            }
+        }
+        self.machine.end_batch();
+        self.settle_member(batch);
+        self.run_cascade();
     }
 
     #[inline]
-    fn take_message<'m>(
+    fn receive_message<'m>(
         &mut self,
         message: Message<'m>,
-        batch: Option<BatchKey>,
-        now: Timestamp,
+        batch: Option<Slot>,
     ) -> Option<Event<'m, O>> {
         match message {
-            Message::Request(request) => return self.take_request(request, batch, now),
+            Message::Request(request) => return self.receive_request(request, batch),
             Message::Notification { method, params } => {
-                return self.take_notification(method, params, now);
+                return self.receive_notification(method, params);
             }
-            Message::Response { id, asked, answer } => {
-                return self.take_response(id, asked, answer);
-            }
-            Message::Neither { id, problem } if self.is_in_flight(id) => {
-                return self.take_response(id, None, Err(problem));
+            Message::Response { id, kind, body } => return self.receive_response(id, kind, body),
+            // A message without method, result and error can only be a response to a call in flight.
+            Message::Neither { id, problem } if self.expects_response(id) => {
+                return self.receive_response(id, None, Err(problem));
             }
             Message::Neither { id, problem } => {
                 self.refuse(id, None, Violation::InvalidRequest { problem }, batch);
@@ -136,52 +143,300 @@ impl<O, I: Default> Connection<O, I> {
             Message::InvalidNotification { problem } => {
                 self.report(Violation::InvalidNotification { problem }, None);
             }
-            Message::Batch(members) => self.take_batch(members, now),
+            Message::Batch(members) => self.receive_batch(members),
         }
         None
     }
 
+    fn expects_response(&self, id: Option<&str>) -> bool {
+        let number = id.and_then(|id| self.config().dialect.envelope.number_of(id));
+        number.is_some_and(|number| self.machine.expects_response(number))
+    }
+
+    /// Returns the id that a token is, if it can be compared and is short enough to be sent back.
+    fn readable(&self, token: &str) -> Option<WireId> {
+        let is_short = token.len() <= self.config().limits.id_bytes;
+        if is_short { WireId::scanned(token) } else { None }
+    }
+
+    // Requests
+
     #[inline]
-    fn take_notification<'m>(
+    fn receive_request<'m>(
+        &mut self,
+        Request { id: token, kind, method, params, options, origin }: Request<'m>,
+        batch: Option<Slot>,
+    ) -> Option<Event<'m, O>> {
+        let Config { dialect, role, limits, .. } = self.config();
+        let has_silence = dialect.response == ResponseRule::SilentWithProgress;
+        let tokens_up_to = has_silence.then_some(limits.id_bytes);
+        let asked = Asked { by: role.other(), kind, method: &method, params, tokens_up_to };
+        let mut extras = RequestExtras { facts: dialect.facts(&asked), origin, batch };
+        let is_cancel = dialect.cancels_are_requests() && dialect.cancel.has_method(&method);
+        let is_ours = is_cancel && !self.is_for_host(params);
+        let id = match self.readable(token) {
+            _ if batch.is_some() && !is_ours && dialect.is_refused_in_batch(&method) => {
+                Err(EnvelopeProblem::InBatch)
+            }
+            Some(id) if dialect.ids.allows(token) => Ok(id),
+            _ => Err(EnvelopeProblem::Id),
+        };
+        let taken = if is_ours {
+            self.receive_cancel_request(id, &extras, params).map(|()| None)
+        } else {
+            self.machine.receive_request(id, &mut extras).map(Some)
+        };
+        let request = match taken {
+            Ok(request) => request?,
+            Err(violation) => {
+                self.refuse(Some(token), extras.origin.as_deref(), violation, batch);
+                self.machine.refused(violation);
+                self.run_cascade();
+                return None;
+            }
+        };
+        if let Some(batch) = batch {
+            self.unsent.add_member(batch);
+        }
+        if is_cancel {
+            self.cancel_beside(params);
+        }
+        self.run_cascade();
+        Some(Event::Request {
+            request,
+            id: Cow::Borrowed(token),
+            method,
+            params: params.map(Cow::Borrowed),
+            options: options.map(Cow::Borrowed),
+        })
+    }
+
+    /// Responds to a bad message, and reports it.
+    ///
+    /// A message that names no request gets a response with id null from a server alone, as JSON-RPC asks
+    /// for. A client may be reading output that its server prints beside its messages, and a response to
+    /// that has ended servers (F61).
+    #[cold]
+    fn refuse(
+        &mut self,
+        id: Option<&str>,
+        origin: Option<&Origin>,
+        violation: Violation,
+        batch: Option<Slot>,
+    ) {
+        let id = id.and_then(|id| self.readable(id));
+        let Config { dialect, role, .. } = self.config();
+        let has_no_response = origin.is_none() && !dialect.envelope.responds_to_unreadable();
+        if has_no_response || (id.is_none() && *role == Role::Client) {
+            return self.report(violation, id);
+        }
+        let to = Addressee { id: id.as_ref().map_or("null", WireId::token), origin };
+        let message = OutgoingMessage::refusal(to, violation, dialect.overload_code);
+        let context = Context::of(&self.machine);
+        let sent = self.unsent.respond(&context, &message, TransmitKind::Response, batch);
+        self.report(violation, id.clone());
+        match sent {
+            Ok(sent) => self.note_sent(batch, sent, None),
+            Err(_) => self.report(Violation::ResponseDropped, id),
+        }
+    }
+
+    // Cancels
+
+    /// Receives a cancel that is a notification. The notification itself is an event too, if the host
+    /// wants that.
+    fn receive_cancel<'m>(
         &mut self,
         method: Cow<'m, str>,
         params: Option<&'m RawValue>,
-        now: Timestamp,
+    ) -> Option<Event<'m, O>> {
+        let (target, reason) = self.read_cancel(params);
+        let dialect = &self.config().dialect;
+        let token = target.map(RawValue::get).filter(|token| dialect.ids.allows(token));
+        let number = || dialect.envelope.number_of(token?);
+        if let Some(call) = self.machine.call_that_peer_may_end(number) {
+            if let Some(action) = self.machine.receive_end(call) {
+                self.carry_out(action, None);
+            }
+            self.run_cascade();
+            return None;
+        }
+        let (step, request) = match token.and_then(|token| self.readable(token)) {
+            Some(id) => self.machine.receive_cancel(&id),
+            None => {
+                self.report(Violation::MalformedCancel, None);
+                (None, None)
+            }
+        };
+        if let Some(request) = request {
+            self.leave_batch_if_withheld(request);
+        }
+        self.run_cascade();
+        if self.config().show_raw_cancels {
+            self.push_event(Event::notification(method, params).into_owned());
+        }
+        let request = request.filter(|_| step == Some(RequestStep::MarkCancelled))?;
+        Some(Event::Cancelled { request, cause: Cause::Peer, reason })
+    }
+
+    /// Receives a cancel that is a request, and acknowledges it.
+    ///
+    /// # Errors
+    ///
+    /// The rule that the cancel breaks; it is to be responded to with an error.
+    #[cold]
+    fn receive_cancel_request(
+        &mut self,
+        id: Result<WireId, EnvelopeProblem>,
+        extras: &RequestExtras,
+        params: Option<&RawValue>,
+    ) -> Result<(), Violation> {
+        let dialect = &self.machine.config().dialect;
+        let shares_ids = dialect.envelope.cancels_share_ids();
+        let names_operation = dialect.has_operations();
+        let id = self.machine.receive_cancel_request(id, &extras.facts, shares_ids)?;
+        let (target, reason) = self.read_cancel(params);
+        let target = target.ok_or(Violation::MalformedCancel)?;
+        let name = if names_operation { token_id(target) } else { self.readable(target.get()) };
+        let step = match name {
+            Some(name) => self.apply_cancel(&name, reason),
+            // The token can't be that of any operation.
+            None if names_operation => {
+                self.report(Violation::MalformedCancel, Some(id.clone()));
+                None
+            }
+            None => return Err(Violation::MalformedCancel),
+        };
+        // Acknowledged after what it cancelled, which may be a call that has not left.
+        self.run_cascade();
+        self.acknowledge(id, extras, target.get(), step);
+        Ok(())
+    }
+
+    /// Reads the target and the reason of a cancel with these params.
+    #[inline(always)]
+    fn read_cancel<'m>(
+        &self,
+        params: Option<&'m RawValue>,
+    ) -> (Option<&'m RawValue>, Option<Cow<'m, str>>) {
+        let Some((_, id, place)) = self.config().dialect.cancel.members() else {
+            return (None, None);
+        };
+        let Some(place) = place else {
+            return (params.and_then(|params| member(params, id)), None);
+        };
+        let members = Members::within(params, &[id, place]);
+        (members.raw(0), members.string(1))
+    }
+
+    /// Returns whether the host responds to this cancel: it names an operation of another connection, or
+    /// something that is no request.
+    fn is_for_host(&self, params: Option<&RawValue>) -> bool {
+        let Config { dialect, deliver_unknown_operations, .. } = self.config();
+        let (target, _) = self.read_cancel(params);
+        // The token of another server need not look like ours.
+        let is_unknown = |token| self.machine.is_unknown_operation(token_id(token).as_ref());
+        dialect.envelope.cancel_is_for_host(target, params)
+            || *deliver_unknown_operations
+                && dialect.has_operations()
+                && target.is_some_and(is_unknown)
+    }
+
+    /// Applies a cancel of the peer's that names this; returns the step, or `None` if nothing has the name.
+    fn apply_cancel(&mut self, name: &WireId, reason: Option<Cow<'_, str>>) -> Option<RequestStep> {
+        let (step, request) = self.machine.receive_cancel(name);
+        match request {
+            Some(request) if step == Some(RequestStep::MarkCancelled) => {
+                self.report_cancelled(request, Cause::Peer, reason);
+            }
+            Some(request) => self.leave_batch_if_withheld(request),
+            None => {}
+        }
+        step
+    }
+
+    /// Applies a cancel that the host responds to, to the request that it names beside.
+    #[cold]
+    fn cancel_beside(&mut self, params: Option<&RawValue>) {
+        if !self.config().dialect.envelope.host_cancel_still_applies() {
+            return;
+        }
+        let (target, _) = self.read_cancel(params);
+        if let Some(id) = target.and_then(|target| self.readable(target.get())) {
+            self.apply_cancel(&id, None);
+        }
+    }
+
+    /// Acknowledges a cancel of the peer's that named `target`.
+    fn acknowledge(
+        &mut self,
+        id: WireId,
+        extras: &RequestExtras,
+        target: &str,
+        step: Option<RequestStep>,
+    ) {
+        let (context, batch) = (Context::of(&self.machine), extras.batch);
+        let to = Addressee { id: id.token(), origin: extras.origin.as_deref() };
+        let dialect = &context.config.dialect;
+        let refusal = match step {
+            Some(RequestStep::MarkCancelled | RequestStep::CancelledBefore) => None,
+            Some(RequestStep::Completed) => Some("Operation already completed"),
+            Some(_) => Some("Operation can't be cancelled"),
+            None => Some("Operation not found"),
+        };
+        let content = dialect.envelope.acknowledgement(&dialect.cancel, target, refusal);
+        let message = match &content {
+            Ok(members) => OutgoingMessage::Result { to, members },
+            &Err((code, message)) => OutgoingMessage::error(to, code, message),
+        };
+        match self.unsent.respond(&context, &message, TransmitKind::Acknowledgement, batch) {
+            Ok(sent) => self.note_sent(batch, sent, None),
+            Err(_) => self.report(Violation::ResponseDropped, Some(id)),
+        }
+    }
+
+    // Notifications and responses
+
+    #[inline]
+    fn receive_notification<'m>(
+        &mut self,
+        method: Cow<'m, str>,
+        params: Option<&'m RawValue>,
     ) -> Option<Event<'m, O>> {
         let dialect = &self.machine.config().dialect;
         if dialect.cancel.has_method(&method) {
             if !dialect.cancels_are_requests() {
-                return self.take_cancel(method, params, now);
+                return self.receive_cancel(method, params);
             }
             // Nobody can acknowledge it.
             self.report(Violation::InvalidNotification { problem: EnvelopeProblem::Id }, None);
             return None;
         }
         if self.machine.awaits_progress() {
-            let token = decode::progress_token(&dialect.progress, &method, params);
-            if let Some(token) = token {
-                self.machine.progress_with(&token, now);
+            if let Some(token) = dialect.progress_token(&method, params) {
+                self.machine.progress_with(&token);
             }
         }
-        self.declare_anew(false, &method, params);
+        declare_anew(&mut self.machine, false, &method, params);
         Some(Event::notification(method, params))
     }
 
-    // Answers to our calls, and to our cancels where those are requests
-
-    fn take_response<'m>(
+    /// Receives a response to one of our calls, or to one of our cancels where those are requests.
+    fn receive_response<'m>(
         &mut self,
         id: Option<&'m str>,
-        asked: Option<Asked>,
-        answer: Result<ResponseBody<'m>, EnvelopeProblem>,
+        kind: Option<RequestKind>,
+        body: Result<ResponseBody<'m>, EnvelopeProblem>,
     ) -> Option<Event<'m, O>> {
-        let number = id.and_then(|id| self.number_in(id)).filter(|&it| self.asked(it, asked));
-        let kind = self.kind_of(&answer);
-        let (action, stray) = match number {
-            Some(number) => self.machine.receive_response(number, kind),
-            None => (None, Some(Violation::UnknownResponse)),
-        };
-        let problem = answer.as_ref().err();
+        let number = id
+            .and_then(|id| self.config().dialect.envelope.number_of(id))
+            .filter(|&number| kind.is_none_or(|kind| self.machine.matches_kind(number, kind)));
+        let token = self.operation_token_in(&body);
+        let kind = response_kind(&body, token.is_some());
+        let (action, stray) = number.map_or((None, Some(Violation::UnknownResponse)), |number| {
+            self.machine.receive_response(number, kind)
+        });
+        let problem = body.as_ref().err();
         let violation = stray.or(problem.map(|&problem| Violation::MalformedResponse { problem }));
         if let Some(violation) = violation {
             let id = id.and_then(|id| self.readable(id));
@@ -194,100 +449,50 @@ impl<O, I: Default> Connection<O, I> {
                 done
             }
             action => {
-                // The cancel of an operation follows, now that the answer brings its token.
-                let sends = (action, self.token_in(&answer));
-                if let (Some(Action::SendCancel { call, number }), Some(token)) = sends {
-                    self.send_cancel_naming(Value::Token(token.get()), call, number, None);
+                // The cancel of an operation follows, now that the response brings its token.
+                if let (Some(Action::SendCancel { call, number }), Some(token)) = (action, token) {
+                    self.send_cancel(Value::Token(token.get()), call, number, None);
                 }
-                self.follow();
+                self.run_cascade();
                 return None;
             }
         };
-        if answer.is_err() {
-            // What was wrong with it is told first.
+        let Ok(body) = body else {
+            // The violation is reported first.
             self.complete(done);
-            self.follow();
+            self.run_cascade();
             return None;
-        }
-        let Completion { call, settlement, cause, data: Outgoing { data, opening, .. } } = done;
-        if let (Ok(ResponseBody::Result(result)), Some(opening)) = (&answer, opening) {
-            let conclusion = self.open(opening, Role::Client, result);
-            self.conclude(conclusion);
-        }
-        self.follow();
-        Some(Event::Settled { call, outcome: outcome(settlement, cause, answer.ok()), data })
+        };
+        Some(self.settle_responded(done, body))
     }
 
-    /// The usable token of an operation that an answer brings.
-    fn token_in<'m>(
+    /// Returns the usable token of an operation that a response brings.
+    fn operation_token_in<'m>(
         &self,
-        answer: &Result<ResponseBody<'m>, EnvelopeProblem>,
+        body: &Result<ResponseBody<'m>, EnvelopeProblem>,
     ) -> Option<&'m RawValue> {
         let CancelRule::Operation { token, .. } = &self.config().dialect.cancel else {
             return None;
         };
-        let Ok(ResponseBody::Result(result)) = answer else { return None };
-        let token = decode::param(Some(result), token)?;
+        let Ok(ResponseBody::Result(result)) = body else { return None };
+        let token = protocol_json::member(result, token)?;
         let is_usable = self.readable(token.get()).is_some() && token.get() != "null";
         is_usable.then_some(token)
     }
-
-    fn kind_of(&self, answer: &Result<ResponseBody<'_>, EnvelopeProblem>) -> ResponseKind {
-        match answer {
-            Ok(ResponseBody::Result(_)) if self.token_in(answer).is_some() => ResponseKind::Token,
-            Ok(ResponseBody::Result(_)) => ResponseKind::Result,
-            Ok(ResponseBody::Error(error)) if error.code == code::REQUEST_CANCELLED => {
-                ResponseKind::CancelError
-            }
-            Ok(ResponseBody::Error(_)) => ResponseKind::Error,
-            Err(_) => ResponseKind::Malformed,
-        }
-    }
-
-    /// Whether the message of ours with this number asked for what a response says it answers.
-    fn asked(&self, number: u32, answered: Option<Asked>) -> bool {
-        let Some(answered) = answered else { return true };
-        match self.machine.call_numbered(number) {
-            Some((_, outgoing)) => outgoing.asked == answered,
-            None => !self.machine.is_cancel(number) || answered == Asked::Other,
-        }
-    }
-
-    /// The number of the message of ours whose id this token is.
-    pub(super) fn number_in(&self, id: &str) -> Option<u32> {
-        match self.config().dialect.envelope {
-            Envelope::JsonRpc | Envelope::Dap => number_of(id),
-            Envelope::Abp => abp::number(id),
-        }
-    }
-
-    /// Whether a message without method, result and error can only be a response.
-    fn is_in_flight(&self, id: Option<&str>) -> bool {
-        id.and_then(number_of).is_some_and(|number| self.machine.expects_response(number))
-    }
-
-    // Any message
-
-    /// The id of a message, if it is one that can be compared and echoed.
-    pub(super) fn readable(&self, token: &str) -> Option<WireId> {
-        if token.len() > self.config().limits.id_bytes {
-            return None;
-        }
-        WireId::scanned(token)
-    }
-
-    /// Refuses a message over the limit, which may have gone by in the stream.
-    pub(crate) fn refuse_too_large(&mut self) {
-        self.refuse(None, None, Violation::MessageTooLarge, None);
-    }
-
-    pub(crate) fn report(&mut self, violation: Violation, id: Option<WireId>) {
-        self.tell(Event::Violation { violation, id });
-    }
 }
 
-/// The number that an id token says, if it is one of ours: decimal, nothing else (B14).
-pub(super) fn number_of(token: &str) -> Option<u32> {
-    // No JSON begins with a plus, which is all else that this reads.
-    token.parse().ok()
+/// Returns what kind of response a body is.
+fn response_kind(
+    body: &Result<ResponseBody<'_>, EnvelopeProblem>,
+    has_token: bool,
+) -> ResponseKind {
+    match body {
+        Ok(ResponseBody::Result(_)) if has_token => ResponseKind::Token,
+        Ok(ResponseBody::Result(_)) => ResponseKind::Result,
+        Ok(ResponseBody::Error(error)) if error.code == code::REQUEST_CANCELLED => {
+            ResponseKind::CancelError
+        }
+        Ok(ResponseBody::Error(_)) => ResponseKind::Error,
+        Err(_) => ResponseKind::Malformed,
+    }
 }

@@ -1,89 +1,231 @@
-//! How much memory a connection may hold: the formula of G8, as code.
+//! The most memory that a connection may hold: the formula of G8, as code.
 
-use super::Connection;
-use super::rows::{Incoming, Outgoing, Rare};
+use alloc::vec::Vec;
+
+use serde_json::value::RawValue;
+
 use super::unsent::Batch;
-use crate::config::Limits;
+use super::{Connection, Outgoing};
+use crate::dialect::Dialect;
+use crate::envelope::{ABP_RESULT, Origin};
 use crate::event::Event;
 use crate::id::WireId;
+use crate::limits::Limits;
 use crate::machine::{Action, Machine};
 use crate::outbox::Outbox;
-use crate::wire::abp::{self, Origin};
-
-/// A table holds at most so many places for each of its entries, counted while it moves to a larger
-/// one: two thirds of the smallest table that is grown, and the larger one beside it.
-const TABLE: usize = 3;
-/// The same for a tree of small entries, with the pointers of its nodes.
-const TREE: usize = 4;
+use crate::slot;
 
 impl<O, I: Default> Connection<O, I> {
-    /// The most bytes of heap that a connection with these limits holds at any moment (G8), without
-    /// what `O` and `I` themselves point to and without the progress tokens of its own calls, if its
-    /// host polls all events after each command and input.
+    /// Returns the most bytes of heap that a connection with these limits holds at any moment, if
+    /// its host polls all events after each command and input.
     ///
-    /// It is a sum of rows times limits. What a host reads into is not in it: an
-    /// [`InputBuffer`](crate::InputBuffer) has room for at most twice [`Limits::message_bytes`] and
-    /// [`Limits::header_bytes`] plus one read, and holds half as much beside that while it grows.
-    #[must_use]
+    /// It does not count the memory that `O` and `I` point to, a dialect that owns its texts, the progress
+    /// tokens of our own calls, or values of the host's that are longer than [`Limits::message_bytes`].
+    ///
+    /// The buffer that a host reads into is not counted either. An [`InputBuffer`](crate::InputBuffer) has
+    /// room for at most twice [`Limits::message_bytes`] and [`Limits::header_bytes`] plus one read. It
+    /// holds half as much beside that while it grows.
     pub fn memory(limits: &Limits) -> usize {
-        let Limits { calls, requests, abandoned_ids, early_cancels, .. } = *limits;
-        let sum = [
-            (1, Self::fixed_bytes(limits)),
-            (calls, Self::call_bytes()),
-            (requests, Self::request_bytes(limits)),
-            (limits.unsent_messages, TABLE * Outbox::ROW),
-            (limits.unsent_messages.min(Outbox::SPARE), Outbox::BUFFER),
-            (abandoned_ids, TREE * 2 * size_of::<u64>() + 2 * Self::remembered_id(limits)),
-            (early_cancels, Self::remembered_id(limits)),
-            (limits.batch_members, TABLE * (size_of::<Event<'_, O>>() + 2 * size_of::<usize>())),
-        ];
-        sum.iter().fold(0, |sum, (times, row)| times.saturating_mul(*row).saturating_add(sum))
+        // A place of a table is no larger than its row: each row has values to spare that mark a free place.
+        let [call, call_extras, request, request_extras] = Machine::<Outgoing<O>, I>::ROWS;
+        let sum = Sum { held: size_of::<Dialect>(), moved: 0 };
+        let sum = calls(sum, limits, call, call_extras);
+        let sum = requests(sum, limits, request, request_extras);
+        let sum = remembered(unsent(sum, limits), limits);
+        let (action, event) = (size_of::<Action<Outgoing<O>>>(), size_of::<Event<'_, O>>());
+        reading(sum, limits, action, event).total()
+    }
+}
+
+/// Adds our calls in flight.
+fn calls(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
+    let calls = limits.calls;
+    sum.table(calls, row)
+        // By number, by the number of its cancel, by its next timer, and by its parent.
+        .index(calls, size_of::<u32>())
+        .tree(calls, size_of::<u32>() + size_of::<usize>())
+        .tree(calls, size_of::<[u64; 3]>())
+        .tree(calls, size_of::<[u64; 3]>())
+        // Boxes of settled calls are kept for the next ones, so there are no more than calls.
+        .each(calls, extras)
+        .doubling(calls, size_of::<usize>())
+        .tokens(calls)
+        // The connection closes: the calls in their order, each outcome, and the end of each tree.
+        .each(calls, size_of::<u64>())
+}
+
+/// Adds the peer's requests in flight.
+fn requests(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
+    let requests = limits.requests;
+    // A request that is refused has had its row of extras.
+    let taken = requests.saturating_add(1);
+    let id = id_bytes(limits);
+    // In the envelopes that say more than an id: the type of the response, and the id of its message.
+    let kind = limits.id_bytes.saturating_add(ABP_RESULT.len());
+    let origin = id.saturating_add(kind).saturating_add(size_of::<Origin>());
+    // Withheld progress: each token in its tree and with its owner. No envelope needs both.
+    let tokens = id.saturating_mul(2 * TOKENS);
+    // A request that has its response keeps its row while a call that was made for it is in flight.
+    sum.table(requests.saturating_add(limits.calls), row)
+        // By id, or by the token of its operation.
+        .index(requests, size_of::<WireId>())
+        .index(requests, size_of::<WireId>())
+        .table(taken, extras)
+        .table(taken, size_of::<Batch>())
+        // A batch keeps back the revision that one of its responses settles.
+        .each(taken, size_of::<Dialect>())
+        // The id in the row. The index has it once more if its hash collides with others.
+        .each(taken, id.saturating_mul(2))
+        .each(taken, tokens.max(origin))
+        .tokens(requests)
+        // The connection closes: the requests in their order.
+        .doubling(requests, size_of::<[u64; 2]>())
+}
+
+/// Adds messages that wait to be sent, and the room in which they are written.
+fn unsent(sum: Sum, limits: &Limits) -> Sum {
+    let Limits { calls, requests, unsent_bytes, unsent_messages, .. } = *limits;
+    // Above the limit there are the cancel of a call and the notice of an operation's end.
+    let above = calls.saturating_add(requests);
+    let messages = unsent_messages.saturating_add(above);
+    let buffers = messages.min(Outbox::SPARE) + 1;
+    let short = unsent_bytes.min(Outbox::SHORT);
+    sum.table(Outbox::rows(messages), Outbox::ROW)
+        .table(Outbox::rows(calls), Outbox::ROW)
+        // The first messages may have buffers that are longer than they are, and so many are spare.
+        .each(buffers, 2 * Outbox::BUFFER + size_of::<Vec<u8>>())
+        .each(above, Outbox::BUFFER)
+        // The responses that a batch keeps back grow by an eighth. Less than half of what may wait has
+        // been kept back before the last one.
+        .each(1, unsent_bytes.saturating_add(unsent_bytes / 8))
+        .moved((unsent_bytes / 2 + 2) / 8 * 9)
+        // A short message is written into a buffer that doubles, and then cut.
+        .each(1, short + Outbox::BUFFER)
+        .moved(2 * (short + Outbox::BUFFER))
+}
+
+/// Adds the ids of what is over or has not come yet.
+fn remembered(sum: Sum, limits: &Limits) -> Sum {
+    // The newest is there before the oldest goes.
+    let past = limits.abandoned_ids.saturating_add(1);
+    let early = limits.early_cancels.saturating_add(1);
+    sum.table(past, size_of::<[u64; 3]>())
+        .index(past, size_of::<u32>())
+        // Requests that have their response, and the tokens of those that ended in silence.
+        .ids(past, limits)
+        .ids(past, limits)
+        .ids(early, limits)
+}
+
+/// Adds one message while it is read, and the events that it makes.
+fn reading(sum: Sum, limits: &Limits, action: usize, event: usize) -> Sum {
+    let Limits { calls, requests, message_bytes, .. } = *limits;
+    let members = limits.batch_members.saturating_add(1);
+    let all = calls.saturating_mul(2).saturating_add(requests).saturating_add(members);
+    // A call has an outcome and may end the tree of an answered request. A request is cancelled. A
+    // member of a batch is an event, and its response may be dropped. The end and room are told once.
+    let events = all.saturating_add(members).saturating_add(2);
+    sum.doubling(all.saturating_add(1), action)
+        .doubling(events, event)
+        .doubling(members, size_of::<&RawValue>())
+        .each(members, id_bytes(limits).saturating_mul(2))
+        // A text with escapes is decoded, and a member of a batch is copied. A cancel is copied whole
+        // beside its reason.
+        .each(2, message_bytes)
+}
+
+/// The progress tokens of a call or a request that are kept: LSP has two.
+const TOKENS: usize = 2;
+
+/// Returns the bytes that an id points to: its token, and the same without escapes. The token of an
+/// operation is an id of ours.
+fn id_bytes(limits: &Limits) -> usize {
+    const OPERATION: usize = 34;
+    let tokens = limits.id_bytes.saturating_mul(2);
+    size_of::<[usize; 4]>().saturating_add(tokens.max(OPERATION))
+}
+
+/// A sum of what is held at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    /// The bytes of everything in its place.
+    held: usize,
+    /// The most bytes that anything moves from. Only one thing moves at a time.
+    moved: usize,
+}
+
+impl Sum {
+    fn total(self) -> usize {
+        self.held.saturating_add(self.moved)
     }
 
-    /// What is there once. A batch is copied while its events wait. Messages are written, and the answers
-    /// of a batch collected, in buffers that double.
-    const fn fixed_bytes(limits: &Limits) -> usize {
-        let answers = limits.unsent_bytes.saturating_mul(4);
-        let smallest = 16 * (size_of::<Event<'_, O>>() + Self::call_bytes() + TABLE * Outbox::ROW);
-        let spare = Outbox::SPARE * (Outbox::BUFFER + 2 * size_of::<usize>());
-        answers.saturating_add(limits.message_bytes).saturating_add(smallest + spare)
+    /// Adds so many things of so many bytes.
+    fn each(self, many: usize, bytes: usize) -> Self {
+        Self { held: self.held.saturating_add(many.saturating_mul(bytes)), ..self }
     }
 
-    /// A call: its row and what few have beside it, its places in indexes and trees, the cancel that is
-    /// sent for it above the limit, and what its end is while it is told.
-    const fn call_bytes() -> usize {
-        let row = Machine::<Outgoing<O>, Incoming<I>>::CALL_ROW;
-        let trees = 4 * size_of::<[u64; 4]>();
-        let told = size_of::<Action<Outgoing<O>>>() + size_of::<Event<'_, O>>();
-        TABLE * (row + 2 * size_of::<u32>() + told + Outbox::ROW)
-            + Machine::<Outgoing<O>, Incoming<I>>::CALL_RARE
-            + TREE * trees
-            + Outbox::BUFFER
+    /// Has so many bytes held in two places while they move.
+    fn moved(self, bytes: usize) -> Self {
+        Self { moved: self.moved.max(bytes), ..self }
     }
 
-    /// A request: the same, with its id, which may stand in the index too, its batch, and up to two
-    /// progress tokens that may have to be withheld.
-    const fn request_bytes(limits: &Limits) -> usize {
-        let row = Machine::<Outgoing<O>, Incoming<I>>::REQUEST_ROW;
-        let kind = limits.id_bytes + abp::RESULT.len();
-        let origin = size_of::<Origin>() + kind + Self::id_bytes(limits);
-        let told = size_of::<Action<Outgoing<O>>>() + size_of::<Event<'_, O>>();
-        let rows = row + size_of::<Rare>() + size_of::<Batch>() + told + Outbox::ROW;
-        let trees = size_of::<(WireId, u64)>() + 2 * size_of::<[u64; 8]>();
-        TABLE * (rows + 2 * size_of::<u32>())
-            + TREE * trees
-            + origin
-            + 6 * Self::id_bytes(limits)
-            + Outbox::BUFFER
+    /// Adds rows whose room is moved when it grows, until there is enough.
+    fn growing(
+        self,
+        row: usize,
+        is_enough: impl Fn(usize) -> bool,
+        growth: impl Fn(usize) -> usize,
+    ) -> Self {
+        let (mut room, mut before) = (0_usize, 0);
+        while !is_enough(room) {
+            before = room;
+            room = room.saturating_add(growth(room));
+        }
+        self.each(room, row).moved(before.saturating_mul(row))
     }
 
-    /// An id that is remembered: as a key, and in its order.
-    const fn remembered_id(limits: &Limits) -> usize {
-        2 * (TREE * size_of::<(WireId, u64)>() + Self::id_bytes(limits))
+    /// Adds a table that grows as [`slot::growth`] says.
+    fn table(self, len: usize, row: usize) -> Self {
+        self.growing(row, |room| room >= len, slot::growth)
     }
 
-    /// What an id may point to: its token, and the same without escapes.
-    const fn id_bytes(limits: &Limits) -> usize {
-        2 * (limits.id_bytes + size_of::<[usize; 4]>())
+    /// Adds a vector or a queue that doubles.
+    fn doubling(self, len: usize, row: usize) -> Self {
+        self.growing(row, |room| room >= len, |room| room.max(4))
+    }
+
+    /// Adds an [`Index`](crate::index::Index): places of four bytes, of which a third is free, and a tree of
+    /// those keys that collide.
+    fn index(self, len: usize, key: usize) -> Self {
+        let place = size_of::<u32>();
+        let is_enough = |room| room / 3 * 2 >= len || room == usize::MAX;
+        self.growing(place, is_enough, |room| slot::growth(room).max(room / 4))
+            .tree(len, key + place)
+    }
+
+    /// Adds a B-tree of entries of so many bytes. Its nodes have 11 places, of which 5 are taken at least;
+    /// so there are at most a leaf for 6 entries, an inner node for 30, and one more of each.
+    fn tree(self, len: usize, entry: usize) -> Self {
+        if len == 0 {
+            return self;
+        }
+        let leaf = (11 * entry + size_of::<usize>() + size_of::<u32>()).next_multiple_of(8);
+        let inner = leaf + 12 * size_of::<usize>();
+        self.each(len, (5 * leaf + inner).div_ceil(30)).each(1, leaf + inner)
+    }
+
+    /// Adds the progress tokens of calls or requests, without their texts: a tree of tokens with their
+    /// counts, and the tokens of each owner.
+    fn tokens(self, owners: usize) -> Self {
+        self.tree(owners.saturating_mul(TOKENS), size_of::<WireId>() + size_of::<[u64; 3]>())
+            .each(owners, 4 * size_of::<WireId>())
+    }
+
+    /// Adds a memory of ids: a table of entries, and an index, which has an id once more if its hash
+    /// collides with others.
+    fn ids(self, many: usize, limits: &Limits) -> Self {
+        self.table(many, size_of::<WireId>() + size_of::<[u64; 3]>())
+            .index(many, size_of::<WireId>())
+            .each(many, id_bytes(limits).saturating_mul(2))
     }
 }

@@ -1,45 +1,45 @@
 //! The machine's decisions, carried out on whole messages.
 
-mod cancels;
 mod commands;
 mod inputs;
 mod memory;
 mod negotiation;
-mod operations;
-mod requests;
-mod rows;
 mod unsent;
 
 use alloc::borrow::Cow;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use slab::Slab;
+use protocol_json::Value;
 
-use crate::cause::Cause;
+use crate::cause::{Cause, Settlement};
 use crate::config::Config;
-use crate::dialect::Envelope;
-use crate::event::{Event, Outcome, Transmit};
-use crate::machine::{Action, CallId, Completion, Machine, RequestHandle, Settlement, TimerReason};
-use crate::outbox::Ticket;
+use crate::dialect::CancelRule;
+use crate::envelope::{Context, OutgoingMessage, ResponseBody};
+use crate::event::{Event, Outcome, Transmit, TransmitKind};
+use crate::handle::{CallId, RequestHandle};
+use crate::id::WireId;
+use crate::machine::{Action, Completion, Machine, TimerReason};
+use crate::outbox::{Lane, Ticket};
+use crate::slot::Slot;
 use crate::time::Timestamp;
-use crate::wire::decode::ResponseBody;
-use crate::wire::encode::Context;
-use rows::{Incoming, Outgoing, Rare};
+use crate::violation::Violation;
+use negotiation::Negotiated;
 use unsent::Unsent;
 
 /// One JSON-RPC connection on whole messages.
 ///
-/// `O` is the host's data on each of our calls: it goes in with [`call`](Self::call) and comes
-/// back by value exactly once, with [`Event::Settled`]. `I` rides on each of the peer's requests:
-/// it begins as its default, is reached by [`request_data_mut`](Self::request_data_mut) and comes
-/// back from [`respond`](Self::respond). So a host needs no table of its own.
+/// `O` is the host's data on each of our calls. It goes in with [`call`](Self::call) and comes back by
+/// value exactly once, with [`Event::Settled`]. `I` is the host's data on each of the peer's requests. It
+/// begins as its default, is reached by [`request_data_mut`](Self::request_data_mut) and comes back from
+/// [`respond`](Self::respond). So a host needs no table of its own.
 ///
 /// Any order of method calls is legal, and a method that returns `Err` changed nothing (G10).
 ///
 /// - **commands**: [`call`](Self::call), [`notify`](Self::notify), [`cancel`](Self::cancel),
 ///   [`detach`](Self::detach), [`progress`](Self::progress), [`respond`](Self::respond),
 ///   [`begin_operation`](Self::begin_operation), [`end_request`](Self::end_request),
+///   [`release_request`](Self::release_request),
 ///   [`cancel_request`](Self::cancel_request), [`shutdown`](Self::shutdown)
 /// - **inputs**: [`receive`](Self::receive), [`handle_timeout`](Self::handle_timeout),
 ///   [`handle_eof`](Self::handle_eof)
@@ -50,7 +50,7 @@ use unsent::Unsent;
 /// # Example
 ///
 /// ```
-/// use protocol_core::{Config, Connection, Dialect, Event, Timestamp};
+/// use protocol_core::{Cause, Config, Connection, Dialect, Event, Timestamp};
 ///
 /// let now = Timestamp::ZERO;
 /// let mut client: Connection<&str> = Connection::new(Config::client(Dialect::ACP_V1));
@@ -60,49 +60,47 @@ use unsent::Unsent;
 /// client.poll_transmit(&mut wire);
 /// assert_eq!(wire, br#"{"jsonrpc":"2.0","id":1,"method":"slow"}"#);
 ///
-/// client.cancel(call, protocol_core::Cause::Caller, now);
+/// client.cancel(call, Cause::Caller, now);
 /// wire.clear();
 /// client.poll_transmit(&mut wire);
 /// assert_eq!(wire, br#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#);
 ///
-/// let answer = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32800,"message":"Request cancelled"}}"#;
-/// let event = client.receive(answer, now);
+/// let response = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32800,"message":"Request cancelled"}}"#;
+/// let event = client.receive(response, now);
 /// let Some(Event::Settled { outcome, data, .. }) = event else { panic!("{event:?}") };
 /// assert_eq!((outcome.settlement().as_str(), data), ("cancelled", "my data"));
 /// # Ok::<(), protocol_core::SendError<&str>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Connection<O, I = ()> {
-    machine: Machine<Outgoing<O>, Incoming<I>>,
-    /// What few of the peer's requests have; their rows say where.
-    rares: Slab<Rare>,
+    machine: Machine<Outgoing<O>, I>,
     unsent: Unsent,
-    /// Our answer to an exchange, while it waits in the outbox: no cancel may overtake it.
+    /// Our response to an exchange, while it waits in the outbox. No cancel may overtake it.
     exchange: Option<Ticket>,
-    /// The latest time that was said, for messages that hold one.
-    now: Timestamp,
-    /// What the host has yet to be told, in the order it happened.
+    /// The events that the host has not polled, in the order they happened.
     events: VecDeque<Event<'static, O>>,
-    /// Whether the host was told the end: after that only a promised `Ready` comes.
-    is_end_told: bool,
-    /// Whether a call was ever made that the peer may end. Few are, so no other cancel is looked up among
-    /// the calls.
-    may_lose_calls: bool,
+    /// Whether [`Event::Closed`] was queued. Only a promised [`Event::Ready`] comes after it.
+    closed_queued: bool,
+}
+
+/// The connection's data on each of our calls.
+#[derive(Clone, Debug)]
+pub struct Outgoing<O> {
+    /// The host's data.
+    data: O,
+    /// The latest message of this call that went into the outbox: its request, then its cancel.
+    ticket: Ticket,
 }
 
 impl<O, I: Default> Connection<O, I> {
-    /// A connection with nothing in flight.
-    #[must_use]
+    /// Creates a connection with nothing in flight.
     pub fn new(config: Config) -> Self {
         Self {
             machine: Machine::new(config),
-            rares: Slab::new(),
             unsent: Unsent::default(),
             exchange: None,
-            now: Timestamp::ZERO,
             events: VecDeque::new(),
-            is_end_told: false,
-            may_lose_calls: false,
+            closed_queued: false,
         }
     }
 
@@ -110,25 +108,30 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Appends the next whole message to `out`, without framing.
     ///
-    /// Until then a call can be withdrawn; from now on it has left (G4).
+    /// Until then a call can be withdrawn; from now on it has left (G4). If `out` is empty, a message of
+    /// 4 KiB or more is moved into it together with its buffer, because copying takes longer. The memory
+    /// that `out` had is freed then, and its capacity is another one afterwards.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        self.send_early();
+        if let Some((batch, _)) = self.unsent.batch_to_flush_early() {
+            let sent = self.unsent.flush_batch(batch);
+            self.note_sent(Some(batch), sent, None);
+        }
         let (transmit, ticket, number) = self.unsent.outbox.pop(out)?;
-        self.exchange.take_if(|answer| *answer == ticket);
+        self.exchange.take_if(|response| *response == ticket);
         if let Some(number) = number {
             self.machine.transmitted(number);
         }
-        self.offer_room();
+        self.emit_ready_if_room();
         Some(transmit)
     }
 
-    /// The bytes of the message that [`poll_transmit`](Self::poll_transmit) gives next.
-    #[must_use]
+    /// Returns the bytes of the message that [`poll_transmit`](Self::poll_transmit) appends next.
     pub fn next_transmit_len(&self) -> Option<usize> {
         self.unsent.next_len()
     }
 
-    /// The next event. To be called until there is none, after every command and input.
+    /// Returns the next event. To be called after every command and input, until there is none.
+    #[must_use = "the event is delivered only here: ignoring it loses the data of a call that has settled"]
     pub fn poll_event(&mut self) -> Option<Event<'static, O>> {
         loop {
             let event = self.events.pop_front()?;
@@ -136,168 +139,312 @@ impl<O, I: Default> Connection<O, I> {
                 self.events.shrink_to(KEPT_EVENTS);
             }
             match event {
-                // The host has answered it meanwhile.
+                // The host has responded meanwhile, so the event would name nothing.
                 Event::Cancelled { request, .. }
-                    if self.machine.request_data(request).is_none() => {}
+                    if self.machine.request_data_mut(request).is_none() => {}
                 event => return Some(event),
             }
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
-    #[must_use]
+    /// Returns an iterator that polls all events.
+    pub fn drain_events(&mut self) -> impl Iterator<Item = Event<'static, O>> + '_ {
+        core::iter::from_fn(|| self.poll_event())
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
+    ///
+    /// The time of an idle timeout may be too early. Nothing happens then, and the next one is right.
     pub fn poll_timeout(&self) -> Option<(Timestamp, TimerReason)> {
         self.machine.poll_timeout()
     }
 
     // Getters
 
-    /// The machine that decides, for its getters.
-    #[must_use]
-    pub const fn machine(&self) -> &Machine<Outgoing<O>, Incoming<I>> {
+    /// Returns the machine that decides, for its getters.
+    pub const fn machine(&self) -> &Machine<Outgoing<O>, I> {
         &self.machine
     }
 
-    /// The configuration, in the dialect that is spoken now: the exchange of a family of dialects may
-    /// have settled another revision than it was made with.
-    #[must_use]
+    /// Returns the configuration, in the dialect that is spoken now: negotiation may have settled another
+    /// revision than the connection began with.
     pub const fn config(&self) -> &Config {
         self.machine.config()
     }
 
-    /// The bytes that wait to be sent, without framing.
-    #[must_use]
+    /// Returns whether nothing comes in any more.
+    pub const fn is_closed(&self) -> bool {
+        self.machine.is_closed()
+    }
+
+    /// Returns the number of our calls in flight.
+    pub fn calls_in_flight(&self) -> usize {
+        self.machine.calls_in_flight()
+    }
+
+    /// Returns the number of the peer's requests that await their response.
+    pub fn requests_in_flight(&self) -> usize {
+        self.machine.requests_in_flight()
+    }
+
+    /// Returns the bytes that wait to be sent, without framing.
     pub fn unsent_bytes(&self) -> usize {
         self.unsent.bytes()
     }
 
-    /// The host's data on a call in flight.
+    /// Returns the host's data on a call in flight.
     pub fn call_data_mut(&mut self, call: CallId) -> Option<&mut O> {
         self.machine.call_data_mut(call).map(|outgoing| &mut outgoing.data)
     }
 
-    /// The host's data on an unanswered request.
+    /// Returns the host's data on a request that awaits its response.
     pub fn request_data_mut(&mut self, request: RequestHandle) -> Option<&mut I> {
-        self.machine.request_data_mut(request).map(|incoming| &mut incoming.data)
+        self.machine.request_data_mut(request)
     }
 
-    /// Our calls in flight with the host's data on them, in the order they were made.
+    /// Returns our calls in flight with the host's data on them, in the order they were made.
     pub fn calls(&self) -> impl Iterator<Item = (CallId, &O)> {
         self.machine.calls().map(|(call, outgoing)| (call, &outgoing.data))
     }
 
-    /// The peer's unanswered requests with the host's data on them, in the order they came.
+    /// Returns the requests that await their response with the host's data, in the order they came.
     pub fn requests(&self) -> impl Iterator<Item = (RequestHandle, &I)> {
-        self.machine.requests().map(|(request, incoming)| (request, &incoming.data))
+        self.machine.requests()
+    }
+
+    /// Returns the token of the operation that a request has begun, until [`respond`](Self::respond)
+    /// ends it.
+    pub fn operation(&self, request: RequestHandle) -> Option<[u8; 16]> {
+        let digits = self.machine.operation_token(request)?.token().trim_matches('"');
+        u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
     }
 
     // Carrying out
 
-    /// Does what follows from the decisions made so far.
+    /// Carries out the decisions that follow from the latest command or input.
     #[inline]
-    fn follow(&mut self) {
+    fn run_cascade(&mut self) {
         while let Some(action) = self.machine.poll_action() {
-            self.carry_out(action);
+            self.carry_out(action, None);
         }
-        self.offer_room();
+        self.emit_ready_if_room();
     }
 
-    fn carry_out(&mut self, action: Action<Outgoing<O>>) {
+    /// Carries out a decision. A cancel states the reason, if there is one and a place for it.
+    fn carry_out(&mut self, action: Action<Outgoing<O>>, reason: Option<&str>) {
         match action {
-            Action::SendCancel { call, number } => self.send_cancel(call, number, None),
+            Action::SendCancel { call, number } => {
+                let id = self.config().dialect.envelope.id_of(call.number());
+                self.send_cancel(id, call, number, reason);
+            }
             Action::Withdraw(done) => {
                 self.unsent.outbox.withdraw(done.data.ticket);
                 self.complete(done);
             }
             Action::Complete(done) => self.complete(done),
-            Action::MarkCancelled { request, cause } => self.mark_cancelled(request, cause, None),
-            Action::TreeSettled { request } => self.tell(Event::TreeSettled { request }),
+            Action::MarkCancelled { request, cause } => self.report_cancelled(request, cause, None),
+            Action::TreeSettled { request } => self.push_event(Event::TreeSettled { request }),
             Action::Close { reason } => {
-                self.tell(Event::Closed { reason });
-                self.is_end_told = true;
+                self.push_event(Event::Closed { reason });
+                self.closed_queued = true;
             }
         }
     }
 
-    /// Tells the host of a call that ended without an answer.
-    fn complete(&mut self, done: Completion<Outgoing<O>>) {
-        let outcome = outcome(done.settlement, done.cause, None);
-        self.tell(Event::Settled { call: done.call, outcome, data: done.data.data });
+    /// Queues a cancel that names this id or token, ahead of everything but our response to an exchange.
+    ///
+    /// Cancels are taken above the limit, because there is at most one a call; reasons are not (G8).
+    /// `number` is the cancel's own, where it is a request.
+    fn send_cancel(
+        &mut self,
+        id: Value<'_>,
+        call: CallId,
+        number: Option<u32>,
+        reason: Option<&str>,
+    ) {
+        let context = Context::of(&self.machine);
+        let Config { dialect, limits, .. } = context.config;
+        let Some((method, members)) = dialect.cancel.message(id, reason) else { return };
+        let message = OutgoingMessage::cancel(number, method, &members);
+        // Where every message has a number, messages leave in the order of their numbers.
+        let keeps_order = dialect.envelope.numbers_every_message() || self.exchange.is_some();
+        let lane = if keeps_order { Lane::Bulk } else { Lane::Ahead };
+        // The number of a settled call is nobody's, so its cancel needs none.
+        let (kind, sent_as) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
+        let most = reason.map_or(usize::MAX, |_| self.unsent.free(limits));
+        match self.unsent.outbox.push(most, &context, &message, lane, kind, sent_as) {
+            Ok(ticket) => {
+                if let Some(outgoing) = self.machine.call_data_mut(call) {
+                    outgoing.ticket = ticket;
+                }
+            }
+            Err(_) => self.send_cancel(id, call, number, None),
+        }
     }
 
-    /// Tells the host that a request is cancelled, and the client if an operation goes on for it.
-    fn mark_cancelled(
+    /// Reports the end of a call that had no response.
+    fn complete(&mut self, done: Completion<Outgoing<O>>) {
+        let outcome = outcome(done.settlement, done.cause, None);
+        self.push_event(Event::Settled { call: done.call, outcome, data: done.data.data });
+    }
+
+    /// Settles a call with the peer's response.
+    pub(super) fn settle_responded<'m>(
+        &mut self,
+        done: Completion<Outgoing<O>>,
+        body: ResponseBody<'m>,
+    ) -> Event<'m, O> {
+        if let (ResponseBody::Result(result), Some(handshake)) = (&body, done.handshake) {
+            if let Some(negotiated) = Negotiated::read(&mut self.machine, handshake, true, result) {
+                negotiated.apply(&mut self.machine);
+            }
+        }
+        self.run_cascade();
+        let outcome = outcome(done.settlement, done.cause, Some(body));
+        Event::Settled { call: done.call, outcome, data: done.data.data }
+    }
+
+    /// Reports that a request is cancelled, also to the client if an operation goes on for it.
+    fn report_cancelled(
         &mut self,
         request: RequestHandle,
         cause: Cause,
         reason: Option<Cow<'_, str>>,
     ) {
         let reason = reason.map(|reason| Cow::Owned(reason.into_owned()));
-        self.tell(Event::Cancelled { request, cause, reason });
-        self.tell_of_cancel(request, cause);
-        self.mark_in_batch(request);
+        self.push_event(Event::Cancelled { request, cause, reason });
+        self.announce_cancelled(request, cause);
+        self.leave_batch_if_withheld(request);
     }
 
-    /// In a batch, a request that is never answered holds nothing back (B32).
-    #[inline]
-    fn mark_in_batch(&mut self, request: RequestHandle) {
-        // Few connections have batches, so that is asked first.
-        if !self.unsent.batches.is_empty() && self.machine.withholds_answer(request) {
-            self.leave_batch(request);
+    /// Tells the client that an operation of its own was cancelled.
+    ///
+    /// There is at most one such notification an operation, so it is taken above the limit (G8).
+    fn announce_cancelled(&mut self, request: RequestHandle, cause: Cause) {
+        let Some(token) = self.machine.operation_token(request) else { return };
+        let context = Context::of(&self.machine);
+        let CancelRule::Operation { notification, .. } = &context.config.dialect.cancel else {
+            return;
+        };
+        if self.machine.is_closed() {
+            return;
         }
+        let members = [
+            ("requestId", Some(Value::Token(token.token()))),
+            ("reason", Some(Value::Text(cause.operation_reason()))),
+            ("timestamp", Some(context.unix_time())),
+        ];
+        let params = Some(Value::Object(&members));
+        let message = OutgoingMessage::Notification { method: notification, params };
+        let (lane, kind) = (Lane::Bulk, TransmitKind::Notification);
+        let pushed = self.unsent.outbox.push(usize::MAX, &context, &message, lane, kind, None);
+        debug_assert!(pushed.is_ok(), "there is always room above the limit");
     }
 
-    /// Queues an event for the host, unless it was told the end.
-    fn tell(&mut self, event: Event<'static, O>) {
-        if !self.is_end_told {
+    /// Queues an event for the host, unless the end was queued.
+    fn push_event(&mut self, event: Event<'static, O>) {
+        if !self.closed_queued {
             self.events.push_back(event);
         }
     }
 
-    /// A message that is no call and no cancel was queued: where every message has a number, it took the
-    /// next.
-    fn count_sent(&mut self) {
-        if self.config().dialect.envelope == Envelope::Dap {
+    /// Makes an event that was not delivered the oldest again.
+    pub(crate) fn put_back(&mut self, event: Option<Event<'_, O>>) {
+        if let Some(event) = event {
+            self.events.push_front(event.into_owned());
+        }
+    }
+
+    pub(crate) fn report(&mut self, violation: Violation, id: Option<WireId>) {
+        self.push_event(Event::Violation { violation, id });
+    }
+
+    /// Keeps the promise of a refused send, once. It holds beyond the end, because responses may still
+    /// wait.
+    fn emit_ready_if_room(&mut self) {
+        if self.unsent.take_room_notice(&self.machine.config().limits) {
+            self.events.push_back(Event::Ready);
+        }
+    }
+
+    // Responses that were sent
+
+    /// Notes that a response was sent or kept back by its batch. What it negotiated holds once the
+    /// response is in the outbox.
+    fn note_sent(
+        &mut self,
+        batch: Option<Slot>,
+        sent: Option<Ticket>,
+        negotiated: Option<Negotiated>,
+    ) {
+        self.take_sequence_number();
+        let negotiated = match batch {
+            None => negotiated,
+            Some(batch) => self.unsent.negotiated_in(batch, sent.is_some(), negotiated),
+        };
+        if let Some(negotiated) = negotiated {
+            negotiated.apply(&mut self.machine);
+            self.exchange = sent;
+        }
+    }
+
+    /// Takes a number for a message that is no call and no cancel, where every message has one.
+    fn take_sequence_number(&mut self) {
+        if self.config().dialect.envelope.numbers_every_message() {
             self.machine.skip_number();
         }
     }
 
-    /// Time goes on, never back.
-    fn pass(&mut self, now: Timestamp) {
-        self.now = self.now.max(now);
+    /// Settles one member of a batch, or the taking of it; the last one sends the responses.
+    fn settle_member(&mut self, batch: Slot) {
+        if self.unsent.settle_member(batch) {
+            let sent = self.unsent.flush_batch(batch);
+            self.note_sent(Some(batch), sent, None);
+            self.unsent.close_batch(batch);
+        }
     }
 
-    /// Keeps the promise that a refused send made, once. It holds beyond the end: answers may still be
-    /// waiting.
-    fn offer_room(&mut self) {
-        if self.unsent.keeps_promise(&self.machine.config().limits) {
-            self.events.push_back(Event::Ready);
+    /// Takes a request out of its batch, if it is in one.
+    fn leave_batch(&mut self, request: RequestHandle) {
+        let extras = self.machine.extras_mut(request);
+        if let Some(batch) = extras.and_then(|extras| extras.batch.take()) {
+            self.settle_member(batch);
+        }
+    }
+
+    /// Takes a request out of its batch if it will have no response: it holds nothing back (B32).
+    #[inline]
+    fn leave_batch_if_withheld(&mut self, request: RequestHandle) {
+        // Few connections have batches, so that is asked first.
+        if self.unsent.has_batches() && self.machine.withholds_response(request) {
+            self.leave_batch(request);
         }
     }
 }
 
-/// What a message is written with now.
-fn context<C, R: Default>(machine: &Machine<C, R>, now: Timestamp) -> Context<'_> {
-    let config = machine.config();
-    let next = match config.dialect.envelope {
-        Envelope::Dap => machine.next_number(),
-        Envelope::JsonRpc | Envelope::Abp => 0,
-    };
-    Context { config, now, next }
-}
-
-/// Room for so many events is kept when there are none.
+/// The number of events whose room is kept when there are none.
 const KEPT_EVENTS: usize = 64;
 
-/// How a call ended, with what the peer answered, as far as the outcome says it.
+impl<'a> Context<'a> {
+    /// Returns what a message is written with now.
+    #[inline]
+    fn of<C, R: Default>(machine: &'a Machine<C, R>) -> Self {
+        let config = machine.config();
+        let is_numbered = config.dialect.envelope.numbers_every_message();
+        let next = if is_numbered { machine.next_number() } else { 0 };
+        Self { config, now: machine.now(), next }
+    }
+}
+
+/// Builds the outcome of a call from its settlement and the peer's response, if there is one.
 fn outcome<'m>(
     settlement: Settlement,
     cause: Option<Cause>,
-    answer: Option<ResponseBody<'m>>,
+    response: Option<ResponseBody<'m>>,
 ) -> Outcome<'m> {
-    // Whatever ends without an answer has a cause.
+    // A call that ends without a response has a cause.
     let cause = cause.unwrap_or(Cause::Internal);
-    match (settlement, answer) {
+    match (settlement, response) {
         (Settlement::Result, Some(ResponseBody::Result(result))) => {
             Outcome::Result(Cow::Borrowed(result))
         }

@@ -1,76 +1,80 @@
-//! What an exchange settles: who may ask whom to cancel, the session, the revision.
+//! The results of handshakes: who may ask whom to cancel, and the revision.
 
 use alloc::boxed::Box;
 
 use serde_json::value::RawValue;
 
-use super::Connection;
-use super::rows::{Opening, is_declared};
 use crate::config::Config;
+use crate::dialect::facts::{Handshake, is_true};
 use crate::dialect::{CapabilityRule, Dialect, Role};
-use crate::wire::decode;
+use crate::machine::Machine;
 
-/// What an exchange settles about cancels, once both sides know it.
+/// The agreement that a handshake makes, once both sides know it.
 #[derive(Clone, Debug)]
-pub(super) struct Conclusion {
+pub(super) struct Negotiated {
     /// Whether we declared that we can be asked to cancel, and whether the peer did.
     declared: Option<(bool, bool)>,
     /// The revision that is spoken from then on.
     dialect: Option<Box<Dialect>>,
 }
 
-impl<O, I: Default> Connection<O, I> {
-    /// A request of `asker`'s is answered with this result: settles what it opens, and gives what it
-    /// concludes about cancels, which is known to both sides only once the answer is on its way.
-    pub(super) fn open(
-        &mut self,
-        opening: Opening,
-        asker: Role,
+impl Negotiated {
+    /// Reads the result of a handshake, and opens the session that it opens.
+    ///
+    /// The side that asks is the client of the exchange, whatever its role.
+    pub(super) fn read<C, R: Default>(
+        machine: &mut Machine<C, R>,
+        handshake: Handshake,
+        is_ours: bool,
         result: &RawValue,
-    ) -> Option<Conclusion> {
-        if opening.session() {
-            self.machine.open_session();
+    ) -> Option<Self> {
+        if handshake.opens_session {
+            machine.open_session();
         }
-        let dialect = &self.config().dialect;
-        let declared = match (&dialect.capability, opening.declares) {
+        let dialect = &machine.config().dialect;
+        let declared = match (&dialect.capability, handshake.capability) {
             (CapabilityRule::Declared { server, .. }, Some(client)) => {
-                let server = is_declared(Some(result), server);
-                // Whoever asks first is the client of the exchange, whatever the role.
-                Some(if asker == Role::Client { (client, server) } else { (server, client) })
+                let server = is_true(result, server);
+                Some(if is_ours { (client, server) } else { (server, client) })
             }
             _ => None,
         };
-        let exchange = opening.exchange().and_then(|at| dialect.exchanges.get(at));
+        let exchange = handshake.exchange.and_then(|at| dialect.exchanges.get(usize::from(at)));
         let dialect = exchange.and_then(|(method, _)| dialect.settled_by(method, result));
         let dialect = dialect.map(Box::new);
-        (declared.is_some() || dialect.is_some()).then_some(Conclusion { declared, dialect })
+        (declared.is_some() || dialect.is_some()).then_some(Self { declared, dialect })
     }
 
-    /// A notification of ours was sent, or one of the peer's came: what a server declares anew with it
-    /// holds from now on.
-    pub(super) fn declare_anew(&mut self, is_ours: bool, method: &str, params: Option<&RawValue>) {
-        let Config { dialect, role, .. } = self.config();
-        let CapabilityRule::Declared { later: Some((later, path)), .. } = &dialect.capability
-        else {
-            return;
-        };
-        let is_it = later == method && is_ours == (*role == Role::Server);
-        match decode::path(params.filter(|_| is_it), path).map(RawValue::get) {
-            Some("true") => self.machine.declared(is_ours, true),
-            Some("false") => self.machine.declared(is_ours, false),
-            _ => {}
+    /// Applies what was settled.
+    pub(super) fn apply<C, R: Default>(self, machine: &mut Machine<C, R>) {
+        if let Some((ours, peers)) = self.declared {
+            machine.declare(true, ours);
+            machine.declare(false, peers);
+        }
+        if let Some(dialect) = self.dialect {
+            machine.speak(*dialect);
         }
     }
+}
 
-    /// What was concluded holds from now on.
-    pub(super) fn conclude(&mut self, conclusion: Option<Conclusion>) {
-        let Some(Conclusion { declared, dialect }) = conclusion else { return };
-        if let Some((ours, peers)) = declared {
-            self.machine.declared(true, ours);
-            self.machine.declared(false, peers);
-        }
-        if let Some(dialect) = dialect {
-            self.machine.speak(*dialect);
-        }
+/// Applies what a notification declares anew, if it is the server's and does: whether the server can be
+/// asked to cancel.
+#[inline]
+pub(super) fn declare_anew<C, R: Default>(
+    machine: &mut Machine<C, R>,
+    is_ours: bool,
+    method: &str,
+    params: Option<&RawValue>,
+) {
+    let Config { dialect, role, .. } = machine.config();
+    let CapabilityRule::Declared { later: Some((later, path)), .. } = &dialect.capability else {
+        return;
+    };
+    if later != method || is_ours != (*role == Role::Server) {
+        return;
+    }
+    let declared = params.and_then(|params| protocol_json::path(params, path));
+    if let Some(declared @ ("true" | "false")) = declared.map(RawValue::get) {
+        machine.declare(is_ours, declared == "true");
     }
 }

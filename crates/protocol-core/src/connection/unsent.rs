@@ -1,5 +1,4 @@
-//! What waits to be sent: messages in the outbox, and answers that are kept back until every member
-//! of their batch has settled (B32).
+//! Unsent output: messages in the outbox, and responses kept back for the rest of their batch (B32).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,231 +6,203 @@ use core::mem;
 
 use slab::Slab;
 
-use super::Connection;
-use super::negotiation::Conclusion;
-use crate::config::Limits;
+use super::negotiation::Negotiated;
+use crate::envelope::{Context, OutgoingMessage};
 use crate::error::Refusal;
 use crate::event::TransmitKind;
-use crate::machine::RequestHandle;
+use crate::limits::Limits;
 use crate::outbox::{Lane, Outbox, Ticket};
-use crate::slot::Slot;
-use crate::wire::encode::{Context, Draft};
-
-/// Names a batch in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BatchKey(Slot);
+use crate::slot::{self, Slot};
 
 /// Everything that waits to be sent, within [`Limits`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unsent {
     pub(super) outbox: Outbox,
     /// The batches in flight.
-    pub(super) batches: Slab<Batch>,
-    /// The bytes of all answers kept back; they count as unsent.
-    kept_back: usize,
-    /// The bytes that a refused message needs, until the host was told that there is room.
-    wanted: Option<usize>,
+    batches: Slab<Batch>,
+    /// The bytes of all responses that are kept back; they count as unsent.
+    deferred_bytes: usize,
+    /// The bytes of the smallest refused message, until the host was told that there is room.
+    room_wanted: Option<usize>,
 }
 
 #[derive(Clone)]
 pub(super) struct Batch {
-    /// Members that are not settled, and one more while the batch is still being taken in.
+    /// The members that are not settled, and one more while the batch is still being taken.
     pending: usize,
-    /// The answers so far, as the beginning of a JSON array; empty before the first.
-    answers: Vec<u8>,
-    /// What one of them concludes, once it is in the outbox.
-    concludes: Option<Conclusion>,
+    /// The responses so far, as the beginning of a JSON array; empty before the first.
+    responses: Vec<u8>,
+    /// The agreement that one of them makes, which holds once it is in the outbox.
+    negotiated: Option<Negotiated>,
 }
 
 impl Unsent {
-    /// The bytes that wait, without framing.
+    /// Returns the bytes that wait, without framing.
     pub(super) const fn bytes(&self) -> usize {
-        self.outbox.bytes() + self.kept_back
+        self.outbox.bytes() + self.deferred_bytes
     }
 
-    /// The bytes of the longest message that there is room for, 0 if there is none.
+    /// Returns the bytes of the longest message that there is room for, 0 if there is none.
     pub(super) fn free(&self, limits: &Limits) -> usize {
         let has_place = self.outbox.len() < limits.unsent_messages;
         if has_place { limits.unsent_bytes.saturating_sub(self.bytes()) } else { 0 }
     }
 
-    /// Queues a message behind all others. Where there is no room, promises to tell when there is.
-    /// `number` is that of the request or cancel of ours that it is.
+    /// Queues a message behind all others, or promises a notice once there is room.
+    ///
+    /// `number` is that of the request or cancel of ours that the message is.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
         context: &Context<'_>,
-        draft: &Draft<'_>,
+        message: &OutgoingMessage<'_>,
         kind: TransmitKind,
         number: Option<u32>,
     ) -> Result<Ticket, Refusal> {
         let limits = &context.config.limits;
-        let pushed = self.outbox.push(self.free(limits), context, draft, Lane::Bulk, kind, number);
-        pushed.map_err(|len| self.promise_room(len, limits))
+        let most = self.free(limits);
+        let pushed = self.outbox.push(most, context, message, Lane::Bulk, kind, number);
+        pushed.map_err(|len| self.note_refused(len, limits))
     }
 
-    /// Sends an answer, or keeps it back for the others of its batch. Gives what is in the outbox now:
-    /// the answer, or those of the batch, where they take up half of the outbox.
+    /// Queues a response, or keeps it back for the rest of its batch.
+    ///
+    /// Returns what is in the outbox now: the response, or those of the batch if they take up half of the
+    /// limit.
+    ///
+    /// # Errors
+    ///
+    /// The length of a response that does not fit.
     #[inline(always)]
-    pub(super) fn answer(
+    pub(super) fn respond(
         &mut self,
         context: &Context<'_>,
-        draft: &Draft<'_>,
+        message: &OutgoingMessage<'_>,
         kind: TransmitKind,
-        batch: Option<BatchKey>,
+        batch: Option<Slot>,
     ) -> Result<Option<Ticket>, usize> {
-        match batch {
-            None => {
-                let most = self.free(&context.config.limits);
-                self.outbox.push(most, context, draft, Lane::Bulk, kind, None).map(Some)
-            }
-            Some(batch) => self.keep_back(context, draft, batch),
-        }
-    }
-
-    fn keep_back(
-        &mut self,
-        context: &Context<'_>,
-        draft: &Draft<'_>,
-        batch: BatchKey,
-    ) -> Result<Option<Ticket>, usize> {
-        let (len, limits) = (draft.len(context), &context.config.limits);
+        let Some(batch) = batch else {
+            let most = self.free(&context.config.limits);
+            return self.outbox.push(most, context, message, Lane::Bulk, kind, None).map(Some);
+        };
+        let (len, limits) = (message.len(context), &context.config.limits);
         if len > self.free(limits) {
             return Err(len);
         }
-        let answers = &mut self.batches[batch.0.get()].answers;
-        let before = answers.len();
-        // Room for the brackets, too.
-        answers.reserve(len + 2);
-        answers.push(if answers.is_empty() { b'[' } else { b',' });
-        let written = draft.write(context, len, answers);
-        debug_assert!(written.is_ok(), "a draft knows its length");
-        self.kept_back += answers.len() - before;
-        let is_much = self.kept_back > limits.unsent_bytes / 2;
-        Ok(if is_much { self.send_kept_back(batch) } else { None })
+        let responses = &mut self.batches[batch.get()].responses;
+        let before = responses.len();
+        if responses.capacity() - before < len + 2 {
+            // The brackets need room, too. It grows by an eighth, so that a long array costs little time
+            // and little more than its length.
+            responses.reserve_exact((len + 2).max(before / 8));
+        }
+        responses.push(if responses.is_empty() { b'[' } else { b',' });
+        let written = message.write(context, len, responses);
+        debug_assert!(written.is_ok(), "a message knows its length");
+        self.deferred_bytes += responses.len() - before;
+        let is_over_half = self.deferred_bytes > limits.unsent_bytes / 2;
+        Ok(if is_over_half { self.flush_batch(batch) } else { None })
     }
 
-    /// Sends the answers that a batch keeps back, in an array, unless there is none.
-    fn send_kept_back(&mut self, batch: BatchKey) -> Option<Ticket> {
-        let mut answers = mem::take(&mut self.batches[batch.0.get()].answers);
-        if answers.is_empty() {
+    /// Queues the responses that a batch keeps back as one array, unless there are none.
+    pub(super) fn flush_batch(&mut self, batch: Slot) -> Option<Ticket> {
+        let mut responses = mem::take(&mut self.batches[batch.get()].responses);
+        if responses.is_empty() {
             return None;
         }
-        self.kept_back -= answers.len();
-        answers.push(b']');
-        Some(self.outbox.queue(Lane::Bulk, TransmitKind::Response, None, answers))
+        self.deferred_bytes -= responses.len();
+        responses.push(b']');
+        Some(self.outbox.queue(Lane::Bulk, TransmitKind::Response, None, responses))
     }
 
-    /// A batch is taken in.
-    pub(super) fn open_batch(&mut self) -> BatchKey {
-        let batch = Batch { pending: 1, answers: Vec::new(), concludes: None };
-        BatchKey(Slot::new(self.batches.insert(batch)))
+    pub(super) fn has_batches(&self) -> bool {
+        !self.batches.is_empty()
     }
 
-    /// One more member of a batch is in flight.
-    pub(super) fn add_member(&mut self, batch: BatchKey) {
-        self.batches[batch.0.get()].pending += 1;
+    /// Opens a batch that is being taken.
+    pub(super) fn open_batch(&mut self) -> Slot {
+        let batch = Batch { pending: 1, responses: Vec::new(), negotiated: None };
+        slot::make_room(&mut self.batches);
+        Slot::new(self.batches.insert(batch))
     }
 
-    /// The first batch that keeps answers back, and the length of their array, where a message waits
-    /// for room that nothing else takes up: they leave early, else it could wait for ever.
+    /// Adds one member in flight to a batch.
+    pub(super) fn add_member(&mut self, batch: Slot) {
+        self.batches[batch.get()].pending += 1;
+    }
+
+    /// Settles one member of a batch; returns whether it was the last.
+    pub(super) fn settle_member(&mut self, batch: Slot) -> bool {
+        let batch = &mut self.batches[batch.get()];
+        batch.pending -= 1;
+        batch.pending == 0
+    }
+
+    pub(super) fn close_batch(&mut self, batch: Slot) {
+        self.batches.remove(batch.get());
+        slot::give_back(&mut self.batches);
+    }
+
+    /// Keeps what a response in a batch negotiated; returns what is in the outbox now.
+    pub(super) fn negotiated_in(
+        &mut self,
+        batch: Slot,
+        is_sent: bool,
+        negotiated: Option<Negotiated>,
+    ) -> Option<Negotiated> {
+        let kept = &mut self.batches[batch.get()].negotiated;
+        *kept = negotiated.or(kept.take());
+        kept.take_if(|_| is_sent)
+    }
+
+    /// Returns the first batch that keeps responses back and the length of their array, if a message
+    /// waits for room that nothing else takes up: it could wait for ever.
     #[inline]
-    fn early(&self) -> Option<(BatchKey, usize)> {
-        self.wanted.filter(|_| self.outbox.len() == 0)?;
-        let (key, batch) = self.batches.iter().find(|(_, batch)| !batch.answers.is_empty())?;
-        Some((BatchKey(Slot::new(key)), batch.answers.len() + 1))
+    pub(super) fn batch_to_flush_early(&self) -> Option<(Slot, usize)> {
+        self.room_wanted.filter(|_| self.outbox.len() == 0)?;
+        let (slot, batch) = self.batches.iter().find(|(_, batch)| !batch.responses.is_empty())?;
+        Some((Slot::new(slot), batch.responses.len() + 1))
     }
 
-    /// The length of the next message.
+    /// Returns the length of the next message.
     pub(super) fn next_len(&self) -> Option<usize> {
-        self.outbox.next_len().or_else(|| self.early().map(|(_, len)| len))
+        self.outbox.next_len().or_else(|| self.batch_to_flush_early().map(|(_, len)| len))
     }
 
     /// Gives everything up.
     pub(super) fn clear(&mut self) {
         self.outbox.clear();
-        self.kept_back = 0;
+        self.deferred_bytes = 0;
         for (_, batch) in &mut self.batches {
-            batch.answers = Vec::new();
+            batch.responses = Vec::new();
         }
     }
 
-    /// Why a message is refused. Promises to tell when there is room, if it can ever fit.
+    /// Returns why a message is refused, and promises a notice of room if it can ever fit.
     #[cold]
-    pub(super) fn promise_room(&mut self, len: usize, limits: &Limits) -> Refusal {
-        if len > limits.unsent_bytes {
+    pub(super) fn note_refused(&mut self, len: usize, limits: &Limits) -> Refusal {
+        if len > limits.unsent_bytes || limits.unsent_messages == 0 {
             return Refusal::TooLarge;
         }
-        self.wanted = self.wanted.max(Some(len));
+        self.room_wanted = Some(self.room_wanted.map_or(len, |wanted| wanted.min(len)));
         Refusal::OutboxFull
     }
 
-    /// Whether there is room now for what was refused. Says so once.
-    pub(super) fn keeps_promise(&mut self, limits: &Limits) -> bool {
-        let is_kept = self.wanted.is_some_and(|wanted| wanted <= self.free(limits));
-        if is_kept {
-            self.wanted = None;
+    /// Returns whether there is room now for a message that was refused, once.
+    pub(super) fn take_room_notice(&mut self, limits: &Limits) -> bool {
+        let has_room = self.room_wanted.is_some_and(|wanted| wanted <= self.free(limits));
+        if has_room {
+            self.room_wanted = None;
         }
-        is_kept
+        has_room
     }
 }
 
-impl<O, I: Default> Connection<O, I> {
-    /// One member of a batch, or the taking in of it, is settled; the last one sends the answers.
-    pub(super) fn settle_member(&mut self, key: BatchKey) {
-        let batch = &mut self.unsent.batches[key.0.get()];
-        batch.pending -= 1;
-        if batch.pending == 0 {
-            let sent = self.unsent.send_kept_back(key);
-            self.answered(Some(key), sent, None);
-            self.unsent.batches.remove(key.0.get());
-        }
-    }
-
-    /// The batch of an unanswered request, if it is in one, waits for it no more.
-    pub(super) fn leave_batch(&mut self, request: RequestHandle) {
-        let rare = self.machine.request_data(request).and_then(|it| it.rare);
-        if let Some(batch) = rare.and_then(|slot| self.rares[slot.get()].batch.take()) {
-            self.settle_member(batch);
-        }
-    }
-
-    /// Sends answers that are kept back, where a message waits for their room.
-    pub(super) fn send_early(&mut self) {
-        if let Some((batch, _)) = self.unsent.early() {
-            let sent = self.unsent.send_kept_back(batch);
-            self.answered(Some(batch), sent, None);
-        }
-    }
-
-    /// An answer was sent, or kept back by its batch: what it concludes holds once it is in the outbox.
-    pub(super) fn answered(
-        &mut self,
-        batch: Option<BatchKey>,
-        sent: Option<Ticket>,
-        conclusion: Option<Conclusion>,
-    ) {
-        self.count_sent();
-        let conclusion = match batch {
-            None => conclusion,
-            Some(batch) => {
-                let kept_back = &mut self.unsent.batches[batch.0.get()].concludes;
-                *kept_back = conclusion.or(kept_back.take());
-                kept_back.take_if(|_| sent.is_some())
-            }
-        };
-        if conclusion.is_some() {
-            self.conclude(conclusion);
-            self.exchange = sent;
-        }
-    }
-}
-
-/// Without the answers: they hold secrets, such as tokens of operations.
+/// Omits the responses: they hold secrets, such as tokens of operations.
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut batch = f.debug_struct("Batch");
-        batch.field("pending", &self.pending).field("len", &self.answers.len());
+        batch.field("pending", &self.pending).field("len", &self.responses.len());
         batch.finish_non_exhaustive()
     }
 }

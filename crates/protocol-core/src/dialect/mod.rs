@@ -1,212 +1,239 @@
-//! Dialects: protocol x revision x transport, as data. The [presets](Dialect::PRESETS) are in
-//! `presets.rs`; how two peers agree on a revision is in `revision.rs`.
+//! Protocols as data. `presets.rs` has the protocols that are in use, and `revision.rs` applies the
+//! revision that two peers agreed on.
 
+pub(crate) mod facts;
 mod presets;
 mod revision;
 
 use alloc::borrow::Cow;
 use core::time::Duration;
 
+use protocol_json::{Member, Value, member};
 use serde_json::value::RawValue;
 
 use crate::cause::{Cause, CloseReason};
 use crate::frame::Framing;
 use crate::id::{IdRule, WireId};
-use crate::wire::decode;
 
 /// A text of a dialect: a constant of a preset, or one that was read at run time.
 pub(crate) type Text = Cow<'static, str>;
 
-/// A list of a dialect, constant or read at run time.
+/// A list of a dialect: a constant of a preset, or one that was read at run time.
 type List<T> = Cow<'static, [T]>;
 
-/// What one protocol asks of cancelling, as data.
+/// The rules of one protocol for requests and their cancellation, as data.
 ///
-/// Nothing in the core asks which dialect it speaks; it reads these fields. To make a dialect of
-/// your own, start from a preset and change what differs:
+/// A dialect stands for a protocol, its revision and its transport. The core never asks which dialect it
+/// speaks; it reads these fields. A dialect of your own is a preset with other fields:
 ///
 /// ```
-/// use protocol_core::{Dialect, CancelRule};
+/// use protocol_core::{CancelRule, Dialect};
 ///
-/// let mut dialect = Dialect::ACP_V1;
+/// let mut dialect = Dialect::named("acp").ok_or("a preset")?;
 /// dialect.name = "house".into();
 /// dialect.cancel =
 ///     CancelRule::Notification { method: "$/stop".into(), id: "id".into(), reason: None };
+/// assert!(dialect.is_cancel("$/stop"));
+/// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Dialect {
-    /// The name on the command line.
+    /// The name on the command line, such as `lsp`.
     pub name: Text,
-    /// How messages are told apart in a stream of bytes.
+    /// The boundaries between messages in a stream of bytes.
     pub framing: Framing,
-    /// What one message looks like.
+    /// The form of one message.
     pub envelope: Envelope,
-    /// Which ids the peer may use.
+    /// The ids that the peer may use for its requests.
     pub ids: IdRule,
-    /// How a cancel looks on the wire.
+    /// The form of a cancel.
     pub cancel: CancelRule,
-    /// Whether a cancelled request is answered.
+    /// The rule about responses to cancelled requests.
     pub response: ResponseRule,
-    /// The message beside code -32800 in the answer of a cancelled request.
+    /// The message beside code -32800 in the response to a cancelled request.
     pub cancelled_message: Text,
-    /// What a caller does after it cancelled, unless the call says otherwise (G12).
+    /// The wait for a response after a cancel, for calls without a grace of their own.
     pub grace: Grace,
-    /// Whether a cancelled request may be answered with the part of its result that is there. If not, its
-    /// only answer is that it was cancelled.
+    /// Whether a cancelled request may get the part of its result that is there. If not, its only
+    /// response is that it was cancelled.
     pub partial_results: bool,
-    /// Whether a JSON array of messages is taken, and the answers to its members leave together in one
-    /// array: `Some` with the methods of the requests that are refused there. `None`: the whole array is
-    /// answered with one -32600, id null.
+    /// The methods whose requests are refused in a batch, or `None` if there are no batches.
+    ///
+    /// The responses to the members of a batch leave together in one array. Without batches, the whole
+    /// array gets one error -32600 with id null.
     pub batches: Option<List<Text>>,
-    /// Which notifications are progress of which call, and so reset its idle timeout.
+    /// The notifications that are progress of a call, and so restart its idle timeout.
     pub progress: List<ProgressRule>,
-    /// The code that refuses a request over a limit, or while shutting down.
+    /// The error code that refuses a request over a limit, or during shutdown.
     pub overload_code: i64,
-    /// What can't be cancelled on the wire.
+    /// The requests that can't be cancelled.
     pub uncancellable: Uncancellable,
-    /// Who may cancel.
+    /// The sides that may cancel.
     pub cancellers: Cancellers,
-    /// How a side says that it can be asked to cancel.
+    /// The way that a side declares its support for cancellation.
     pub capability: CapabilityRule,
-    /// The method of the request that opens the session, once it is answered with a result. Before that
-    /// all others are answered [`code::SERVER_NOT_INITIALIZED`], unless our side is shutting down already.
-    /// `None`: there is no session, or it is the host's business.
+    /// The method of the request that opens the session, or `None` if the host takes care of that.
+    ///
+    /// A result opens the session. Until then every other request gets error
+    /// [`code::SERVER_NOT_INITIALIZED`], unless our side is shutting down.
     pub session: Option<Text>,
-    /// What becomes of a request that is cancelled before its handler began.
+    /// The treatment of a request that is cancelled before its handler began.
     pub before_start: BeforeStart,
     /// Whether messages can overtake each other.
     pub order: MessageOrder,
-    /// Why the peer's requests are cancelled when its input ends: [`Cause::PeerGone`], or
-    /// [`Cause::Peer`] where that end is a cancel. `None`: they are not, for the peer may come back for
-    /// the answers.
+    /// The cause that the end of input cancels the peer's requests with.
+    ///
+    /// It is [`Cause::PeerGone`], or [`Cause::Peer`] where that end is a cancel. It is `None` if end of
+    /// input does not cancel them, because the peer may reconnect for the responses.
     pub closed_stream: Option<Cause>,
-    /// The requests whose results settle the revision of the protocol, each with the member of the result
-    /// that names it, or that lists several, of which both sides take the first that
-    /// [`revisions`](Self::revisions) lists. None in a dialect that is fixed.
+    /// The requests whose results settle the revision of the protocol; none in a fixed dialect.
+    ///
+    /// Each comes with the member of its result that names the revision. If the member lists several,
+    /// both sides take the first one of [`revisions`](Self::revisions) that is in it.
     pub exchanges: List<(Text, Text)>,
-    /// The revisions that we speak, the best first: the name of each in the exchange, and the dialect that
-    /// both sides speak from then on. Until then the dialect's own rules hold, and they stay if the
-    /// result names no revision of this list. A later exchange settles it anew.
+    /// The revisions that we speak, from best to worst, each with its name in the exchange.
+    ///
+    /// Both sides speak the revision's dialect after the exchange. Before it, and if the result names no
+    /// revision of this list, the rules of this dialect hold. A later exchange settles the revision anew.
     pub revisions: List<(Text, Dialect)>,
 }
 
-/// How a cancel looks on the wire.
+/// The form of a cancel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CancelRule {
-    /// The dialect has none: a cancelled call settles locally, at once.
+    /// There is no cancel message. A cancelled call settles locally, at once.
     Local,
     /// A notification whose params name the request.
     Notification {
-        /// Its method.
+        /// The method of the cancel.
         method: Text,
         /// The member of its params that holds the request's id.
         id: Text,
-        /// The member of its params that may say why, in words.
+        /// The member of its params that may give a reason in words.
         reason: Option<Text>,
     },
-    /// A request of its own that names the request. The other side acknowledges it by
+    /// A request whose params name the request to cancel. The response to it is
     /// `{<id>, cancelled, reason?}`.
     Request {
-        /// Its method.
+        /// The method of the cancel.
         method: Text,
         /// The member of its params that holds the request's id.
         id: Text,
-        /// The member of its params that may say why, in words.
+        /// The member of its params that may give a reason in words.
         reason: Option<Text>,
     },
-    /// A request of its own that names an operation, which outlives its answered request. The other side
-    /// acknowledges it by `{"status":"cancelled"}` or error [`code::OPERATION_NOT_FOUND`].
+    /// A request whose params name an operation, which goes on after the request that started it had its
+    /// response.
+    ///
+    /// The response to it is `{"status":"cancelled"}`, or error [`code::OPERATION_NOT_FOUND`].
     Operation {
-        /// Its method.
+        /// The method of the cancel.
         method: Text,
-        /// The member that holds the operation's token, in its params and in the answer of the request
-        /// that started it.
+        /// The member that holds the operation's token: in the cancel's params, and in the response to
+        /// the request that started the operation.
         token: Text,
-        /// The methods of the requests that start an operation, and are answered with its token at once.
+        /// The methods of the requests that start an operation. Their response is its token, at once.
         started_by: List<Text>,
-        /// The method of the notification that tells the client of every cancelled operation.
+        /// The method of the notification that reports a cancelled operation to the client.
         notification: Text,
-        /// The member of its params that may say why, in words.
+        /// The member of the cancel's params that may give a reason in words.
         reason: Option<Text>,
     },
-    /// The host closes the stream that the response was to come on; no message is sent. A
-    /// cancelled call settles locally, at once.
+    /// The host closes the stream that the response was to come on, and no message is sent. A cancelled
+    /// call settles locally, at once.
     ClosedStream,
 }
 
-/// What one message looks like.
+/// The form of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Envelope {
-    /// JSON-RPC 2.0.
+    /// JSON-RPC 2.0: `{jsonrpc, id, method, params}` and its kin.
     JsonRpc,
-    /// `{type, id, timestamp, payload}`: the App-Browser Protocol. It has no batches; the ids of our
-    /// requests are strings; its cancels are requests that name an id, or there are none.
+    /// The App-Browser Protocol: `{type, id, timestamp, payload}`.
+    ///
+    /// It has no batches, and the ids of our requests are strings. Its cancels are requests that name an
+    /// id, or there are none.
     Abp,
-    /// `{seq, type, …}`: the Debug Adapter Protocol. It has no batches; `seq` counts all messages that a
-    /// side sends; its cancels are requests that name an id, or there are none. One that names none is
-    /// the host's: it is for a progress.
+    /// The Debug Adapter Protocol: `{seq, type, …}`, where `seq` counts all messages of one side.
+    ///
+    /// It has no batches. Its cancels are requests that name an id, or there are none. A cancel that
+    /// names none is about a progress, and goes to the host.
     Dap,
 }
 
-/// What becomes of a request that is cancelled before its handler began.
+/// The treatment of a request that is cancelled before its handler began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BeforeStart {
-    /// Its handler gets it, marked, and answers it.
+    /// The handler gets the request, marked as cancelled, and responds.
     Delivered,
-    /// It is skipped, and answered as cancelled. The host's queue is the host's, so the adapters do
-    /// this.
+    /// The handler never runs, and the response is that the request was cancelled. Adapters do this,
+    /// because the core has no queue of handlers.
     Skipped,
 }
 
-/// What can't be cancelled on the wire.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// The requests that can't be cancelled; none by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Uncancellable {
-    /// Requests of these methods.
+    /// The methods of such requests.
     pub methods: List<Text>,
-    /// Requests whose params hold one of these members.
+    /// The members that make a request uncancellable if its params hold one of them.
     pub params: List<Text>,
 }
 
-impl Uncancellable {
-    /// Everything can be cancelled.
-    pub const NOTHING: Self = Self { methods: Cow::Borrowed(&[]), params: Cow::Borrowed(&[]) };
-}
-
-/// Who may cancel requests of its own.
+/// The sides that may cancel requests of their own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cancellers {
-    /// Both sides.
+    /// Both sides may cancel.
     Both,
-    /// The client. The server may only end calls of these methods, which are the client's own: its
-    /// cancel names one of those.
+    /// The client. The server may only end some of the client's calls, by a cancel that names one.
     Client {
         /// The methods of the calls that the server may end.
         server_may_end: List<Text>,
     },
 }
 
-/// Which side of the connection we are, where the dialect tells its sides apart.
+/// The side of the connection that we are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// The side that opened the connection.
     #[default]
     Client,
-    /// The side that was connected to.
+    /// The side that accepted the connection.
     Server,
 }
 
-/// How a side says that it can be asked to cancel.
+impl Role {
+    /// Returns the role of the other side.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+/// Whether a cancel can name a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RequestKind {
+    /// The request has an id that a cancel can name.
+    #[default]
+    Ordinary,
+    /// The request is an ABP message of a type of its own, which has no call id.
+    Typed,
+}
+
+/// The way that a side declares its support for cancellation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CapabilityRule {
-    /// It need not say so.
+    /// Every side supports it, without a declaration.
     NotNeeded,
-    /// In one exchange: the client in the params of a request, the server in its result. Before
-    /// that nothing can be cancelled.
+    /// Both sides declare it in one exchange: the client in the params of a request, the server in its
+    /// result. Nothing can be cancelled before that.
     Declared {
         /// The method of that request.
         exchange: Text,
@@ -214,8 +241,8 @@ pub enum CapabilityRule {
         client: List<Text>,
         /// The path of the server's `true` in the result.
         server: List<Text>,
-        /// The notification by which the server declares it anew, if there is one: its method, and the
-        /// path of the `true` or `false` in its params.
+        /// The notification by which the server may change its declaration, if there is one: its
+        /// method, and the path of the boolean in its params.
         later: Option<(Text, List<Text>)>,
     },
 }
@@ -224,133 +251,144 @@ pub enum CapabilityRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MessageOrder {
-    /// They arrive in the order they were sent: a cancel that names no request in flight is too
-    /// late, and ignored.
+    /// Messages arrive in the order they were sent. A cancel that names no request in flight came too
+    /// late, and is ignored.
     Kept,
-    /// A cancel may arrive before its request: it is remembered, and marks that request on arrival.
+    /// A cancel may arrive before its request. It is remembered, and cancels the request on arrival.
     MayChange,
 }
 
 impl Dialect {
-    /// Whether its cancels name operations, which outlive their answered requests.
-    #[must_use]
+    /// Returns whether cancels name operations, which go on after their request had its response.
     pub const fn has_operations(&self) -> bool {
         matches!(self.cancel, CancelRule::Operation { .. })
     }
 
-    /// Whether its cancels are requests, which are acknowledged.
+    /// Returns whether cancels are requests, so that each gets a response.
     pub(crate) const fn cancels_are_requests(&self) -> bool {
         matches!(self.cancel, CancelRule::Request { .. } | CancelRule::Operation { .. })
     }
 
-    /// Whether a request of this method is refused in a batch.
+    /// Returns whether a request of this method is refused in a batch.
     pub(crate) fn is_refused_in_batch(&self, method: &str) -> bool {
-        self.batches.iter().flat_map(|except| except.iter()).any(|it| it == method)
+        self.batches.iter().flat_map(|refused| refused.iter()).any(|it| it == method)
     }
 
-    /// Whether a notification of this method tells the client of a cancelled operation.
-    #[must_use]
+    /// Returns whether a notification of this method reports a cancelled operation to the client.
     pub fn tells_of_cancels(&self, method: &str) -> bool {
-        matches!(&self.cancel, CancelRule::Operation { notification: told, .. } if told == method)
+        matches!(&self.cancel, CancelRule::Operation { notification, .. } if notification == method)
     }
 
-    /// The type of the operation that a request of this method starts, if it starts one.
-    #[must_use]
+    /// Returns the type of the operation that a request of this method starts, if it starts one.
     #[inline]
     pub fn starts_operation(&self, method: &str) -> Option<&Text> {
-        let CancelRule::Operation { started_by: starts, .. } = &self.cancel else { return None };
-        starts.iter().find(|start| *start == method)
+        let CancelRule::Operation { started_by, .. } = &self.cancel else { return None };
+        started_by.iter().find(|start| *start == method)
     }
 
-    /// Why the peer's requests are cancelled when a connection closes, if they are.
+    /// Returns the token of a notification, if it is progress.
+    pub(crate) fn progress_token(&self, method: &str, params: Option<&RawValue>) -> Option<WireId> {
+        let rule = self.progress.iter().find(|rule| rule.method == method)?;
+        WireId::equal_to(member(params?, &rule.token)?.get())
+    }
+
+    /// Returns the cause that closing the connection cancels the peer's requests with, if it does.
     pub(crate) fn cause_of_close(&self, reason: CloseReason) -> Option<Cause> {
-        match reason {
-            CloseReason::PeerGone => self.closed_stream,
-            _ => Some(reason.cause()),
-        }
+        if reason == CloseReason::PeerGone { self.closed_stream } else { Some(reason.cause()) }
     }
 }
 
 impl CancelRule {
-    /// Whether messages of this method are cancels.
-    #[must_use]
+    /// Returns whether messages of this method are cancels.
     pub fn has_method(&self, method: &str) -> bool {
         self.members().is_some_and(|(cancel, ..)| cancel == method)
     }
 
-    /// The id that a cancel with these params names, if it names one.
-    #[must_use]
+    /// Returns the id that a cancel with these params names, if it names one.
     pub fn id_in(&self, params: Option<&RawValue>) -> Option<WireId> {
-        WireId::scanned(decode::param(params, self.members()?.1)?.get())
+        WireId::scanned(member(params?, self.members()?.1)?.get())
     }
 
-    /// The method of a cancel, the member that names what is cancelled, and the one that says why.
+    /// Returns the method of a cancel, and its params: they name the target, and the reason where the
+    /// dialect has a place for it. `None` if no message cancels.
+    #[inline]
+    pub(crate) fn message<'a>(
+        &'a self,
+        target: Value<'a>,
+        reason: Option<&'a str>,
+    ) -> Option<(&'a str, [Member<'a>; 2])> {
+        let (method, id, place) = self.members()?;
+        let reason = place.and(reason).map(Value::Text);
+        Some((method, [(id, Some(target)), (place.unwrap_or_default(), reason)]))
+    }
+
+    /// Returns the method of a cancel, the member that names its target, and the member for a reason.
     pub(crate) fn members(&self) -> Option<(&str, &str, Option<&str>)> {
         match self {
-            Self::Notification { method, id: member, reason }
-            | Self::Request { method, id: member, reason }
-            | Self::Operation { method, token: member, reason, .. } => {
-                Some((method, member, reason.as_deref()))
+            Self::Notification { method, id: target, reason }
+            | Self::Request { method, id: target, reason }
+            | Self::Operation { method, token: target, reason, .. } => {
+                Some((method, target, reason.as_deref()))
             }
             Self::Local | Self::ClosedStream => None,
         }
     }
 }
 
-/// Whether a cancelled request is answered (B11, B12).
+/// The rule about responses to cancelled requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ResponseRule {
-    /// With its result, a partial result, or error -32800.
+    /// There is a response: the result, a part of it, or error -32800.
     Required,
-    /// Not at all: whatever the handler answers is withheld.
+    /// There is no response. The core withholds the handler's response.
     Silent,
-    /// Not at all, and its progress is withheld too.
+    /// There is no response and no more progress. The core withholds both.
     SilentWithProgress,
 }
 
-/// What a caller does once it has cancelled a call (G12).
+/// The wait for a response after a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Grace {
-    /// Waits for the peer's answer, however long that takes.
+    /// The call waits for the peer's response without a limit.
     Await,
-    /// Waits for the answer this long, then settles the call locally.
+    /// The call waits for this long, and then settles locally.
     Settle(Duration),
 }
 
-/// Which notification is progress of which calls.
+/// A notification that is progress of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProgressRule {
-    /// The notification's method.
+    /// The method of the notification.
     pub method: Text,
-    /// The member of its params that holds the token.
+    /// The member of its params that holds a progress token.
     pub token: Text,
-    /// The paths in a call's own params that lead to its tokens.
+    /// The paths in a call's own params that lead to its progress tokens.
     pub tokens_of_call: List<List<Text>>,
 }
 
-/// The error codes of JSON-RPC and of its cancelling dialects.
+/// The error codes of JSON-RPC 2.0 and of the protocols on top of it.
 pub mod code {
-    /// The message is not JSON.
+    /// The message is not JSON (JSON-RPC 2.0).
     pub const PARSE_ERROR: i64 = -32700;
-    /// The message is JSON but no JSON-RPC message.
+    /// The message is JSON, but not a JSON-RPC message (JSON-RPC 2.0).
     pub const INVALID_REQUEST: i64 = -32600;
-    /// No handler for that method.
+    /// There is no handler for the method (JSON-RPC 2.0).
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The handler could not read the params.
+    /// The handler could not read the params (JSON-RPC 2.0).
     pub const INVALID_PARAMS: i64 = -32602;
-    /// The handler failed.
+    /// The handler failed (JSON-RPC 2.0).
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// The request was cancelled.
+    /// The request was cancelled (LSP, ACP).
     pub const REQUEST_CANCELLED: i64 = -32800;
-    /// LSP: the document changed under the request.
+    /// The document changed while the request was served (LSP).
     pub const CONTENT_MODIFIED: i64 = -32801;
-    /// LSP: the server gave up a request that declares it may be.
+    /// The server cancelled a request whose method allows that (LSP).
     pub const SERVER_CANCELLED: i64 = -32802;
-    /// LSP: a valid request failed.
+    /// A valid request failed (LSP).
     pub const REQUEST_FAILED: i64 = -32803;
-    /// erlmcp: no such operation.
+    /// No operation has this token (erlmcp).
     pub const OPERATION_NOT_FOUND: i64 = -32001;
-    /// A request before `initialize`.
+    /// A request came before `initialize` (LSP).
     pub const SERVER_NOT_INITIALIZED: i64 = -32002;
 }

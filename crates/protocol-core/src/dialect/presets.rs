@@ -1,4 +1,4 @@
-//! The dialects that are spoken today. `docs/dialects.md` names the rule behind each value.
+//! The dialects that are in use. `docs/dialects.md` names the source of each value.
 
 use alloc::borrow::Cow::Borrowed;
 use core::mem;
@@ -12,8 +12,8 @@ use crate::cause::Cause;
 use crate::frame::Framing;
 use crate::id::IdRule;
 
-/// A preset that is another with some fields changed, written as Rust writes it for values that need no
-/// destructor: a constant can't drop what it replaces.
+/// A preset that changes some fields of another, in the syntax of Rust's struct update. Constants can't
+/// use that syntax itself, because it would drop the values that it replaces.
 macro_rules! preset {
     (Self { $($field:ident: $value:expr,)* ..$base:expr }) => {{
         let mut preset: Self = $base;
@@ -22,14 +22,31 @@ macro_rules! preset {
     }};
 }
 
-/// Forgets the old value, which is a constant of a preset and owns no memory.
+/// Replaces a value without dropping it. The old value is a constant and owns no memory.
 const fn put<T>(place: &mut T, value: T) {
     mem::forget(mem::replace(place, value));
 }
 
-/// A list of texts.
+/// A constant list of texts.
 macro_rules! list {
     ($($text:expr),*) => { Borrowed(&[$(Borrowed($text)),*]) };
+}
+
+/// The one progress rule of a dialect: the notification's method, its token member, and the paths to
+/// the tokens in a call's params.
+macro_rules! progress {
+    ($method:expr, $token:expr $(, [$($member:expr),*])*) => {
+        Borrowed(&[ProgressRule {
+            method: Borrowed($method),
+            token: Borrowed($token),
+            tokens_of_call: Borrowed(&[$(list![$($member),*]),*]),
+        }])
+    };
+}
+
+/// A list of presets by their names.
+macro_rules! presets {
+    ($($name:ident)*) => { &[$(Self::$name),*] };
 }
 
 /// A cancel that is a notification of this method.
@@ -45,8 +62,9 @@ const fn requested(method: &'static str, id: &'static str, reason: Option<Text>)
 const REASON: Option<Text> = Some(Borrowed("reason"));
 
 impl Dialect {
-    /// Plain JSON-RPC 2.0, one message a line. It has no cancel on the wire: cancelling settles
-    /// locally, and a late answer is recognised.
+    /// Plain JSON-RPC 2.0, one message a line.
+    ///
+    /// It has no cancel message. A cancelled call settles locally, and a late response is recognised.
     pub const JSON_RPC: Self = Self {
         name: Borrowed("jsonrpc"),
         framing: Framing::Newline,
@@ -60,7 +78,7 @@ impl Dialect {
         batches: Some(list![]),
         progress: Borrowed(&[]),
         overload_code: code::INTERNAL_ERROR,
-        uncancellable: Uncancellable::NOTHING,
+        uncancellable: Uncancellable { methods: list![], params: list![] },
         cancellers: Cancellers::Both,
         capability: CapabilityRule::NotNeeded,
         session: None,
@@ -71,31 +89,35 @@ impl Dialect {
         revisions: list![],
     };
 
-    /// Agent Client Protocol, version 1: `$/cancel_request {requestId}`, always answered.
+    /// The rules that most protocols share: the response to a cancelled call is awaited, and there are no
+    /// batches.
+    const AWAITED: Self = preset!(Self {
+        ids: IdRule::IntegerOrString,
+        grace: Grace::Await,
+        batches: None,
+        overload_code: code::REQUEST_FAILED,
+        ..Self::JSON_RPC
+    });
+
+    /// Agent Client Protocol, version 1: `$/cancel_request {requestId}`, always with a response.
     pub const ACP_V1: Self = preset!(Self {
         name: Borrowed("acp"),
         ids: IdRule::IntegerStringOrNull,
         cancel: notified("$/cancel_request", "requestId", None),
-        grace: Grace::Await,
-        batches: None,
-        progress: Borrowed(&[ProgressRule {
-            method: Borrowed("session/update"),
-            token: Borrowed("sessionId"),
-            tokens_of_call: Borrowed(&[list!["sessionId"]]),
-        }]),
+        progress: progress!("session/update", "sessionId", ["sessionId"]),
         overload_code: code::REQUEST_CANCELLED,
-        ..Self::JSON_RPC
+        ..Self::AWAITED
     });
 
-    /// Agent Client Protocol, version 2: as version 1, with ids that are never null.
+    /// Agent Client Protocol, version 2: as version 1, but ids are never null.
     pub const ACP_V2: Self =
         preset!(Self { name: Borrowed("acp-v2"), ids: IdRule::IntegerOrString, ..Self::ACP_V1 });
 
-    /// The first draft of cancelling in the Agent Client Protocol: `$/cancelRequest {id}`, only
-    /// towards a side that declared it, never for `initialize`.
+    /// The first draft of cancellation in the Agent Client Protocol: `$/cancelRequest {id}`.
+    ///
+    /// A cancel is sent only to a side that declared its support, and never for `initialize`.
     pub const ACP_DRAFT: Self = preset!(Self {
         name: Borrowed("acp-draft"),
-        ids: IdRule::IntegerOrString,
         cancel: notified("$/cancelRequest", "id", None),
         cancelled_message: Borrowed("Cancelled"),
         uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
@@ -105,28 +127,21 @@ impl Dialect {
             server: list!["agentCapabilities", "cancellation", "request"],
             later: None,
         },
-        ..Self::ACP_V1
+        ..Self::ACP_V2
     });
 
-    /// Language Server Protocol 3.17: `$/cancelRequest {id}`, always answered.
+    /// Language Server Protocol 3.17: `$/cancelRequest {id}`, always with a response.
     pub const LSP_3_17: Self = preset!(Self {
         name: Borrowed("lsp"),
         framing: Framing::ContentLength,
         ids: IdRule::Int32OrString,
         cancel: notified("$/cancelRequest", "id", None),
-        grace: Grace::Await,
-        batches: None,
-        progress: Borrowed(&[ProgressRule {
-            method: Borrowed("$/progress"),
-            token: Borrowed("token"),
-            tokens_of_call: Borrowed(&[list!["workDoneToken"], list!["partialResultToken"]]),
-        }]),
-        overload_code: code::REQUEST_FAILED,
-        ..Self::JSON_RPC
+        progress: progress!("$/progress", "token", ["workDoneToken"], ["partialResultToken"]),
+        ..Self::AWAITED
     });
 
-    /// Model Context Protocol 2024-11-05 on stdio: `notifications/cancelled {requestId, reason?}`,
-    /// never answered.
+    /// Model Context Protocol 2024-11-05 on stdio: `notifications/cancelled {requestId, reason?}`, never
+    /// with a response.
     pub const MCP_2024_11_05: Self = preset!(Self {
         name: Borrowed("mcp-2024-11-05"),
         ids: IdRule::IntegerOrString,
@@ -134,16 +149,12 @@ impl Dialect {
         response: ResponseRule::Silent,
         partial_results: false,
         batches: None,
-        progress: Borrowed(&[ProgressRule {
-            method: Borrowed("notifications/progress"),
-            token: Borrowed("progressToken"),
-            tokens_of_call: Borrowed(&[list!["_meta", "progressToken"]]),
-        }]),
+        progress: progress!("notifications/progress", "progressToken", ["_meta", "progressToken"]),
         uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
         ..Self::JSON_RPC
     });
 
-    /// MCP 2025-03-26 on stdio: takes batches, but `initialize` may not be in one.
+    /// MCP 2025-03-26 on stdio: with batches, which may not hold `initialize`.
     pub const MCP_2025_03_26: Self = preset!(Self {
         name: Borrowed("mcp-2025-03-26"),
         batches: Some(list!["initialize"]),
@@ -154,15 +165,15 @@ impl Dialect {
     pub const MCP_2025_06_18: Self =
         preset!(Self { name: Borrowed("mcp-2025-06-18"), ..Self::MCP_2024_11_05 });
 
-    /// MCP 2025-11-25 on stdio: task-augmented requests are cancelled by `tasks/cancel`.
+    /// MCP 2025-11-25 on stdio: requests that start a task are cancelled by `tasks/cancel` instead.
     pub const MCP_2025_11_25: Self = preset!(Self {
         name: Borrowed("mcp-2025-11-25"),
         uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
         ..Self::MCP_2024_11_05
     });
 
-    /// MCP 2026-07-28 on stdio: only the client cancels, and nothing further is sent for a cancelled
-    /// request.
+    /// MCP 2026-07-28 on stdio: only the client cancels, and a cancelled request gets no response and no
+    /// more progress.
     pub const MCP_2026_07_28: Self = preset!(Self {
         name: Borrowed("mcp-2026-07-28"),
         response: ResponseRule::SilentWithProgress,
@@ -171,76 +182,55 @@ impl Dialect {
         ..Self::MCP_2024_11_05
     });
 
-    /// MCP on stdio, in the revision that the peers agree on; until then, the newest.
-    pub const MCP: Self = preset!(Self {
-        name: Borrowed("mcp"),
-        uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
-        exchanges: Borrowed(MCP_EXCHANGES),
-        revisions: Borrowed(MCP_REVISIONS),
-        ..Self::MCP_2026_07_28
-    });
+    /// MCP on stdio, in the revision that the peers agree on. Until then, it is the newest one.
+    pub const MCP: Self = Self::MCP_2026_07_28.negotiated("mcp", MCP_REVISIONS);
 
     /// MCP 2024-11-05 over HTTP.
-    pub const MCP_2024_11_05_HTTP: Self =
-        preset!(Self { name: Borrowed("mcp-2024-11-05-http"), ..Self::MCP_2024_11_05.over_http() });
+    pub const MCP_2024_11_05_HTTP: Self = Self::MCP_2024_11_05.over_http("mcp-2024-11-05-http");
 
     /// MCP 2025-03-26 over Streamable HTTP.
-    pub const MCP_2025_03_26_HTTP: Self =
-        preset!(Self { name: Borrowed("mcp-2025-03-26-http"), ..Self::MCP_2025_03_26.over_http() });
+    pub const MCP_2025_03_26_HTTP: Self = Self::MCP_2025_03_26.over_http("mcp-2025-03-26-http");
 
     /// MCP 2025-06-18 over Streamable HTTP.
-    pub const MCP_2025_06_18_HTTP: Self =
-        preset!(Self { name: Borrowed("mcp-2025-06-18-http"), ..Self::MCP_2025_06_18.over_http() });
+    pub const MCP_2025_06_18_HTTP: Self = Self::MCP_2025_06_18.over_http("mcp-2025-06-18-http");
 
     /// MCP 2025-11-25 over Streamable HTTP.
-    pub const MCP_2025_11_25_HTTP: Self =
-        preset!(Self { name: Borrowed("mcp-2025-11-25-http"), ..Self::MCP_2025_11_25.over_http() });
+    pub const MCP_2025_11_25_HTTP: Self = Self::MCP_2025_11_25.over_http("mcp-2025-11-25-http");
 
-    /// MCP 2026-07-28 over Streamable HTTP, where closing the response's stream is the cancel.
+    /// MCP 2026-07-28 over Streamable HTTP: the cancel is the end of the response's stream.
     pub const MCP_2026_07_28_HTTP: Self = preset!(Self {
-        name: Borrowed("mcp-2026-07-28-http"),
         cancel: CancelRule::ClosedStream,
         closed_stream: Some(Cause::Peer),
-        ..Self::MCP_2026_07_28.over_http()
+        ..Self::MCP_2026_07_28.over_http("mcp-2026-07-28-http")
     });
 
-    /// MCP over Streamable HTTP, in the revision that the peers agree on; until then, the newest.
-    pub const MCP_HTTP: Self = preset!(Self {
-        name: Borrowed("mcp-http"),
-        uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
-        exchanges: Borrowed(MCP_EXCHANGES),
-        revisions: Borrowed(MCP_HTTP_REVISIONS),
-        ..Self::MCP_2026_07_28_HTTP
-    });
+    /// MCP over Streamable HTTP, in the revision that the peers agree on. Until then, it is the newest
+    /// one.
+    pub const MCP_HTTP: Self = Self::MCP_2026_07_28_HTTP.negotiated("mcp-http", MCP_HTTP_REVISIONS);
 
-    /// App-Browser Protocol: an envelope of its own, `capabilities/cancel {callId, reason?}`
-    /// acknowledged, and the cancelled call answered too.
+    /// App-Browser Protocol: an envelope of its own, and `capabilities/cancel {callId, reason?}`.
+    ///
+    /// Both the cancel and the cancelled call get a response.
     pub const ABP: Self = preset!(Self {
         name: Borrowed("abp"),
         framing: Framing::Whole,
         envelope: Envelope::Abp,
-        ids: IdRule::IntegerOrString,
         cancel: requested("capabilities/cancel", "callId", REASON),
         cancelled_message: Borrowed("Cancelled"),
-        grace: Grace::Await,
         partial_results: false,
-        batches: None,
-        progress: Borrowed(&[ProgressRule {
-            method: Borrowed("capabilities/progress"),
-            token: Borrowed("progressToken"),
-            tokens_of_call: Borrowed(&[]),
-        }]),
-        overload_code: code::REQUEST_FAILED,
+        progress: progress!("capabilities/progress", "progressToken"),
         uncancellable: Uncancellable { methods: list!["initialize"], params: list![] },
         cancellers: Cancellers::Client { server_may_end: list![] },
         session: Some(Borrowed("initialize")),
         before_start: BeforeStart::Skipped,
-        ..Self::JSON_RPC
+        ..Self::AWAITED
     });
 
-    /// Debug Adapter Protocol: every message is numbered by `seq`, `cancel {requestId}` is acknowledged,
-    /// and the cancelled request is answered too. The adapter is the server, and says that it can be asked
-    /// to cancel.
+    /// Debug Adapter Protocol: every message is numbered by `seq`, and the cancel is
+    /// `cancel {requestId}`.
+    ///
+    /// Both the cancel and the cancelled request get a response. The adapter is the server, and declares
+    /// its support for cancellation.
     pub const DAP: Self = preset!(Self {
         name: Borrowed("dap"),
         framing: Framing::ContentLength,
@@ -248,9 +238,6 @@ impl Dialect {
         ids: IdRule::Int32OrString,
         cancel: requested("cancel", "requestId", None),
         cancelled_message: Borrowed("cancelled"),
-        grace: Grace::Await,
-        batches: None,
-        overload_code: code::REQUEST_FAILED,
         cancellers: Cancellers::Client { server_may_end: list![] },
         capability: CapabilityRule::Declared {
             exchange: Borrowed("initialize"),
@@ -259,14 +246,14 @@ impl Dialect {
             later: Some((Borrowed("capabilities"), list!["capabilities", "supportsCancelRequest"])),
         },
         session: Some(Borrowed("initialize")),
-        ..Self::JSON_RPC
+        ..Self::AWAITED
     });
 
-    /// erlmcp: `tool/call` is answered with a token at once, and `cancel {cancellationToken}` cancels
-    /// the operation that goes on.
+    /// MCP as erlmcp speaks it: the response to `tool/call` is a token, and the operation goes on.
+    ///
+    /// `cancel {cancellationToken}` cancels the operation.
     pub const ERLMCP: Self = preset!(Self {
         name: Borrowed("erlmcp"),
-        ids: IdRule::IntegerOrString,
         cancel: CancelRule::Operation {
             method: Borrowed("cancel"),
             token: Borrowed("cancellationToken"),
@@ -274,74 +261,63 @@ impl Dialect {
             notification: Borrowed("notifications/cancelled"),
             reason: None,
         },
-        grace: Grace::Await,
-        batches: None,
-        overload_code: code::REQUEST_FAILED,
         cancellers: Cancellers::Client { server_may_end: list![] },
-        ..Self::JSON_RPC
+        ..Self::AWAITED
     });
 
-    /// What Streamable HTTP changes: each message is whole, messages may overtake each other, and a
+    /// Returns the dialect for Streamable HTTP: messages are whole and may overtake each other, and a
     /// closed stream is no cancel.
-    const fn over_http(mut self) -> Self {
+    const fn over_http(mut self, name: &'static str) -> Self {
+        put(&mut self.name, Borrowed(name));
         self.framing = Framing::Whole;
         self.order = MessageOrder::MayChange;
         self.closed_stream = None;
         self
     }
 
-    /// Every preset, in the order `--help` lists them.
-    pub const PRESETS: &'static [Self] = &[
-        Self::JSON_RPC,
-        Self::ACP_V1,
-        Self::ACP_V2,
-        Self::ACP_DRAFT,
-        Self::LSP_3_17,
-        Self::MCP,
-        Self::MCP_2024_11_05,
-        Self::MCP_2025_03_26,
-        Self::MCP_2025_06_18,
-        Self::MCP_2025_11_25,
-        Self::MCP_2026_07_28,
-        Self::MCP_HTTP,
-        Self::MCP_2024_11_05_HTTP,
-        Self::MCP_2025_03_26_HTTP,
-        Self::MCP_2025_06_18_HTTP,
-        Self::MCP_2025_11_25_HTTP,
-        Self::MCP_2026_07_28_HTTP,
-        Self::ABP,
-        Self::DAP,
-        Self::ERLMCP,
-    ];
-
-    /// Whether messages of this method are cancels that name an id, in this dialect, or as notifications
-    /// in any preset. That id means nothing on another connection, so a proxy must never pass one on
-    /// (B25). The token of an operation means the same everywhere.
-    #[must_use]
-    pub fn is_cancel(&self, method: &str) -> bool {
-        if self.tells_of_cancels(method) {
-            return false;
-        }
-        let is_such = |rule: &CancelRule| {
-            matches!(rule, CancelRule::Notification { .. }) && rule.has_method(method)
-        };
-        self.cancel.has_method(method) && !self.has_operations()
-            || Self::PRESETS.iter().any(|preset| is_such(&preset.cancel))
+    /// Returns the family of MCP dialects that begins as this one. Older peers ask for `initialize`, which
+    /// can't be cancelled.
+    const fn negotiated(self, name: &'static str, revisions: &'static [(Text, Self)]) -> Self {
+        preset!(Self {
+            name: Borrowed(name),
+            uncancellable: Uncancellable { methods: list!["initialize"], params: list!["task"] },
+            // The server names the revision that it chose, or all that it speaks.
+            exchanges: Borrowed(&[
+                (Borrowed("initialize"), Borrowed("protocolVersion")),
+                (Borrowed("server/discover"), Borrowed("supportedVersions")),
+            ]),
+            revisions: Borrowed(revisions),
+            ..self
+        })
     }
 
-    /// The preset of that name.
-    #[must_use]
+    /// Every preset, in the order that `--help` lists them.
+    pub const PRESETS: &'static [Self] = presets! {
+        JSON_RPC ACP_V1 ACP_V2 ACP_DRAFT LSP_3_17
+        MCP MCP_2024_11_05 MCP_2025_03_26 MCP_2025_06_18 MCP_2025_11_25 MCP_2026_07_28
+        MCP_HTTP MCP_2024_11_05_HTTP MCP_2025_03_26_HTTP MCP_2025_06_18_HTTP
+        MCP_2025_11_25_HTTP MCP_2026_07_28_HTTP
+        ABP DAP ERLMCP
+    };
+
+    /// Returns whether messages of this method are cancels that name an id: in this dialect, or as
+    /// notifications in any preset.
+    ///
+    /// Such an id means nothing on another connection, so a proxy must never pass the cancel on (B25).
+    /// The token of an operation means the same everywhere.
+    pub fn is_cancel(&self, method: &str) -> bool {
+        let notifies = |it: &Self| {
+            matches!(it.cancel, CancelRule::Notification { .. }) && it.cancel.has_method(method)
+        };
+        let is_own = self.cancel.has_method(method) && !self.has_operations();
+        !self.tells_of_cancels(method) && (is_own || Self::PRESETS.iter().any(notifies))
+    }
+
+    /// Returns the preset of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::PRESETS.iter().find(|dialect| dialect.name == name).cloned()
     }
 }
-
-/// How the peers of MCP agree on a revision: the server names the one that it chose, or all that it
-/// speaks.
-const MCP_EXCHANGES: &[(Text, Text)] = &[
-    (Borrowed("initialize"), Borrowed("protocolVersion")),
-    (Borrowed("server/discover"), Borrowed("supportedVersions")),
-];
 
 const MCP_REVISIONS: &[(Text, Dialect)] = &[
     (Borrowed("2026-07-28"), Dialect::MCP_2026_07_28),

@@ -1,20 +1,19 @@
-//! How two peers agree on a revision of their protocol, as data.
+//! The agreement of two peers on a revision of their protocol.
 
 use serde_json::value::RawValue;
 
 use super::Dialect;
-use crate::wire::decode;
 
 impl Dialect {
-    /// The dialect that both sides speak once a request of this method was answered with this result.
-    /// It keeps the framing, the envelope and the revisions of this one. `None`: nothing changes.
-    #[must_use]
+    /// Returns the dialect that both sides speak after a request of this method had this result.
+    ///
+    /// It keeps the framing, the envelope and the revisions of this one. Returns `None` if nothing changes.
     pub fn settled_by(&self, method: &str, result: &RawValue) -> Option<Self> {
         let (_, member) = self.exchanges.iter().find(|(exchange, _)| exchange == method)?;
-        let named = decode::param(Some(result), member)?;
-        // The list may be as long as a message: it is looked through once, and not kept (G8).
+        let named = protocol_json::member(result, member)?;
+        // The list may be as long as a message, so it is read once and not stored (G8).
         let mut best = self.revisions.len();
-        decode::strings(named, |name| {
+        protocol_json::each_text(named, |name| {
             let rank = self.revisions.iter().position(|(version, _)| *version == name);
             best = best.min(rank.unwrap_or(best));
         });
@@ -47,7 +46,7 @@ mod tests {
         format!(r#"{{"capabilities":{{}},"protocolVersion":"{version}"}}"#)
     }
 
-    /// A preset as a member of its family speaks it.
+    /// Returns a preset as a member of its family speaks it.
     fn in_family(preset: Dialect, family: &Dialect) -> Dialect {
         let mut dialect = preset;
         dialect.exchanges = family.exchanges.clone();

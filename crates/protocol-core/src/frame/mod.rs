@@ -1,41 +1,36 @@
-//! Framing: where one message ends and the next begins in a stream of bytes.
-//!
-//! The [`Deframer`] owns no bytes. The caller keeps what was not used yet and presents it again with
-//! more behind it (B28); the deframer remembers how far it has looked, so nothing is scanned twice.
-
-mod content_length;
-mod newline;
+//! Framing: the boundaries between messages in a stream of bytes.
 
 use alloc::vec::Vec;
 
+use memchr::memchr;
 use protocol_json::decimal;
 
-use crate::config::Limits;
+use crate::limits::Limits;
 use crate::violation::Violation;
 
-/// How messages are told apart in a stream of bytes.
+/// The boundaries between messages in a stream of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Framing {
     /// One message a line. Empty lines and CRLF are accepted; only LF is written.
     Newline,
-    /// A header block with `Content-Length`, then that many bytes: LSP.
+    /// A header block with `Content-Length`, and then that many bytes, as LSP and DAP have it.
     ContentLength,
-    /// The transport keeps messages apart: WebSocket, postMessage.
+    /// No framing of our own, because the transport keeps messages apart: WebSocket, `postMessage`.
     Whole,
 }
 
 impl Framing {
-    /// Appends what goes before a message of `len` bytes.
+    /// Appends the frame before a message of `len` bytes.
     pub(crate) fn open(self, len: usize, out: &mut Vec<u8>) {
         if self == Self::ContentLength {
-            // Exactly this form: lower case, other spacing and further headers each break a server.
+            // Some servers fail on lower case, on other spacing, and on further headers.
             out.extend_from_slice(b"Content-Length: ");
             decimal(len as u64, out);
             out.extend_from_slice(b"\r\n\r\n");
         }
     }
 
-    /// Appends what goes after a message.
+    /// Appends the frame behind a message.
     pub(crate) fn close(self, out: &mut Vec<u8>) {
         if self == Self::Newline {
             out.push(b'\n');
@@ -44,60 +39,180 @@ impl Framing {
 }
 
 /// Finds messages in a stream.
+///
+/// It owns no bytes. The caller keeps the unused ones and passes them again with more behind them (B28).
+/// The deframer remembers how far it has looked, so it scans no byte twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Deframer {
-    Newline(newline::Lines),
-    ContentLength(content_length::Blocks),
-    Whole { limit: usize },
+pub(crate) struct Deframer {
+    framing: Framing,
+    limits: Limits,
+    state: State,
 }
 
-/// What the deframer found at the beginning of the unread bytes.
+/// The position of the first unread byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// In a line or a header block, whose first `scanned` bytes don't end it.
+    Scanning { scanned: usize },
+    /// Before the body of this length that a header block announced.
+    Body { len: u64 },
+    /// In a message over the limit, of which this many bytes are left. A line ends by itself, and has
+    /// `u64::MAX` here.
+    Skipping { left: u64 },
+}
+
+/// The position between two messages.
+const START: State = State::Scanning { scanned: 0 };
+
+/// The beginning of the unread bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'b> {
     /// One whole message.
     Message(&'b [u8]),
     /// No whole message yet.
     Partial,
-    /// A message over the limit begins here; it is being skipped.
+    /// A message over the limit, which is being skipped.
     TooLarge,
-    /// Nobody can tell where the next message begins.
+    /// A broken frame, after which the next message can't be found.
     Broken(Violation),
 }
 
 impl Deframer {
-    pub(crate) fn new(framing: Framing, limits: &Limits) -> Self {
-        match framing {
-            Framing::Newline => Self::Newline(newline::Lines::new(limits)),
-            Framing::ContentLength => Self::ContentLength(content_length::Blocks::new(limits)),
-            Framing::Whole => Self::Whole { limit: limits.message_bytes },
-        }
+    pub(crate) const fn new(framing: Framing, limits: &Limits) -> Self {
+        Self { framing, limits: *limits, state: START }
     }
 
-    /// Looks at the unread bytes, which begin where those ended that were used up. Gives how many are
-    /// used up now, and what they are.
+    /// Looks at the unread bytes. Returns the number of bytes that are used up now, and their content.
+    ///
+    /// `unread` begins behind the bytes that earlier calls used up.
     pub(crate) fn next<'b>(&mut self, unread: &'b [u8]) -> (usize, Frame<'b>) {
-        match self {
-            Self::Newline(lines) => lines.next(unread),
-            Self::ContentLength(blocks) => blocks.next(unread),
-            Self::Whole { limit } => {
-                let frame = match unread.len() {
-                    0 => Frame::Partial,
-                    len if len > *limit => Frame::TooLarge,
-                    _ => Frame::Message(unread),
-                };
-                (unread.len(), frame)
+        let mut used = 0;
+        loop {
+            let rest = &unread[used..];
+            let (len, frame) = match self.framing {
+                Framing::Newline => self.line(rest),
+                Framing::ContentLength => self.block(rest),
+                Framing::Whole if rest.is_empty() => (0, Frame::Partial),
+                Framing::Whole if rest.len() > self.limits.message_bytes => {
+                    (rest.len(), Frame::TooLarge)
+                }
+                Framing::Whole => (rest.len(), Frame::Message(rest)),
+            };
+            used += len;
+            // Behind used bytes that held no message there may be more bytes.
+            if !matches!(frame, Frame::Partial) || len == 0 {
+                return (used, frame);
             }
         }
     }
 
-    /// Judges what is left unread when the input ends.
+    /// Judges the unread bytes when the input ends behind them.
     pub(crate) fn finish<'b>(&self, unread: &'b [u8]) -> Frame<'b> {
-        match self {
-            Self::Newline(lines) => lines.finish(unread),
-            Self::ContentLength(blocks) => blocks.finish(unread),
-            Self::Whole { .. } => Frame::Partial,
+        match (self.framing, self.state) {
+            (Framing::Newline, _) => self.ended_line(unread),
+            (Framing::Whole, _) => Frame::Partial,
+            (_, State::Scanning { .. }) if unread.trim_ascii().is_empty() => Frame::Partial,
+            _ => Frame::Broken(Violation::Truncated),
         }
     }
+
+    /// Looks for the end of a line. Returns the number of bytes used, and their content.
+    fn line<'b>(&mut self, rest: &'b [u8]) -> (usize, Frame<'b>) {
+        let (scanned, is_skipping) = match self.state {
+            State::Scanning { scanned } => (scanned.min(rest.len()), false),
+            _ => (0, true),
+        };
+        if let Some(at) = memchr(b'\n', &rest[scanned..]) {
+            let frame = self.ended_line(&rest[..scanned + at]);
+            self.state = START;
+            return (scanned + at + 1, frame);
+        }
+        // One byte more is let through: it may be the CR of a line that just fits.
+        if !is_skipping && rest.len() <= self.limits.message_bytes.saturating_add(1) {
+            self.state = State::Scanning { scanned: rest.len() };
+            return (0, Frame::Partial);
+        }
+        self.state = State::Skipping { left: u64::MAX };
+        (rest.len(), if is_skipping { Frame::Partial } else { Frame::TooLarge })
+    }
+
+    /// Judges a line without its LF, which the last line of the input need not have.
+    ///
+    /// White space counts towards the limit. While a line is still arriving, nobody knows how much of it
+    /// will be trimmed (G11).
+    fn ended_line<'b>(&self, line: &'b [u8]) -> Frame<'b> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match line.trim_ascii() {
+            _ if matches!(self.state, State::Skipping { .. }) => Frame::Partial,
+            _ if line.len() > self.limits.message_bytes => Frame::TooLarge,
+            [] => Frame::Partial,
+            message => Frame::Message(message),
+        }
+    }
+
+    /// Reads a header block or a body. Returns the number of bytes used, and their content.
+    fn block<'b>(&mut self, rest: &'b [u8]) -> (usize, Frame<'b>) {
+        match self.state {
+            State::Scanning { scanned } => self.header(rest, scanned),
+            State::Body { len: left } if left > self.limits.message_bytes as u64 => {
+                self.state = State::Skipping { left };
+                (0, Frame::TooLarge)
+            }
+            State::Body { len } => {
+                let Some(body) = rest.get(..len as usize) else { return (0, Frame::Partial) };
+                self.state = START;
+                // Some peers send bodies that are blank.
+                let is_blank = body.trim_ascii().is_empty();
+                (body.len(), if is_blank { Frame::Partial } else { Frame::Message(body) })
+            }
+            State::Skipping { left } => {
+                let len = left.min(rest.len() as u64);
+                self.state = if len < left { State::Skipping { left: left - len } } else { START };
+                (len as usize, Frame::Partial)
+            }
+        }
+    }
+
+    /// Reads lines up to the empty one that ends the header block, and accepts LF for CRLF.
+    fn header(&mut self, rest: &[u8], scanned: usize) -> (usize, Frame<'static>) {
+        let broken = |violation| (rest.len(), Frame::Broken(violation));
+        let block = &rest[..rest.len().min(self.limits.header_bytes)];
+        // The scanned bytes are there again, unless the host has lost some of them.
+        let mut scanned = scanned.min(block.len());
+        while let Some(at) = memchr(b'\n', &block[scanned..]) {
+            let begin = scanned;
+            scanned += at + 1;
+            if block[begin..scanned].trim_ascii().is_empty() {
+                // A stray line end between two messages is a block without a body.
+                let len = if begin == 0 { Some(0) } else { content_length(&block[..begin]) };
+                let Some(len) = len else { return broken(Violation::InvalidHeader) };
+                self.state = if len == 0 { START } else { State::Body { len } };
+                return (scanned, Frame::Partial);
+            }
+        }
+        if rest.len() >= self.limits.header_bytes {
+            return broken(Violation::HeaderTooLong);
+        }
+        self.state = State::Scanning { scanned };
+        (0, Frame::Partial)
+    }
+}
+
+/// Returns the one Content-Length of the header lines, in any case, order and spacing.
+///
+/// Other lines are ignored, because the only charset that they may name is UTF-8.
+fn content_length(block: &[u8]) -> Option<u64> {
+    let headers = block.split(|&byte| byte == b'\n').filter_map(|line| {
+        let (name, value) = line.split_at(memchr(b':', line)?);
+        Some((name.trim_ascii(), value[1..].trim_ascii()))
+    });
+    let lens = headers.filter(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));
+    // A plus sign is all that `parse` takes beside digits.
+    let mut lens = lens.map(|(_, value)| {
+        core::str::from_utf8(value).ok()?.parse().ok().filter(|_| value[0] != b'+')
+    });
+    let first = lens.next()?;
+    first.filter(|_| lens.all(|len| len == first))
 }
 
 #[cfg(test)]

@@ -1,91 +1,74 @@
-//! What the machine decides, in values.
+//! The machine's decisions, as values.
 
 use super::table::CallInput;
-use super::{CallId, RequestHandle};
-use crate::cause::{Cause, CloseReason};
-use crate::named::named;
+use crate::cause::{Cause, CloseReason, Settlement};
+use crate::dialect::facts::Handshake;
+use crate::error::CancelRefusal;
+use crate::handle::{CallId, RequestHandle};
+use crate::slot::Slot;
 
 /// One thing to do, in the order the machine decided it.
 ///
-/// A command or an input returns what it decided for the call or request that it names: an `Action`
-/// where there is more than one possibility, and otherwise only what is not known before. What
-/// follows for others (the cascade) waits in [`Machine::poll_action`](super::Machine::poll_action).
+/// A command or an input returns its decision about the call or request that it names. Decisions about
+/// others, such as the calls of a cancelled parent, wait in
+/// [`Machine::poll_action`](super::Machine::poll_action).
 ///
-/// `C` is the host's data on a call, which comes back by value with its one completion (G1).
+/// `C` is the host's data on a call, which comes back by value with its one completion.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Action<C> {
     /// Put the cancel of this call into the outbox, ahead of bulk output.
     SendCancel {
-        /// The call; it may have settled.
+        /// The call, which may have settled.
         call: CallId,
         /// The number of the cancel itself, where it is a request of its own.
         number: Option<u32>,
     },
-    /// Take what is still unsent of this call, its request or its cancel, out of the outbox (G4), and
-    /// give the host its outcome.
+    /// Take the unsent request or cancel of this call out of the outbox, and deliver its outcome.
     Withdraw(Completion<C>),
-    /// Give the host the one outcome of this call (G1).
+    /// Deliver the one outcome of this call.
     Complete(Completion<C>),
-    /// Tell the host that this request was cancelled.
+    /// Report that this request was cancelled.
     MarkCancelled {
-        /// The request.
+        /// The request, which may have its response meanwhile.
         request: RequestHandle,
-        /// Why.
+        /// The reason of the cancellation.
         cause: Cause,
     },
-    /// Tell the host that this request is answered and every call made for it has settled (G6).
+    /// Report that this request has its response and that every call made for it has settled.
     TreeSettled {
-        /// The request.
+        /// The request, whose row is gone.
         request: RequestHandle,
     },
-    /// Tell the host that the connection is closed (G7).
+    /// Report that the connection is closed.
     Close {
-        /// Why.
+        /// The reason of the end.
         reason: CloseReason,
     },
 }
 
-/// How one call ended, with the host's data on it.
+/// The end of one call, with the host's data on it.
 #[derive(Clone, Debug)]
+#[must_use = "it holds the host's data"]
 pub struct Completion<C> {
-    /// The call.
+    /// The call, whose row is gone.
     pub call: CallId,
-    /// How it ended.
+    /// The kind of ending.
     pub settlement: Settlement,
-    /// Why, if it was cancelled, timed out or lost.
+    /// The cause, if it was cancelled, timed out or lost.
     pub cause: Option<Cause>,
-    /// What the host gave with the call.
+    /// The host's data, as it came with the call.
     pub data: C,
+    pub(super) parent: Option<Slot>,
+    /// The role of its result in a handshake, if it has one.
+    pub(crate) handshake: Option<Handshake>,
 }
 
-named! {
-    /// How a call ended, without its payload.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[non_exhaustive]
-    pub enum Settlement {
-        /// The peer answered with a result.
-        Result = "result",
-        /// The peer answered with an error.
-        Error = "error",
-        /// It was cancelled.
-        Cancelled = "cancelled",
-        /// One of its timers ran out.
-        TimedOut = "timed_out",
-        /// The peer answered with something that is no response.
-        Malformed = "malformed",
-        /// The connection ended first.
-        ConnectionLost = "connection_lost",
-    }
-    /// The name in `snake_case`.
-    as_str
-}
-
-/// What [`Connection::cancel`](crate::Connection::cancel) did.
+/// The effect of [`Connection::cancel`](crate::Connection::cancel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CancelOutcome {
-    /// The request had not left: it never will, and the call has settled (G4).
+    /// The request had not left and never will; the call has settled.
     Withdrawn,
     /// The cancel is on its way.
     Sent,
@@ -93,62 +76,42 @@ pub enum CancelOutcome {
     AwaitsToken,
     /// A cancel was sent before; there is never a second.
     AlreadySent,
-    /// The call has settled here, and the peer is told nothing: the dialect has no cancel, or one
-    /// was sent before and nobody waits for its answer any more.
+    /// The call has settled here without a word to the peer. Either the dialect has no cancel, or one was
+    /// sent before and nobody waits for its response any more.
     Settled,
-    /// The call had settled before.
+    /// The call had settled before, or it is one of a connection with another number
+    /// ([`Config::connection`](crate::Config::connection)).
     AlreadySettled,
-    /// It may not be cancelled on the wire, and goes on.
+    /// The call may not be cancelled on the wire, and goes on.
     Refused(CancelRefusal),
 }
 
-named! {
-    /// Why a cancel was refused here and never sent. The call goes on.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[non_exhaustive]
-    pub enum CancelRefusal {
-        /// The capabilities are not exchanged yet.
-        BeforeExchange = "cancel_before_exchange"
-            => "nothing can be cancelled before the capabilities are exchanged",
-        /// The peer did not declare that it can be asked to cancel.
-        Undeclared = "cancel_undeclared" => "the peer did not declare that it can cancel requests",
-        /// Requests of this method can't be cancelled.
-        Method = "cancel_of_method" => "requests of this method can't be cancelled",
-        /// Requests with such params can't be cancelled this way: a task has a cancel of its own.
-        Params = "cancel_of_params" => "requests with such params can't be cancelled this way",
-        /// In this dialect our side may not cancel.
-        NotOurs = "cancel_not_ours" => "our side may not cancel in this dialect",
-    }
-    /// The name in `snake_case`.
-    as_str
-}
-
-/// What kind of answer a response is.
+/// The kind of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResponseKind {
-    /// A result.
+    /// A result that brings no token of an operation.
     Result,
     /// A result that holds the token of an operation.
     Token,
     /// An error other than -32800.
     Error,
-    /// Error -32800.
+    /// The error -32800, which says that the request was cancelled.
     CancelError,
-    /// No valid response, but its id can be read (B1).
+    /// No valid response, but its id can be read.
     Malformed,
 }
 
 impl ResponseKind {
-    /// What it is to the table if a call's own request is answered so, what if the call's cancel is,
-    /// and how a call ends that settles with it.
+    /// Returns the input to a call that is responded to, the input to a call whose cancel is, and the
+    /// settlement of a call that ends by it.
     pub(super) const fn meaning(self) -> (CallInput, CallInput, Settlement) {
-        use CallInput::{Acknowledged, Answered, CancelFailed};
+        use CallInput::{Acknowledged, CancelFailed, CancelledResponse, Response, TokenResponse};
         match self {
-            Self::Result => (Answered, Acknowledged, Settlement::Result),
-            Self::Token => (CallInput::Token, Acknowledged, Settlement::Result),
-            Self::Error => (Answered, CancelFailed, Settlement::Error),
-            Self::CancelError => (CallInput::CancelError, Acknowledged, Settlement::Error),
-            Self::Malformed => (Answered, CancelFailed, Settlement::Malformed),
+            Self::Result => (Response, Acknowledged, Settlement::Result),
+            Self::Token => (TokenResponse, Acknowledged, Settlement::Result),
+            Self::Error => (Response, CancelFailed, Settlement::Error),
+            Self::CancelError => (CancelledResponse, Acknowledged, Settlement::Error),
+            Self::Malformed => (Response, CancelFailed, Settlement::Malformed),
         }
     }
 }

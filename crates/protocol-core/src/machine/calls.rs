@@ -1,4 +1,4 @@
-//! Our calls in flight: one row each.
+//! Our calls in flight: one row each, their wire numbers and their timers.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -8,40 +8,18 @@ use core::time::Duration;
 
 use slab::Slab;
 
-use super::action::{CancelRefusal, Settlement};
+use super::recent::RecentIds;
 use super::table::CallPhase;
 use super::timers::TimerReason;
-use crate::cause::Cause;
+use super::tokens::Tokens;
+use crate::cause::{Cause, Settlement};
 use crate::dialect::Grace;
-use crate::index::{Index, Key};
+use crate::dialect::facts::{Facts, Handshake};
+use crate::error::CancelRefusal;
+use crate::handle::{self, CallId};
+use crate::index::Index;
 use crate::slot::{self, Slot};
 use crate::time::Timestamp;
-
-/// Names one of our calls, for ever: a settled call's id never comes to mean another.
-///
-/// Ordered by when the call was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
-
-/// The largest id we put on the wire: above it, LSP servers go silent, panic or die.
-const LAST_NUMBER: u64 = i32::MAX as u64;
-
-impl CallId {
-    /// The id on the wire: 1, 2, 3, … and after 2^31-1 from 1 again.
-    #[must_use]
-    #[inline]
-    pub const fn number(self) -> u32 {
-        if self.is_reissued() { ((self.0 - 1) % LAST_NUMBER) as u32 + 1 } else { self.0 as u32 }
-    }
-
-    /// Whether another call had its number before.
-    pub(super) const fn is_reissued(self) -> bool {
-        self.0 > LAST_NUMBER
-    }
-
-    /// The least id, for ranges.
-    pub(super) const MIN: Self = Self(0);
-}
 
 /// One call in flight.
 #[derive(Clone, Debug)]
@@ -49,40 +27,47 @@ pub(super) struct Call<C> {
     pub(super) id: CallId,
     /// The host's data.
     pub(super) data: C,
-    /// Invariant: that request's row exists, and its calls are told to hold this one.
+    /// The slot of the request that it was made for. Invariant: that row exists and lists this call.
     pub(super) parent: Option<Slot>,
     pub(super) phase: CallPhase,
-    /// What a local settlement would report. Invariant: the first cancel sets it and no later one
-    /// changes it (B22); only the loss of the connection does.
+    /// The outcome of a local settlement. Invariant: the first cancellation sets it, and only the loss
+    /// of the connection changes it (B22).
     pub(super) ending: Option<(Settlement, Cause)>,
-    /// Why it can't be cancelled on the wire, if it can't.
+    /// The reason why it can't be cancelled on the wire, if it can't.
     pub(super) refusal: Option<CancelRefusal>,
-    /// What few calls have. In a box, because most have nothing of it.
-    pub(super) rare: Option<Box<Rare>>,
+    /// Data that few calls have, in a box because most have none.
+    pub(super) extras: Option<Box<CallExtras>>,
 }
 
-/// What few calls have.
+/// Data that few calls have: timers, and facts beyond the refusal.
 #[derive(Clone, Debug, Default, Hash)]
-pub(super) struct Rare {
+pub(super) struct CallExtras {
     pub(super) deadline: Option<Timestamp>,
-    pub(super) idle: Option<Timestamp>,
-    /// So long after progress its idle timeout is.
-    pub(super) idle_after: Option<Duration>,
+    pub(super) idle: Option<Idle>,
     pub(super) hard_cap: Option<Timestamp>,
-    /// The grace that is its own, and not the dialect's.
+    /// The grace of this call, in place of the dialect's.
     pub(super) grace: Option<Grace>,
-    /// When its grace ends, once that has begun.
+    /// The end of its grace, once that has begun.
     pub(super) release: Option<Timestamp>,
-    /// The number of its cancel, where that is a request, until it is answered.
-    pub(super) cancel: Option<u32>,
+    /// The number of its cancel, where that is a request, until the peer responds to it.
+    pub(super) cancel_number: Option<u32>,
+    pub(super) facts: Facts,
 }
 
-impl Rare {
-    /// The first of its timers to fire.
+/// An idle timeout.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Idle {
+    pub(super) after: Duration,
+    /// The latest progress that its timer knows of; its tokens may know of later progress.
+    pub(super) since: Timestamp,
+}
+
+impl CallExtras {
+    /// Returns the first of its timers to fire.
     fn next_timer(&self) -> Option<(Timestamp, TimerReason)> {
         [
             (self.deadline, TimerReason::Deadline),
-            (self.idle, TimerReason::IdleTimeout),
+            (self.idle.map(|idle| idle.since + idle.after), TimerReason::IdleTimeout),
             (self.hard_cap, TimerReason::HardCap),
             (self.release, TimerReason::Grace),
         ]
@@ -92,47 +77,73 @@ impl Rare {
     }
 }
 
-/// Where the row of a call is, for whoever has just found it.
+/// The index of a call's row. Valid until that row is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(usize);
+pub(super) struct RowKey(usize);
 
-/// What a number on the wire names.
+/// The owner of a number on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named {
-    /// A call.
-    Call(Place),
-    /// The cancel of a call.
-    CancelOf(Place),
+pub(super) enum NumberOwner {
+    /// A call, by its request.
+    Call(RowKey),
+    /// A call, by its cancel.
+    CancelOf(RowKey),
+}
+
+/// The fate of a message of ours whose row is gone or never was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fate {
+    /// It was withdrawn, so the peer never saw its number.
+    Withdrawn,
+    /// Its call was settled here, and the peer may still respond.
+    Unanswered,
+    /// Its call was settled here, and its cancel follows if the response brings a token.
+    AwaitingToken,
+    /// The peer responded after its call was settled.
+    RespondedLate,
+    /// It is a cancel that waits in the outbox.
+    CancelQueued,
+    /// It is a cancel that the peer has yet to acknowledge.
+    CancelSent,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Calls<C> {
     rows: Slab<Call<C>>,
-    /// Invariant: holds each row's number, and nothing else.
+    /// Invariant: it holds each row's number, and nothing else.
     by_number: Index<u32>,
-    /// By the number of their cancels, the calls whose cancel is a request and was not answered yet.
-    by_cancel: BTreeMap<u32, Place>,
-    /// Invariant: holds the next timer of each row that has one, and nothing else.
-    due: BTreeSet<(Timestamp, CallId, TimerReason)>,
-    /// Boxes of settled calls, for the next ones.
+    /// The calls whose cancel is a request without a response yet, by the number of that cancel.
+    by_cancel: BTreeMap<u32, RowKey>,
+    /// Invariant: it holds the next timer of each row that has one, and nothing else.
+    timers: BTreeSet<(Timestamp, CallId, TimerReason)>,
+    /// The number of calls that the peer may end.
+    pub(super) peer_may_end: usize,
+    /// The progress tokens of the calls that have an idle timeout.
+    pub(super) tokens: Tokens,
+    /// The numbers of messages that no row owns any more (G12).
+    pub(super) settled_numbers: RecentIds<u32, Fate>,
+    /// The boxes of settled calls, kept for the next ones.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-    spare: Vec<Box<Rare>>,
-    /// The last serial that was given out.
-    last: u64,
+    spare: Vec<Box<CallExtras>>,
+    /// The latest id that a message of ours got.
+    pub(super) last: CallId,
 }
 
 impl<C> Calls<C> {
-    /// So many boxes are kept for the next calls.
-    pub(crate) const SPARE: usize = 64;
+    /// The most boxes that are kept for the next calls.
+    const SPARE: usize = 64;
 
-    pub(super) const fn new() -> Self {
+    pub(super) fn new(connection: u32) -> Self {
         Self {
             rows: Slab::new(),
             by_number: Index::new(),
             by_cancel: BTreeMap::new(),
-            due: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            peer_may_end: 0,
+            tokens: Tokens::default(),
+            settled_numbers: RecentIds::new(),
             spare: Vec::new(),
-            last: 0,
+            last: CallId(handle::first_serial(connection)),
         }
     }
 
@@ -142,123 +153,126 @@ impl<C> Calls<C> {
 
     // Numbers
 
-    /// The id that the next call gets. Numbers still in flight after a wrap are skipped.
+    /// Returns the id of the next call. Numbers that are still in flight after a wrap are skipped.
     pub(super) fn next_id(&self) -> CallId {
-        let mut id = CallId(self.last + 1);
-        while id.is_reissued() && self.named(id.number()).is_some() {
-            id.0 += 1;
+        let mut id = self.last.next();
+        while id.is_reissued() && self.owner_of(id.number()).is_some() {
+            id = id.next();
         }
         id
     }
 
-    /// Takes the next number for a message that is no call: a cancel that is a request.
-    pub(super) fn take_number(&mut self) -> CallId {
-        let id = self.next_id();
-        self.last = id.0;
-        id
+    /// Takes the next number for a message that is no call.
+    pub(super) fn take_number(&mut self) -> u32 {
+        self.last = self.next_id();
+        self.last.number()
     }
 
-    /// What this number names in flight.
+    /// Returns the owner of a number, if it is in flight.
     #[inline]
-    pub(super) fn named(&self, number: u32) -> Option<Named> {
+    pub(super) fn owner_of(&self, number: u32) -> Option<NumberOwner> {
         match self.by_number.find(&number, numbers(&self.rows)) {
-            Some(slot) => Some(Named::Call(Place(slot as usize))),
-            None => self.by_cancel.get(&number).copied().map(Named::CancelOf),
+            Some(slot) => Some(NumberOwner::Call(RowKey(slot as usize))),
+            None => self.by_cancel.get(&number).copied().map(NumberOwner::CancelOf),
         }
     }
 
-    /// The last message of ours that got this wire number, if any did.
-    pub(super) fn issued(&self, number: u32) -> Option<CallId> {
-        let number = u64::from(number);
-        let rounds = self.last.checked_sub(number)? / LAST_NUMBER;
-        (1..=LAST_NUMBER).contains(&number).then_some(CallId(number + rounds * LAST_NUMBER))
+    /// Gives the cancel of a call the next number.
+    pub(super) fn number_cancel(&mut self, key: RowKey) -> u32 {
+        let number = self.take_number();
+        self.extras(key).cancel_number = Some(number);
+        self.by_cancel.insert(number, key);
+        number
     }
 
-    /// Gives a call's cancel the next number.
-    pub(super) fn number_cancel(&mut self, place: Place) -> u32 {
-        let cancel = self.take_number().number();
-        self.rare(place).cancel = Some(cancel);
-        self.by_cancel.insert(cancel, place);
-        cancel
-    }
-
-    /// The cancel of a call is answered, or will be nobody's: gives its number, if it had one.
+    /// Releases the number of a call's cancel, and returns it if it had one.
     #[inline]
-    pub(super) fn release_cancel(&mut self, place: Place) -> Option<u32> {
+    pub(super) fn release_cancel(&mut self, key: RowKey) -> Option<u32> {
         if self.by_cancel.is_empty() {
             return None;
         }
-        let cancel = self.row_mut(place).rare.as_mut()?.cancel.take()?;
-        self.by_cancel.remove(&cancel);
-        Some(cancel)
+        let number = self.row_mut(key).extras.as_mut()?.cancel_number.take()?;
+        self.by_cancel.remove(&number);
+        Some(number)
     }
 
     // Rows
 
-    /// Makes the row of the next call.
-    pub(super) fn insert(&mut self, call: Call<C>) -> Place {
-        debug_assert_eq!(call.id, self.next_id(), "whoever makes a row asks for its id first");
-        let id = call.id;
-        self.last = id.0;
+    /// Inserts the row of the call with the next id.
+    pub(super) fn insert(
+        &mut self,
+        id: CallId,
+        parent: Option<Slot>,
+        refusal: Option<CancelRefusal>,
+        data: C,
+    ) -> RowKey {
+        debug_assert_eq!(id, self.next_id(), "the permit holds the next id");
+        self.last = id;
+        if id.is_reissued() {
+            self.settled_numbers.take(&id.number());
+        }
         slot::make_room(&mut self.rows);
-        let slot = self.rows.insert(call);
+        let (phase, ending, extras) = (CallPhase::Queued, None, None);
+        let slot = self.rows.insert(Call { id, data, parent, phase, ending, refusal, extras });
         self.by_number.insert(&id.number(), slot as u32, numbers(&self.rows));
-        Place(slot)
+        RowKey(slot)
     }
 
-    /// Where the row of a call is, unless it has settled.
+    /// Finds the row of a call, unless it has settled.
     #[inline]
-    pub(super) fn find(&self, call: CallId) -> Option<Place> {
+    pub(super) fn find(&self, call: CallId) -> Option<RowKey> {
         let slot = self.by_number.find(&call.number(), numbers(&self.rows))? as usize;
-        (self.rows[slot].id == call).then_some(Place(slot))
+        (self.rows[slot].id == call).then_some(RowKey(slot))
     }
 
-    pub(super) fn row(&self, place: Place) -> &Call<C> {
-        &self.rows[place.0]
+    pub(super) fn row(&self, key: RowKey) -> &Call<C> {
+        &self.rows[key.0]
     }
 
-    pub(super) fn row_mut(&mut self, place: Place) -> &mut Call<C> {
-        &mut self.rows[place.0]
+    pub(super) fn row_mut(&mut self, key: RowKey) -> &mut Call<C> {
+        &mut self.rows[key.0]
     }
 
     pub(super) fn get(&self, call: CallId) -> Option<&Call<C>> {
-        self.find(call).map(|place| self.row(place))
+        self.find(call).map(|key| self.row(key))
     }
 
-    pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut Call<C>> {
-        self.find(call).map(|place| self.row_mut(place))
-    }
-
-    /// Removes a row, its number and its timers. Its cancel was released before.
+    /// Removes a row, its number and its timers. The number of its cancel was released before.
     #[inline]
-    pub(super) fn remove(&mut self, Place(slot): Place) -> Call<C> {
+    pub(super) fn remove(&mut self, RowKey(slot): RowKey) -> (Call<C>, Option<Handshake>) {
         let mut row = self.rows.remove(slot);
         self.by_number.remove(&row.id.number(), slot as u32, numbers(&self.rows));
-        if let Some(mut rare) = row.rare.take() {
-            debug_assert!(rare.cancel.is_none(), "its number would lead to another row");
-            if let Some((due, reason)) = rare.next_timer() {
-                self.due.remove(&(due, row.id, reason));
-            }
-            if self.spare.len() < Self::SPARE {
-                *rare = Rare::default();
-                self.spare.push(rare);
-            }
-        }
+        let handshake = row.extras.take().and_then(|extras| self.recycle(row.id, extras));
         if slot::give_back(&mut self.rows) {
             self.by_number = Index::new();
         }
-        row
+        (row, handshake)
     }
 
-    // What few have
+    /// Releases the timers and tokens of a settled call, and keeps the box for the next call.
+    fn recycle(&mut self, call: CallId, mut extras: Box<CallExtras>) -> Option<Handshake> {
+        debug_assert!(extras.cancel_number.is_none(), "its number would lead to another row");
+        if let Some((due, reason)) = extras.next_timer() {
+            self.timers.remove(&(due, call, reason));
+        }
+        self.peer_may_end -= usize::from(extras.facts.server_may_end);
+        let tokens = &extras.facts.progress_tokens;
+        tokens.iter().for_each(|token| self.tokens.release(token, false));
+        let handshake = extras.facts.handshake;
+        if self.spare.len() < Self::SPARE {
+            *extras = CallExtras::default();
+            self.spare.push(extras);
+        }
+        handshake
+    }
 
-    /// What few calls have, made now if this one had nothing of it.
-    pub(super) fn rare(&mut self, place: Place) -> &mut Rare {
+    /// Returns the extras of a call, which are made if it had none.
+    pub(super) fn extras(&mut self, key: RowKey) -> &mut CallExtras {
         let spare = &mut self.spare;
-        self.rows[place.0].rare.get_or_insert_with(|| spare.pop().unwrap_or_default())
+        self.rows[key.0].extras.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
 
-    /// Every call in flight, in the order they were made.
+    /// Returns every call in flight, in the order they were made.
     pub(super) fn in_order(&self) -> Vec<CallId> {
         let mut ids: Vec<CallId> = self.rows.iter().map(|(_, row)| row.id).collect();
         ids.sort_unstable();
@@ -267,51 +281,74 @@ impl<C> Calls<C> {
 
     // Timers
 
-    /// Changes the times of one call.
-    pub(super) fn set_times(&mut self, place: Place, change: impl FnOnce(&mut Rare)) {
-        let call = self.row(place).id;
-        let rare = self.rare(place);
-        let before = rare.next_timer();
-        change(rare);
-        let after = rare.next_timer();
+    /// Changes the timers of one call.
+    pub(super) fn set_times(&mut self, key: RowKey, change: impl FnOnce(&mut CallExtras)) {
+        let call = self.row(key).id;
+        let extras = self.extras(key);
+        let before = extras.next_timer();
+        change(extras);
+        let after = extras.next_timer();
+        if before == after {
+            return;
+        }
         if let Some((due, reason)) = before {
-            self.due.remove(&(due, call, reason));
+            self.timers.remove(&(due, call, reason));
         }
         if let Some((due, reason)) = after {
-            self.due.insert((due, call, reason));
+            self.timers.insert((due, call, reason));
         }
     }
 
-    /// The idle timeout of a call, if it has one, starts anew.
-    pub(super) fn restart_idle_timeout(&mut self, call: CallId, now: Timestamp) {
-        let Some(place) = self.find(call) else { return };
-        if self.row(place).rare.is_some() {
-            self.set_times(place, |rare| rare.idle = rare.idle_after.map(|after| now + after));
+    /// Restarts the idle timeout of a call, if it has one, at the time of its progress.
+    pub(super) fn restart_idle_timeout(&mut self, key: RowKey, at: Timestamp) {
+        if self.row(key).extras.is_some() {
+            self.set_times(key, |extras| {
+                extras.idle = extras.idle.map(|idle| Idle { since: idle.since.max(at), ..idle });
+            });
         }
     }
 
-    /// The next timer to fire: by time, then in the order the calls were made.
-    pub(super) fn next_timer(&self) -> Option<(Timestamp, CallId, TimerReason)> {
-        self.due.first().copied()
+    /// Returns the next timer that may fire: by time, then in the order the calls were made.
+    ///
+    /// An idle timer may fire later than this says. Progress with a token is noted once for all calls
+    /// that share it, and each of their timers learns of it in [`due_timer`](Self::due_timer).
+    pub(super) fn next_timer(&self) -> Option<(Timestamp, TimerReason)> {
+        self.timers.first().map(|&(due, _, reason)| (due, reason))
+    }
+
+    /// Returns the next timer that is due.
+    pub(super) fn due_timer(&mut self, now: Timestamp) -> Option<(RowKey, TimerReason)> {
+        loop {
+            let &(due, call, reason) = self.timers.first().filter(|(due, ..)| *due <= now)?;
+            let key = self.find(call)?;
+            if reason == TimerReason::IdleTimeout {
+                self.catch_up(key);
+            }
+            if self.timers.first().is_some_and(|timer| (timer.0, timer.1) == (due, call)) {
+                return Some((key, reason));
+            }
+        }
+    }
+
+    /// Moves an idle timer to where the progress of its tokens puts it.
+    fn catch_up(&mut self, key: RowKey) {
+        let extras = self.row(key).extras.as_ref();
+        let tokens = extras.into_iter().flat_map(|extras| &extras.facts.progress_tokens);
+        let latest = tokens.map(|token| self.tokens.progressed(token)).max();
+        self.restart_idle_timeout(key, latest.unwrap_or_default());
     }
 
     pub(super) fn assert_consistent(&self) {
         debug_assert_eq!(self.rows.len(), self.by_number.len(), "one number a call");
-        debug_assert!(self.due.len() <= self.rows.len(), "one next timer a call");
+        debug_assert!(self.timers.len() <= self.rows.len(), "one next timer a call");
         debug_assert!(self.by_cancel.len() <= self.rows.len(), "one cancel a call");
+        debug_assert!(self.len() > 0 || self.tokens.is_empty(), "only calls have progress tokens");
     }
 }
 
-/// The wire number of the call in a slot.
+/// Returns how to find the wire number of the call in a slot.
 fn numbers<C>(rows: &Slab<Call<C>>) -> impl Fn(u32) -> u32 {
     |slot| rows[slot as usize].id.number()
-}
-
-/// Wire numbers count.
-impl Key for u32 {
-    fn spread(&self) -> u64 {
-        u64::from(*self)
-    }
 }
 
 /// The host's data tells no two states apart, and neither do slots, which no id shows.
@@ -319,120 +356,13 @@ impl<C> Hash for Calls<C> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut rows: Vec<&Call<C>> = self.rows.iter().map(|(_, row)| row).collect();
         rows.sort_unstable_by_key(|row| row.id);
-        for Call { id, data: _, parent, phase, ending, refusal, rare } in rows {
-            (id, parent, phase, ending, refusal, rare).hash(state);
+        for row in rows {
+            let Call { id, data: _, parent, phase, ending, refusal, extras } = row;
+            (id, parent, phase, ending, refusal, extras).hash(state);
         }
-        self.last.hash(state);
+        (&self.tokens, &self.settled_numbers, self.last).hash(state);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::machine::{Action, Machine, ResponseKind};
-    use crate::{CallOptions, Config, Dialect, Violation};
-
-    fn insert(calls: &mut Calls<()>) -> CallId {
-        let id = calls.next_id();
-        calls.insert(Call {
-            id,
-            data: (),
-            parent: None,
-            phase: CallPhase::Queued,
-            ending: None,
-            refusal: None,
-            rare: None,
-        });
-        id
-    }
-
-    #[test]
-    fn numbers_wrap_at_31_bits_and_skip_all_those_in_flight() {
-        let mut calls = Calls::new();
-        let (first, second) = (insert(&mut calls), insert(&mut calls));
-        assert_eq!((first.number(), second.number()), (1, 2));
-        calls.last = LAST_NUMBER - 1;
-        assert_eq!(insert(&mut calls).number(), 0x7fff_ffff);
-        let cancel = calls.number_cancel(calls.find(first).unwrap());
-        assert_eq!(cancel, 3, "1 and 2 are in flight");
-        calls.last = 2 * LAST_NUMBER;
-        assert_eq!(insert(&mut calls).number(), 4, "and so is the cancel 3");
-        assert!(calls.get(first).is_some() && calls.get(second).is_some());
-    }
-
-    #[test]
-    fn a_reissued_number_does_not_answer_to_the_old_id() {
-        let mut calls = Calls::new();
-        let old = insert(&mut calls);
-        calls.remove(calls.find(old).unwrap());
-        calls.last = LAST_NUMBER;
-        let new = insert(&mut calls);
-        assert_eq!(old.number(), new.number());
-        assert!(calls.get(old).is_none() && calls.get(new).is_some());
-        assert!(calls.find(old).is_none() && calls.find(new).is_some());
-    }
-
-    #[test]
-    fn g12_nothing_is_remembered_of_the_last_call_of_a_reissued_number() {
-        let mut machine = Machine::<(), ()>::new(Config::client(Dialect::JSON_RPC));
-        let call = |machine: &mut Machine<(), ()>| {
-            let id = machine.admit_call(&CallOptions::default()).unwrap();
-            machine.call(id, &CallOptions::default(), None, (), Timestamp::ZERO);
-            machine.transmitted(id.number());
-            id
-        };
-        let answered =
-            |machine: &mut Machine<(), ()>| machine.receive_response(1, ResponseKind::Result);
-        let old = call(&mut machine);
-        // It settles here, so that its answer would be late.
-        let _ = machine.cancel(old, Cause::Dropped, Timestamp::ZERO);
-        machine.handle_timeout(Timestamp::from_millis(u64::MAX / 2));
-        assert!(machine.calls.get(old).is_none() && machine.past.get(&1).is_some());
-        machine.calls.last = LAST_NUMBER;
-        let new = call(&mut machine);
-        assert_eq!(new.number(), old.number());
-        assert!(matches!(answered(&mut machine), (Some(Action::Complete(_)), None)));
-        assert_eq!(answered(&mut machine).1, Some(Violation::DuplicateResponse));
-    }
-
-    #[test]
-    fn g12_the_last_message_of_a_number_is_told_from_those_before() {
-        let mut calls = Calls::new();
-        let first = insert(&mut calls);
-        let second = calls.take_number();
-        let issued = |calls: &Calls<()>| [0, 1, 2, 3].map(|number| calls.issued(number));
-        assert_eq!(issued(&calls), [None, Some(first), Some(second), None]);
-        calls.remove(calls.find(first).unwrap());
-        calls.last = LAST_NUMBER;
-        let again = insert(&mut calls);
-        assert_eq!((again.number(), calls.issued(1)), (1, Some(again)));
-        assert_eq!(issued(&calls)[2], Some(second));
-    }
-
-    #[test]
-    fn g08_so_many_boxes_are_kept_for_the_next_calls() {
-        let mut calls = Calls::new();
-        let all: Vec<CallId> = (0..Calls::<()>::SPARE + 9).map(|_| insert(&mut calls)).collect();
-        for (before, call) in all.into_iter().enumerate() {
-            let place = calls.find(call).unwrap();
-            calls.rare(place).idle_after = Some(Duration::from_secs(7));
-            calls.remove(place);
-            // Each call takes the box of the one before.
-            assert_eq!(calls.spare.len(), 1, "after {before}");
-            assert_eq!(calls.spare[0].idle_after, None, "nothing of it is left in the box");
-        }
-        let all: Vec<CallId> = (0..Calls::<()>::SPARE + 9).map(|_| insert(&mut calls)).collect();
-        for call in &all {
-            calls.rare(calls.find(*call).unwrap());
-        }
-        for call in all {
-            calls.remove(calls.find(call).unwrap());
-        }
-        assert_eq!(calls.spare.len(), Calls::<()>::SPARE);
-    }
-
-    #[test]
-    fn g08_a_row_is_small() {
-        assert_eq!(size_of::<Call<()>>(), 24);
-    }
-}
+mod tests;

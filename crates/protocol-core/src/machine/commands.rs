@@ -1,28 +1,131 @@
-//! What our own side asks of the machine.
+//! The commands of the host, and what it reads.
 
-use core::time::Duration;
+use alloc::collections::VecDeque;
 
-use super::calls::{Call, Named, Place};
-use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput, Transition};
-use super::{
-    Action, CallId, CallPhase, CancelOutcome, CancelRefusal, Fate, Machine, RequestHandle,
-    RequestPhase, RequestStep, Settlement,
+use super::action::{Action, CancelOutcome};
+use super::calls::{self, Call, Calls, Fate, NumberOwner};
+use super::permits::{NewCall, Responding};
+use super::requests::{self, Request, RequestExtras, Requests};
+use super::state::Machine;
+use super::table::{
+    self, CallInput, CallPhase, CallStep, Life, LifeInput, LifeStep, RequestInput, RequestPhase,
+    RequestStep, Transition,
 };
-use crate::cause::{Cause, CloseReason};
-use crate::config::{CallOptions, Shutdown};
-use crate::dialect::{Dialect, Grace};
-use crate::error::Refusal;
+use super::timers::TimerReason;
+use crate::cause::{Cause, CloseReason, Settlement};
+use crate::config::{Config, Shutdown};
+use crate::dialect::{CancelRule, Cancellers, CapabilityRule, Dialect, Grace, ResponseRule, Role};
+use crate::error::{CancelRefusal, Refusal};
+use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
+use crate::options::CallOptions;
 use crate::time::Timestamp;
 
 impl<C, R: Default> Machine<C, R> {
-    /// Judges whether [`call`](Self::call) would be taken now, and says under which id.
+    /// The bytes of a call's row, of the extras that few calls have, of a request's row and of the extras
+    /// that few requests have.
+    pub(crate) const ROWS: [usize; 4] = [
+        size_of::<calls::Call<C>>(),
+        size_of::<calls::CallExtras>(),
+        size_of::<requests::Request<R>>(),
+        size_of::<RequestExtras>(),
+    ];
+
+    /// Creates a machine with nothing in flight.
+    pub fn new(config: Config) -> Self {
+        let needs_consent = config.dialect.capability != CapabilityRule::NotNeeded;
+        Self {
+            life: if config.dialect.session.is_some() { Life::Opening } else { Life::Open },
+            now: Timestamp::ZERO,
+            in_batch: false,
+            calls: Calls::new(config.connection),
+            requests: Requests::new(config.connection),
+            cancel_refusal: needs_consent.then_some(CancelRefusal::BeforeExchange),
+            peer_may_cancel: !needs_consent,
+            cascade: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// Returns the input that the cancellation of a call is.
+    pub(super) const fn cancel_input(&self, refusal: Option<CancelRefusal>) -> CallInput {
+        match self.config.dialect.cancel {
+            _ if refusal.is_some() => CallInput::CancelRefused,
+            CancelRule::Local | CancelRule::ClosedStream => CallInput::Forget,
+            CancelRule::Operation { .. } => CallInput::CancelOperation,
+            CancelRule::Notification { .. } | CancelRule::Request { .. } => CallInput::Cancel,
+        }
+    }
+
+    /// Returns the input that the host's response to a request is, if that was cancelled for this cause.
+    pub(super) fn respond_input(&self, cause: Option<Cause>) -> RequestInput {
+        let Dialect { response, partial_results, .. } = self.config.dialect;
+        // A peer that is gone has had no acknowledgement, and may still be reading.
+        let is_announced = self.cancels_are_acknowledged() && cause != Some(Cause::PeerGone);
+        match response == ResponseRule::Required && !partial_results && is_announced {
+            true => RequestInput::RespondAcknowledged,
+            false => RequestInput::Respond,
+        }
+    }
+
+    /// Returns the input that a cancellation with this cause is. Only a cancel of the peer's is followed
+    /// by silence, where the dialect wants that.
+    pub(super) fn mark_input(&self, cause: Cause) -> RequestInput {
+        let wants_silence = self.config.dialect.response != ResponseRule::Required;
+        match cause == Cause::Peer && wants_silence {
+            true => RequestInput::CancelSilently,
+            false => RequestInput::Cancel,
+        }
+    }
+
+    /// Returns the input that the peer's cancel of this request is.
+    pub(super) fn peer_cancel_input(&self, request: RequestHandle) -> RequestInput {
+        let refusal = self.requests.get(request).and_then(|row| row.refusal);
+        match refusal.is_some() || !self.accepts_cancels() {
+            true => RequestInput::CancelRefused,
+            false => self.mark_input(Cause::Peer),
+        }
+    }
+
+    // Negotiation
+
+    /// Notes that a side declared whether it can be asked to cancel; the other side cancels if it did.
+    ///
+    /// A role that may never cancel still may not.
+    pub fn declare(&mut self, is_ours: bool, can_be_asked: bool) {
+        if is_ours {
+            self.peer_may_cancel = can_be_asked;
+        } else {
+            self.cancel_refusal = (!can_be_asked).then_some(CancelRefusal::Undeclared);
+        }
+    }
+
+    /// Opens the session.
+    pub fn open_session(&mut self) {
+        self.step_life(LifeInput::OpenSession, CloseReason::Shutdown);
+    }
+
+    /// Speaks another dialect from now on: the revision of the family that was negotiated.
+    ///
+    /// A revision with another rule of consent begins without any. Facts of requests in flight stay.
+    pub fn speak(&mut self, dialect: Dialect) {
+        if dialect.capability != self.config.dialect.capability {
+            let needs_consent = dialect.capability != CapabilityRule::NotNeeded;
+            self.cancel_refusal = needs_consent.then_some(CancelRefusal::BeforeExchange);
+            self.peer_may_cancel = !needs_consent;
+        }
+        self.config.dialect = dialect;
+    }
+
+    // Commands
+
+    /// Asks to make a call, which [`NewCall::commit`] does.
     ///
     /// # Errors
     ///
     /// [`Refusal::Closed`], [`Refusal::ShuttingDown`], [`Refusal::TooManyCalls`] or
     /// [`Refusal::UnknownParent`].
-    pub fn admit_call(&self, options: &CallOptions) -> Result<CallId, Refusal> {
+    pub fn call<'m>(&'m mut self, options: &'m CallOptions) -> Result<NewCall<'m, C, R>, Refusal> {
         let input = match options.parent.map(|parent| self.request_phase(parent)) {
             None => LifeInput::NewCall,
             Some(Some(phase)) if phase.awaits_response() => LifeInput::NewNestedCall,
@@ -32,56 +135,13 @@ impl<C, R: Default> Machine<C, R> {
             LifeStep::RefuseClosed => Err(Refusal::Closed),
             LifeStep::RefuseShuttingDown => Err(Refusal::ShuttingDown),
             _ if self.calls.len() >= self.config.limits.calls => Err(Refusal::TooManyCalls),
-            _ => Ok(self.calls.next_id()),
+            _ => Ok(NewCall { id: self.calls.next_id(), options, machine: self }),
         }
     }
 
-    /// Makes the call that [`admit_call`](Self::admit_call) has just admitted: its request is to be
-    /// sent, under the number of `id`. On behalf of a request that is cancelled already, it is made
-    /// and withdrawn.
+    /// Cancels a call, and returns the outcome and the action for this call.
     ///
-    /// `refusal` says why it can't be cancelled on the wire, if its method or params rule that out.
-    pub fn call(
-        &mut self,
-        id: CallId,
-        options: &CallOptions,
-        refusal: Option<CancelRefusal>,
-        data: C,
-        now: Timestamp,
-    ) {
-        let parent = options.parent.map(|parent| parent.slot);
-        let (phase, ending) = (CallPhase::Queued, None);
-        let place =
-            self.calls.insert(Call { id, data, parent, phase, ending, refusal, rare: None });
-        if id.is_reissued() {
-            self.past.take(&id.number());
-        }
-        if options.has_times() {
-            self.calls.set_times(place, |rare| {
-                rare.grace = options.grace;
-                rare.deadline = options.timeout.map(|timeout| now + timeout);
-                rare.idle_after = options.idle_timeout;
-                rare.idle = options.idle_timeout.map(|after| now + after);
-                rare.hard_cap = options.hard_cap.map(|cap| now + cap);
-            });
-        }
-        if let Some(parent) = options.parent {
-            self.requests.add_child(parent, id);
-            if self.request_phase(parent).is_some_and(RequestPhase::is_cancelled) {
-                self.cascade_cancel(id, Cause::Parent, now);
-            }
-        }
-    }
-
-    /// Progress with this token is this call's: it restarts the idle timeout.
-    pub fn await_progress(&mut self, call: CallId, token: WireId) {
-        if self.calls.get(call).is_some() {
-            self.awaited.insert(call, token);
-        }
-    }
-
-    /// Cancels a call (G5); gives what that means for the host, and what is to be done for this call.
-    /// Whoever drops a call cancels it with [`Cause::Dropped`], and then its grace is bounded by
+    /// A dropped call is cancelled with [`Cause::Dropped`]. Its grace is bounded by
     /// [`Config::abandoned_grace`](crate::Config::abandoned_grace).
     #[must_use = "the action is still to be done"]
     pub fn cancel(
@@ -90,39 +150,36 @@ impl<C, R: Default> Machine<C, R> {
         cause: Cause,
         now: Timestamp,
     ) -> (CancelOutcome, Option<Action<C>>) {
-        let Some(place) = self.calls.find(call) else {
+        self.advance_clock(now);
+        let Some(key) = self.calls.find(call) else {
             return (CancelOutcome::AlreadySettled, None);
         };
-        let row = self.calls.row(place);
+        let longest = self.config.abandoned_grace;
+        let row = self.calls.row(key);
         let refusal = row.refusal.or_else(|| self.refusal());
-        let input = self.cancel_input(refusal);
-        let refused = refusal.filter(|_| row.phase.on(input).step == CallStep::Refuse);
-        let own = row.rare.as_ref().and_then(|rare| rare.grace);
+        let grace = row.extras.as_ref().and_then(|extras| extras.grace);
         let is_awaited = !matches!(cause, Cause::Dropped | Cause::Shutdown);
-        if let Some(why) = refused {
+        let input = self.cancel_input(refusal);
+        if let (Some(why), CallStep::Refuse) = (refusal, row.phase.on(input).step) {
             if !is_awaited {
-                // It is released after a grace all the same.
-                self.record_ending(place, Settlement::Cancelled, cause);
-                self.shorten_grace(place, self.config.abandoned_grace, now);
+                // Nobody waits for it, so it is released after a grace all the same.
+                self.calls.record_ending(key, Settlement::Cancelled, cause);
+                self.shorten_grace(key, longest);
             }
             return (CancelOutcome::Refused(why), None);
         }
-        // What nobody waits for is never without a limit.
-        let longest = self.config.abandoned_grace;
-        let grace = match own.unwrap_or(self.config.dialect.grace) {
-            grace if is_awaited => grace,
-            Grace::Await => Grace::Settle(longest),
-            Grace::Settle(grace) => Grace::Settle(grace.min(longest)),
+        let chosen = match grace.unwrap_or(self.config.dialect.grace) {
+            Grace::Await => None,
+            Grace::Settle(grace) => Some(grace),
         };
-        self.record_ending(place, Settlement::Cancelled, cause);
-        let (mut step, mut action) = self.step_call(place, input, None);
-        match (grace, &action) {
-            (_, Some(Action::Withdraw(_) | Action::Complete(_))) | (Grace::Await, _) => {}
-            (Grace::Settle(Duration::ZERO), None) => {
-                (step, action) = self.step_call(place, CallInput::Forget, None);
-            }
-            (Grace::Settle(Duration::ZERO), Some(_)) => self.cascade_step(place, CallInput::Forget),
-            (Grace::Settle(grace), _) => self.shorten_grace(place, grace, now),
+        self.calls.record_ending(key, Settlement::Cancelled, cause);
+        let (mut step, mut action) = self.step_call(key, input, None);
+        let is_settled = matches!(action, Some(Action::Withdraw(_) | Action::Complete(_)));
+        match table::grace(chosen, longest, is_awaited).filter(|_| !is_settled) {
+            None => {}
+            Some(grace) if !grace.is_zero() => self.shorten_grace(key, grace),
+            Some(_) if action.is_some() => self.cascade_step(key, CallInput::Forget),
+            Some(_) => (step, action) = self.step_call(key, CallInput::Forget, None),
         }
         let outcome = match step {
             CallStep::Withdraw => CancelOutcome::Withdrawn,
@@ -134,177 +191,286 @@ impl<C, R: Default> Machine<C, R> {
         (outcome, action)
     }
 
-    fn shorten_grace(&mut self, place: Place, grace: Duration, now: Timestamp) {
-        let due = now + grace;
-        self.calls.set_times(place, |rare| {
-            rare.release = Some(rare.release.map_or(due, |earlier| earlier.min(due)));
-        });
-    }
-
-    /// Gives up interest in a call without cancelling it. It is no longer part of its parent's
-    /// tree, and is released after
+    /// Gives up interest in a call without cancelling it.
+    ///
+    /// The call is no longer part of its parent's tree, and is released after
     /// [`Config::abandoned_grace`](crate::Config::abandoned_grace).
     pub fn detach(&mut self, call: CallId, now: Timestamp) {
-        let Some(place) = self.calls.find(call) else { return };
-        let parent = self.calls.row_mut(place).parent.take();
-        self.shorten_grace(place, self.config.abandoned_grace, now);
+        self.advance_clock(now);
+        let Some(key) = self.calls.find(call) else { return };
+        let parent = self.calls.row_mut(key).parent.take();
+        self.shorten_grace(key, self.config.abandoned_grace);
         self.leave_tree(call, parent);
     }
 
-    /// The wire number that the next call or cancel gets.
-    #[must_use]
+    /// Returns the wire number of the next call or cancel.
     pub fn next_number(&self) -> u32 {
         self.calls.next_id().number()
     }
 
-    /// Takes the next number for a message that is never answered.
+    /// Takes the next number for a message that is never responded to.
     pub fn skip_number(&mut self) {
         self.calls.take_number();
     }
 
     /// Takes the next number for a cancel that no row waits for, where cancels are requests.
-    pub fn number_of_cancel_alone(&mut self) -> u32 {
-        let cancel = self.calls.take_number();
-        self.remember(cancel.number(), Fate::CancelQueued);
-        cancel.number()
+    pub fn number_cancel(&mut self) -> u32 {
+        let number = self.calls.take_number();
+        let remembered = self.config.limits.abandoned_ids;
+        self.calls.settled_numbers.insert(number, Fate::CancelQueued, remembered);
+        number
     }
 
-    /// What an answer to an unanswered request would do, with its id, which an operation has no more,
-    /// and the host's data.
+    /// Asks to respond to a request, which [`Responding::commit`] does. The permit says whether the
+    /// response is to be sent, replaced or withheld.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::AlreadyResponded`].
     #[inline]
-    #[must_use]
-    pub fn answer_step(
-        &self,
+    pub fn respond(&mut self, request: RequestHandle) -> Result<Responding<'_, C, R>, Refusal> {
+        self.ask(request, |machine, row| machine.respond_input(row.cause))
+    }
+
+    /// Asks to end a request without a response, as [`respond`](Self::respond) asks to end it with one.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::AlreadyResponded`] or [`Refusal::NotOursToEnd`].
+    pub fn end_request(&mut self, request: RequestHandle) -> Result<Responding<'_, C, R>, Refusal> {
+        self.ask(request, |machine, row| {
+            let extras = machine.requests.extras(row);
+            match extras.is_some_and(|extras| extras.facts.server_may_end) {
+                true => RequestInput::End,
+                false => RequestInput::EndNotAllowed,
+            }
+        })
+    }
+
+    /// Asks to release a request whose response can never be sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::AlreadyResponded`].
+    pub fn release_request(
+        &mut self,
         request: RequestHandle,
-    ) -> Option<(RequestStep, Option<&WireId>, &R)> {
-        let row = self.requests.get(request).filter(|row| row.phase.awaits_response())?;
-        let step = row.phase.on(self.respond_input(row.cause)).step;
-        Some((step, row.id.as_ref(), &row.data))
+    ) -> Result<Responding<'_, C, R>, Refusal> {
+        self.ask(request, |_, _| RequestInput::Release)
     }
 
-    /// Whether an answer to this request would be withheld.
-    #[must_use]
-    pub fn withholds_answer(&self, request: RequestHandle) -> bool {
-        self.answer_step(request).is_some_and(|(step, ..)| step == RequestStep::Withhold)
-    }
-
-    /// What [`end_request`](Self::end_request) would do.
-    #[must_use]
-    pub fn end_step(&self, request: RequestHandle) -> Option<RequestStep> {
-        Some(self.requests.get(request)?.phase.on(RequestInput::End).step)
-    }
-
-    /// Settles a request with the host's answer, of which [`answer_step`](Self::answer_step) says
-    /// whether it is to be sent, to be replaced or to be withheld (G2). Gives the host's data back.
+    /// Asks to respond with the token of an operation, which [`Responding::begin`] does.
+    ///
+    /// The token names the operation until [`respond`](Self::respond), which then only ends it.
     ///
     /// # Errors
     ///
-    /// [`Refusal::AlreadyResponded`].
-    #[inline]
-    pub fn respond(&mut self, request: RequestHandle) -> Result<R, Refusal> {
-        let row = self.requests.get(request).ok_or(Refusal::AlreadyResponded)?;
-        self.end(request, self.respond_input(row.cause))
-    }
-
-    /// Settles a request that our side may end, without an answer, as [`respond`](Self::respond) does
-    /// it with one.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::AlreadyResponded`].
-    pub fn end_request(&mut self, request: RequestHandle) -> Result<R, Refusal> {
-        self.end(request, RequestInput::End)
-    }
-
-    /// The request is answered with the token of an operation, which is cancelled by that and goes on
-    /// until [`respond`](Self::respond), which then only ends it.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::AlreadyResponded`], also if it is an operation already; [`Refusal::TokenInUse`].
+    /// [`Refusal::AlreadyResponded`], also if it is an operation already; [`Refusal::NoOperation`];
+    /// [`Refusal::TokenInUse`].
     pub fn begin_operation(
         &mut self,
         request: RequestHandle,
-        token: WireId,
-    ) -> Result<(), Refusal> {
-        let phase = self.admit_operation(request, &token)?;
-        if let Some(row) = self.requests.get_mut(request) {
-            row.phase = phase;
-        }
-        self.requests.rename(request, token);
-        Ok(())
-    }
-
-    /// Judges whether [`begin_operation`](Self::begin_operation) would be taken now, and says in which
-    /// phase the request would go on.
-    ///
-    /// # Errors
-    ///
-    /// As [`begin_operation`](Self::begin_operation).
-    pub fn admit_operation(
-        &self,
-        request: RequestHandle,
         token: &WireId,
-    ) -> Result<RequestPhase, Refusal> {
-        let row = self.requests.get(request).ok_or(Refusal::AlreadyResponded)?;
-        match row.phase.on(RequestInput::BeginOperation) {
-            Transition { next: Some(phase), step: RequestStep::SendToken } => {
-                let is_taken = self.requests.by_id(token).is_some();
-                if is_taken { Err(Refusal::TokenInUse) } else { Ok(phase) }
+    ) -> Result<Responding<'_, C, R>, Refusal> {
+        let is_taken = self.requests.by_token(token).is_some();
+        let permit = self.ask(request, |machine, row| {
+            let has_operations = machine.config.dialect.has_operations();
+            let extras = machine.requests.extras(row).filter(|_| has_operations);
+            match extras.is_some_and(|extras| extras.facts.starts_operation) {
+                true => RequestInput::BeginOperation,
+                false => RequestInput::BeginNotAllowed,
             }
-            _ => Err(Refusal::AlreadyResponded),
+        })?;
+        if is_taken { Err(Refusal::TokenInUse) } else { Ok(permit) }
+    }
+
+    /// Asks what `input` would do to a request, and refuses a step that the host may not take.
+    #[inline]
+    fn ask(
+        &mut self,
+        request: RequestHandle,
+        input: impl FnOnce(&Self, &Request<R>) -> RequestInput,
+    ) -> Result<Responding<'_, C, R>, Refusal> {
+        let row = self.requests.get(request).ok_or(Refusal::AlreadyResponded)?;
+        let Transition { next, step } = row.phase.on(input(self, row));
+        match step {
+            RequestStep::RefuseResponded => Err(Refusal::AlreadyResponded),
+            RequestStep::RefuseOperation => Err(Refusal::NoOperation),
+            RequestStep::RefuseEnd => Err(Refusal::NotOursToEnd),
+            _ => Ok(Responding { machine: self, request, next, step }),
         }
     }
 
-    /// Marks a request cancelled and cancels the calls made on its behalf (G6). Says whether it is
-    /// marked now: it is not if it was, or if it is answered.
+    /// Marks a request cancelled, and cancels the calls made on its behalf.
+    ///
+    /// Returns whether it is marked by this. It is not if it was marked before, or has its response.
     pub fn cancel_request(&mut self, request: RequestHandle, cause: Cause, now: Timestamp) -> bool {
-        self.mark(request, RequestInput::Cancel, cause, now) == RequestStep::MarkCancelled
+        self.advance_clock(now);
+        let input = self.mark_input(cause);
+        self.mark(request, input, cause) == RequestStep::MarkCancelled
     }
 
-    /// Shuts down (G5). A later, stronger shutdown takes over from an earlier one.
+    /// Shuts down. A later, stronger shutdown takes over from an earlier one.
     pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
+        self.advance_clock(now);
         let input = match how {
             Shutdown::Drain => LifeInput::Drain,
             Shutdown::CancelAll => LifeInput::CancelAll,
             Shutdown::Abandon => LifeInput::Abandon,
         };
-        self.step_life(input, CloseReason::Shutdown, now);
+        self.step_life(input, CloseReason::Shutdown);
     }
 
-    // What an exchange concludes
+    // Outputs
 
-    /// A side, which is ours or the peer's, declared whether it can be asked to cancel: the other one
-    /// cancels if it did. What a role may never do, it still may not.
-    pub fn declared(&mut self, is_ours: bool, can_be_asked: bool) {
-        if is_ours {
-            self.peer_may_cancel = can_be_asked;
-        } else {
-            self.undeclared = (!can_be_asked).then_some(CancelRefusal::Undeclared);
-        }
-    }
-
-    /// The session is open.
-    pub fn open_session(&mut self) {
-        self.life = self.life.on(LifeInput::OpenSession).next.unwrap_or(self.life);
-    }
-
-    /// Another dialect is spoken from now on: the revision of the family that was negotiated.
-    pub fn speak(&mut self, dialect: Dialect) {
-        self.config.dialect = dialect;
-    }
-
-    // What the transport did
-
-    /// The message of ours with this number, a request or a cancel, has left; it can't be withdrawn
-    /// any more.
+    /// Returns the next decision about others. To be called after every command and input, until there is
+    /// none.
     #[inline]
-    pub fn transmitted(&mut self, number: u32) {
-        if let Some(Named::Call(place) | Named::CancelOf(place)) = self.calls.named(number) {
-            let row = self.calls.row_mut(place);
-            row.phase = row.phase.on(CallInput::Transmitted).next.unwrap_or(row.phase);
-        } else if let Some(fate @ Fate::CancelQueued) = self.past.get_mut(&number) {
-            *fate = Fate::CancelSent;
+    pub fn poll_action(&mut self) -> Option<Action<C>> {
+        self.calls.assert_consistent();
+        self.requests.assert_consistent();
+        if self.life == Life::Draining && self.cascade.is_empty() && self.is_idle() {
+            self.step_life(LifeInput::Idle, CloseReason::Shutdown);
         }
+        self.cascade.pop_front()
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
+    ///
+    /// The time of an idle timeout may be too early: progress moves the timer when it is looked at.
+    pub fn poll_timeout(&self) -> Option<(Timestamp, TimerReason)> {
+        self.calls.next_timer()
+    }
+
+    // Getters
+
+    /// Returns the configuration, in the dialect that is spoken now.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the latest time of any input or command.
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Returns whether nothing comes in any more.
+    pub const fn is_closed(&self) -> bool {
+        matches!(self.life, Life::Closed | Life::Abandoned)
+    }
+
+    /// Returns the number of our calls in flight.
+    pub fn calls_in_flight(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Returns the number of the peer's requests that await their response.
+    pub fn requests_in_flight(&self) -> usize {
+        self.requests.awaiting()
+    }
+
+    /// Returns the call in flight whose request has this wire number.
+    pub fn call_numbered(&self, number: u32) -> Option<CallId> {
+        self.call_row(number).map(|row| row.id)
+    }
+
+    pub(super) fn call_row(&self, number: u32) -> Option<&Call<C>> {
+        match self.calls.owner_of(number)? {
+            NumberOwner::Call(key) => Some(self.calls.row(key)),
+            NumberOwner::CancelOf(_) => None,
+        }
+    }
+
+    /// Returns the phase of a call; `None` once it has settled.
+    pub fn call_phase(&self, call: CallId) -> Option<CallPhase> {
+        self.calls.get(call).map(|row| row.phase)
+    }
+
+    /// Returns the cause of a call's cancellation, if it was cancelled and still awaits its response.
+    pub fn call_cause(&self, call: CallId) -> Option<Cause> {
+        self.calls.get(call)?.ending.map(|(_, cause)| cause)
+    }
+
+    /// Returns the reason why this call can't be cancelled on the wire, if it can't.
+    pub fn call_refusal(&self, call: CallId) -> Option<CancelRefusal> {
+        self.calls.get(call)?.refusal.or_else(|| self.refusal())
+    }
+
+    /// Returns the host's data on a call in flight.
+    pub fn call_data_mut(&mut self, call: CallId) -> Option<&mut C> {
+        self.calls.find(call).map(|key| &mut self.calls.row_mut(key).data)
+    }
+
+    /// Returns our calls in flight with the host's data on them, in the order they were made.
+    pub fn calls(&self) -> impl Iterator<Item = (CallId, &C)> {
+        let calls = self.calls.in_order().into_iter();
+        calls.filter_map(|call| Some((call, &self.calls.get(call)?.data)))
+    }
+
+    /// Returns the requests that await their response with the host's data, in the order they came.
+    pub fn requests(&self) -> impl Iterator<Item = (RequestHandle, &R)> {
+        let requests = self.requests.in_order().into_iter();
+        requests.filter_map(|it| Some((it, &self.requests.get(it)?.data)))
+    }
+
+    /// Returns the request that awaits its response under this wire id.
+    pub fn request_named(&self, id: &WireId) -> Option<RequestHandle> {
+        self.requests.by_id(id)
+    }
+
+    /// Returns the phase of a request; `None` once it and its calls have settled.
+    pub fn request_phase(&self, request: RequestHandle) -> Option<RequestPhase> {
+        self.requests.get(request).map(|row| row.phase)
+    }
+
+    /// Returns the cause of a request's cancellation, until the request and its calls have settled.
+    pub fn request_cause(&self, request: RequestHandle) -> Option<Cause> {
+        self.requests.get(request)?.cause
+    }
+
+    /// Returns the wire id of a request that awaits its response. An operation has none: its token is a
+    /// secret.
+    pub fn request_id(&self, request: RequestHandle) -> Option<&WireId> {
+        self.requests.get(request).filter(|row| !row.phase.is_operation())?.id.as_ref()
+    }
+
+    /// Returns the host's data on a request that awaits its response.
+    pub fn request_data_mut(&mut self, request: RequestHandle) -> Option<&mut R> {
+        let row = self.requests.get_mut(request).filter(|row| row.phase.awaits_response())?;
+        Some(&mut row.data)
+    }
+
+    /// Returns the token of a request's operation, if it goes on as one.
+    pub(crate) fn operation_token(&self, request: RequestHandle) -> Option<&WireId> {
+        self.requests.get(request).filter(|row| row.phase.is_operation())?.id.as_ref()
+    }
+
+    pub(crate) fn extras_mut(&mut self, request: RequestHandle) -> Option<&mut RequestExtras> {
+        self.requests.extras_mut(request)
+    }
+
+    /// Returns the reason why no call can be cancelled on the wire, if none can.
+    pub fn refusal(&self) -> Option<CancelRefusal> {
+        let is_ruled_out = self.config.role == Role::Server && self.only_clients_cancel();
+        is_ruled_out.then_some(CancelRefusal::NotOurs).or(self.cancel_refusal)
+    }
+
+    /// Returns whether the peer's cancels are accepted, as far as its role and consent go.
+    pub(super) fn accepts_cancels(&self) -> bool {
+        let is_ruled_out = self.config.role == Role::Client && self.only_clients_cancel();
+        self.peer_may_cancel && !is_ruled_out
+    }
+
+    pub(super) const fn only_clients_cancel(&self) -> bool {
+        matches!(self.config.dialect.cancellers, Cancellers::Client { .. })
+    }
+
+    /// Returns whether a cancel is acknowledged with what became of the request that it names.
+    pub(super) const fn cancels_are_acknowledged(&self) -> bool {
+        matches!(self.config.dialect.cancel, CancelRule::Request { .. })
+    }
+
+    fn is_idle(&self) -> bool {
+        self.calls.len() == 0 && self.requests.awaiting() == 0 && !self.in_batch
     }
 }

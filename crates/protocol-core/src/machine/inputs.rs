@@ -1,165 +1,256 @@
-//! What comes in: what the peer did, and time.
+//! The inputs of the machine, from the transport, the peer and the clock, and what follows from them for
+//! other calls and requests.
 
 use core::mem;
+use core::time::Duration;
 
-use super::table::{CallInput, CallStep, LifeInput, LifeStep, RequestInput};
-use super::{
-    Action, CallId, CallPhase, CancelRefusal, Fate, Machine, Named, RequestHandle, RequestPhase,
-    RequestStep, ResponseKind, Settlement, TimerReason,
+use super::action::{Action, ResponseKind};
+use super::calls::{Fate, NumberOwner, RowKey};
+use super::requests::{RequestExtras, Requests};
+use super::state::Machine;
+use super::table::{
+    CallInput, CallPhase, CallStep, LifeInput, LifeStep, RequestInput, RequestStep, Transition,
 };
-use crate::cause::{Cause, CloseReason};
-use crate::dialect::MessageOrder;
+use super::timers::TimerReason;
+use crate::cause::{Cause, CloseReason, Settlement};
+use crate::dialect::facts::Facts;
+use crate::dialect::{MessageOrder, RequestKind};
+use crate::handle::{CallId, RequestHandle};
 use crate::id::WireId;
+use crate::slot::Slot;
 use crate::time::Timestamp;
-use crate::violation::Violation;
+use crate::violation::{EnvelopeProblem, Violation};
 
 impl<C, R: Default> Machine<C, R> {
-    /// A message of many parts begins: nothing of it is lost by closing in its middle (G7). To be ended
-    /// by [`end_batch`](Self::end_batch).
+    // From the transport
+
+    /// Notes that our request or cancel with this number has left. It can't be withdrawn any more.
+    #[inline]
+    pub fn transmitted(&mut self, number: u32) {
+        match self.calls.owner_of(number) {
+            Some(NumberOwner::Call(key) | NumberOwner::CancelOf(key)) => {
+                let row = self.calls.row_mut(key);
+                row.phase = row.phase.on(CallInput::Transmitted).next.unwrap_or(row.phase);
+            }
+            None => {
+                if let Some(fate @ Fate::CancelQueued) = self.calls.settled_numbers.get_mut(&number)
+                {
+                    *fate = Fate::CancelSent;
+                }
+            }
+        }
+    }
+
+    /// Closes the connection: nothing comes in any more.
+    ///
+    /// Every call settles. Every request is marked cancelled, as far as the dialect's
+    /// [`closed_stream`](crate::Dialect::closed_stream) takes the end for a cancel.
+    pub fn close(&mut self, reason: CloseReason, now: Timestamp) {
+        self.advance_clock(now);
+        self.step_life(LifeInput::Lose, reason);
+    }
+
+    /// Begins a batch, in the middle of which the connection does not close.
     pub fn begin_batch(&mut self) {
-        self.is_in_batch = true;
+        self.in_batch = true;
     }
 
-    /// Every part of the message is taken.
+    /// Ends a batch: every member of it is taken.
     pub fn end_batch(&mut self) {
-        self.is_in_batch = false;
+        self.in_batch = false;
     }
 
-    /// Judges whether a request of the peer's is let into the session: before that is open, only the one
-    /// that opens it. To be asked of each request first: it goes before whatever else may be wrong.
+    // From the peer
+
+    /// Accepts a request of the peer's. If its cancel came before it, that is queued as a mark.
+    ///
+    /// The first of these reasons refuses it:
+    /// - the session is not open
+    /// - the id or the envelope is bad
+    /// - the id is in flight
+    /// - the connection is shutting down or closed
+    /// - too many requests are in flight
     ///
     /// # Errors
     ///
-    /// [`Violation::NotInitialized`].
-    pub fn admit_to_session(&self, opens_session: bool) -> Result<(), Violation> {
-        let input = if opens_session { LifeInput::OpeningRequest } else { LifeInput::NewRequest };
-        let is_refused = self.life.on(input).step == LifeStep::RefuseUninitialized;
-        if is_refused { Err(Violation::NotInitialized) } else { Ok(()) }
-    }
-
-    /// The peer sent a request that was [let in](Self::admit_to_session). If its cancel came before it, that
-    /// is queued as a mark. `refusal` says why the peer can't cancel it, if its method or params rule that
-    /// out.
-    ///
-    /// # Errors
-    ///
-    /// Why it is not accepted, with `data` given back; it is then to be answered so.
+    /// The rule that the request breaks, with `extras` as they were. The request is to be responded to
+    /// with an error.
+    #[inline]
     pub fn receive_request(
         &mut self,
-        id: WireId,
-        refusal: Option<CancelRefusal>,
-        data: R,
-        now: Timestamp,
-    ) -> Result<RequestHandle, (Violation, R)> {
+        id: Result<WireId, EnvelopeProblem>,
+        extras: &mut RequestExtras,
+    ) -> Result<RequestHandle, Violation> {
+        let id = self.admit(id, &extras.facts)?;
         if self.requests.by_id(&id).is_some() {
-            return Err((Violation::DuplicateId, data));
+            return Err(Violation::DuplicateId);
         }
-        // Its early cancel was for it, and not for the next request of this id.
-        let is_cancelled_early = self.early.take(&id).is_some();
-        // What is let into the session is taken as what opens it would be.
+        // An early cancel is for this request, and not for the next one with its id.
+        let is_cancelled_early = self.requests.early_cancels.take(&id).is_some();
+        // The session check has passed, so only a shutdown can refuse the request now.
         if self.life.on(LifeInput::OpeningRequest).step != LifeStep::Accept {
-            return Err((Violation::RequestAfterShutdown, data));
+            return Err(Violation::RequestAfterShutdown);
         }
-        if self.requests.unanswered() >= self.config.limits.requests {
-            return Err((Violation::TooManyRequests, data));
+        if self.requests.awaiting() >= self.config.limits.requests {
+            return Err(Violation::TooManyRequests);
         }
-        let request = self.requests.insert(id, refusal, data);
+        let request = self.requests.insert(id, extras);
         if is_cancelled_early {
-            self.cascade_mark(request, self.peer_cancel_input(request), Cause::Peer, now);
+            self.cascade_mark(request, self.peer_cancel_input(request), Cause::Peer);
         }
         Ok(request)
     }
 
-    /// Progress with this token is this request's: it is withheld once the request is cancelled.
-    pub fn withhold_progress(&mut self, request: RequestHandle, token: WireId) {
-        self.retired.take(&token);
-        self.withheld.insert(request, token);
-    }
-
-    /// Whether a notification is progress of nothing but cancelled requests. Its `token` is asked for
-    /// only if any progress is, or may have to be, withheld.
-    #[must_use]
-    pub fn withholds_progress(&self, token: impl FnOnce() -> Option<WireId>) -> bool {
-        if self.withheld.is_empty() && self.retired.is_empty() {
-            return false;
-        }
-        let Some(token) = token() else { return false };
-        let mut owners = self.withheld.owners_of(&token).peekable();
-        match owners.peek() {
-            None => self.retired.get(&token).is_some(),
-            Some(_) => {
-                owners.all(|it| self.request_phase(it).is_some_and(RequestPhase::is_cancelled))
-            }
-        }
-    }
-
-    /// Whether the peer may cancel at all, and this is the token of no operation begun here.
-    #[must_use]
-    pub fn is_unknown_operation(&self, token: Option<&WireId>) -> bool {
-        let request = token.and_then(|token| self.requests.by_id(token));
-        let phase = request.and_then(|request| self.request_phase(request));
-        self.obeys_cancels() && !phase.is_some_and(RequestPhase::is_operation)
-    }
-
-    /// Whether the peer's cancel of this request is obeyed, and what it names, to the table.
-    fn peer_cancel_input(&self, request: RequestHandle) -> RequestInput {
-        match self.requests.get(request).and_then(|row| row.refusal) {
-            Some(_) => RequestInput::PeerCancelRefused,
-            None if !self.obeys_cancels() => RequestInput::PeerCancelRefused,
-            None if self.config.dialect.has_operations() => RequestInput::PeerCancelsOperation,
-            None => RequestInput::PeerCancel,
-        }
-    }
-
-    /// The peer cancelled the request with this id, or the operation with this token; ignored if none is
-    /// in flight (G2), unless the request may still be under way: then it counts if the peer may cancel
-    /// both now and when that comes. Gives what the cancel met, and the
-    /// request that is marked cancelled now, cause `peer`.
-    #[must_use = "the host is to be told of the mark"]
-    pub fn receive_cancel(
+    /// Judges a cancel of the peer's that is a request, and returns its id.
+    ///
+    /// `shares_ids` says whether the cancel's id is one of the ids of requests. A cancel with the id of
+    /// a request in flight is refused then: nobody could tell the two responses apart (B5).
+    ///
+    /// # Errors
+    ///
+    /// The rule that the cancel breaks; the cancel is to be responded to with an error.
+    pub fn receive_cancel_request(
         &mut self,
-        id: &WireId,
-        now: Timestamp,
-    ) -> (RequestStep, Option<RequestHandle>) {
-        let Some(request) = self.requests.by_id(id) else {
-            if !self.obeys_cancels() {
-                return (RequestStep::Ignore, None);
+        id: Result<WireId, EnvelopeProblem>,
+        facts: &Facts,
+        shares_ids: bool,
+    ) -> Result<WireId, Violation> {
+        let id = self.admit(id, facts)?;
+        match self.requests.by_id(&id).filter(|_| shares_ids) {
+            Some(_) => Err(Violation::DuplicateId),
+            None => Ok(id),
+        }
+    }
+
+    /// Lets a request into the session, if it has a usable id.
+    fn admit(
+        &self,
+        id: Result<WireId, EnvelopeProblem>,
+        facts: &Facts,
+    ) -> Result<WireId, Violation> {
+        let opens_session = facts.handshake.is_some_and(|handshake| handshake.opens_session);
+        let input = if opens_session { LifeInput::OpeningRequest } else { LifeInput::NewRequest };
+        match self.life.on(input).step {
+            LifeStep::RefuseUninitialized => Err(Violation::NotInitialized),
+            _ => id.map_err(|problem| Violation::InvalidRequest { problem }),
+        }
+    }
+
+    /// Closes the connection after a request over a limit was refused, if the host chose that.
+    pub fn refused(&mut self, violation: Violation) {
+        if violation == Violation::TooManyRequests && self.config.close_over_limit {
+            self.step_life(LifeInput::Lose, CloseReason::OverLimit);
+        }
+    }
+
+    /// Takes the peer's cancel of the request with this id, or of the operation with this token.
+    ///
+    /// Returns the step, or `None` if nothing has that name, and the request that has it. Where messages
+    /// can overtake each other, a cancel of nothing is remembered for the request that may still come.
+    #[must_use = "the host is to be told of the mark"]
+    pub fn receive_cancel(&mut self, id: &WireId) -> (Option<RequestStep>, Option<RequestHandle>) {
+        let named = match self.config.dialect.has_operations() {
+            true => self.requests.by_token(id),
+            false => self.requests.by_id(id),
+        };
+        let Some(request) = named else {
+            if !self.accepts_cancels() {
+                return (Some(RequestStep::Ignore), None);
             }
             if self.config.dialect.order == MessageOrder::MayChange {
-                self.early.insert(id.clone(), (), self.config.limits.early_cancels);
+                let most = self.config.limits.early_cancels;
+                self.requests.early_cancels.insert(id.clone(), (), most);
             }
-            return (self.finished.get(id).copied().unwrap_or(RequestStep::NotFound), None);
+            let before = self.requests.finished.get(id);
+            return (before.map(|phase| phase.on(RequestInput::LateCancel).step), None);
         };
-        let step = self.mark(request, self.peer_cancel_input(request), Cause::Peer, now);
-        (step, Some(request).filter(|_| step == RequestStep::MarkCancelled))
+        let input = self.peer_cancel_input(request);
+        (Some(self.mark(request, input, Cause::Peer)), Some(request))
     }
 
-    /// The peer ended one of our calls that the dialect lets it end. Gives what is to be done.
+    /// Returns whether this is the token of no operation begun here, and the peer may cancel at all.
+    pub fn is_unknown_operation(&self, token: Option<&WireId>) -> bool {
+        self.accepts_cancels() && token.is_none_or(|token| self.requests.by_token(token).is_none())
+    }
+
+    /// Returns whether the response to this request would be withheld.
+    pub fn withholds_response(&self, request: RequestHandle) -> bool {
+        self.requests.get(request).is_some_and(|row| {
+            row.phase.on(self.respond_input(row.cause)).step == RequestStep::Withhold
+        })
+    }
+
+    /// Returns our call with this number, if the dialect lets the peer end it. All other cancels of the
+    /// peer name requests of its own (B13).
+    ///
+    /// Its `number` is read only if there is such a call.
+    pub fn call_that_peer_may_end(&self, number: impl FnOnce() -> Option<u32>) -> Option<CallId> {
+        if self.calls.peer_may_end == 0 {
+            return None;
+        }
+        let row = self.call_row(number()?)?;
+        let extras = row.extras.as_ref().filter(|extras| extras.facts.server_may_end);
+        extras.map(|_| row.id)
+    }
+
+    /// Takes the peer's end of one of our calls, and returns the action for it.
     #[must_use = "the action is still to be done"]
     pub fn receive_end(&mut self, call: CallId) -> Option<Action<C>> {
-        let place = self.calls.find(call)?;
-        if self.calls.row(place).phase != CallPhase::Queued {
-            self.record_ending(place, Settlement::Cancelled, Cause::Peer);
+        let key = self.calls.find(call)?;
+        if self.calls.row(key).phase != CallPhase::Queued {
+            self.calls.record_ending(key, Settlement::Cancelled, Cause::Peer);
         }
-        self.step_call(place, CallInput::PeerEnds, None).1
+        self.step_call(key, CallInput::PeerEnds, None).1
     }
 
-    /// The peer answered the message of ours with this wire number. Gives what is to be done, and what
-    /// is wrong with a response that nothing waits for (G12).
+    /// Returns whether the message of ours with this number is of the kind that a response names.
+    pub fn matches_kind(&self, number: u32, kind: RequestKind) -> bool {
+        match self.calls.owner_of(number) {
+            Some(NumberOwner::Call(key)) => {
+                let extras = self.calls.row(key).extras.as_ref();
+                extras.map_or(RequestKind::Ordinary, |extras| extras.facts.kind) == kind
+            }
+            // A cancel is a message of a type of its own.
+            Some(NumberOwner::CancelOf(_)) => kind == RequestKind::Typed,
+            None => {
+                let fate = self.calls.settled_numbers.get(&number);
+                let is_cancel = matches!(fate, Some(Fate::CancelQueued | Fate::CancelSent));
+                !is_cancel || kind == RequestKind::Typed
+            }
+        }
+    }
+
+    /// Returns whether a response with this number could be one to a call in flight or to its cancel,
+    /// because that message has left.
+    pub fn expects_response(&self, number: u32) -> bool {
+        match self.calls.owner_of(number) {
+            Some(NumberOwner::Call(key)) => self.calls.row(key).phase != CallPhase::Queued,
+            Some(NumberOwner::CancelOf(key)) => matches!(
+                self.calls.row(key).phase,
+                CallPhase::Cancelling | CallPhase::AwaitingAcknowledgement
+            ),
+            None => false,
+        }
+    }
+
+    /// Takes the peer's response to the message of ours with this number.
+    ///
+    /// Returns the action for its call, and the rule that the response breaks if nothing waits for it
+    /// (G12).
     #[inline]
     #[must_use = "the action is still to be done"]
     pub fn receive_response(
         &mut self,
         number: u32,
-        answer: ResponseKind,
+        response: ResponseKind,
     ) -> (Option<Action<C>>, Option<Violation>) {
-        let (of_call, of_cancel, settlement) = answer.meaning();
-        let (place, input) = match self.calls.named(number) {
-            Some(Named::Call(place)) => (place, of_call),
-            Some(Named::CancelOf(place)) => (place, of_cancel),
-            None => return self.receive_past(number, answer),
+        let (to_call, to_cancel, settlement) = response.meaning();
+        let (key, input) = match self.calls.owner_of(number) {
+            Some(NumberOwner::Call(key)) => (key, to_call),
+            Some(NumberOwner::CancelOf(key)) => (key, to_cancel),
+            None => return self.receive_late_response(number, response),
         };
-        let (step, action) = self.step_call(place, input, Some(settlement));
+        let (step, action) = self.step_call(key, input, Some(settlement));
         let violation = match step {
             CallStep::Stray => Some(Violation::UnknownResponse),
             CallStep::Duplicate => Some(Violation::DuplicateResponse),
@@ -169,69 +260,229 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Judges a response to a number that is not in flight.
-    fn receive_past(
+    fn receive_late_response(
         &mut self,
         number: u32,
-        answer: ResponseKind,
+        response: ResponseKind,
     ) -> (Option<Action<C>>, Option<Violation>) {
-        let Some(call) = self.calls.issued(number) else {
+        let Some(call) = self.calls.last.latest_numbered(number) else {
             return (None, Some(Violation::UnknownResponse));
         };
-        let Some(fate) = self.past.get_mut(&number) else {
+        let Some(fate) = self.calls.settled_numbers.get_mut(&number) else {
             return (None, Some(Violation::DuplicateResponse));
         };
         if matches!(fate, Fate::Withdrawn | Fate::CancelQueued) {
             return (None, Some(Violation::UnknownResponse));
         }
-        match mem::replace(fate, Fate::Answered) {
+        match mem::replace(fate, Fate::RespondedLate) {
             Fate::CancelSent => (None, None),
-            Fate::Answered => (None, Some(Violation::DuplicateResponse)),
-            Fate::TokenAwaited if answer == ResponseKind::Token => {
-                let number = Some(self.number_of_cancel_alone());
+            Fate::RespondedLate => (None, Some(Violation::DuplicateResponse)),
+            Fate::AwaitingToken if response == ResponseKind::Token => {
+                let number = Some(self.number_cancel());
                 (Some(Action::SendCancel { call, number }), Some(Violation::LateResponse))
             }
             _ => (None, Some(Violation::LateResponse)),
         }
     }
 
-    /// Progress arrived for a call: its idle timeout starts anew.
-    pub fn progress(&mut self, call: CallId, now: Timestamp) {
-        self.calls.restart_idle_timeout(call, now);
-    }
+    // Progress and time
 
-    /// Whether any call waits for progress.
-    #[must_use]
-    pub fn awaits_progress(&self) -> bool {
-        !self.awaited.is_empty()
-    }
-
-    /// Progress arrived with this token: the idle timeouts of its calls start anew.
-    pub fn progress_with(&mut self, token: &WireId, now: Timestamp) {
-        for call in self.awaited.owners_of(token) {
-            self.calls.restart_idle_timeout(call, now);
+    /// Returns whether a notification is progress of silenced requests alone. Its `token` is read only if
+    /// any progress may have to be withheld.
+    pub fn withholds_progress(&self, token: impl FnOnce() -> Option<WireId>) -> bool {
+        let Requests { tokens, silenced_tokens, .. } = &self.requests;
+        if tokens.is_empty() && silenced_tokens.is_empty() {
+            return false;
         }
+        token().is_some_and(|token| {
+            tokens.is_silenced(&token).unwrap_or_else(|| silenced_tokens.get(&token).is_some())
+        })
+    }
+
+    /// Returns whether any call waits for progress.
+    pub fn awaits_progress(&self) -> bool {
+        !self.calls.tokens.is_empty()
+    }
+
+    /// Takes progress of one call: its idle timeout starts anew.
+    pub fn progress(&mut self, call: CallId, now: Timestamp) {
+        let now = self.advance_clock(now);
+        if let Some(key) = self.calls.find(call) {
+            self.calls.restart_idle_timeout(key, now);
+        }
+    }
+
+    /// Takes progress with this token: the idle timeouts of its calls start anew.
+    pub fn progress_with(&mut self, token: &WireId) {
+        self.calls.tokens.progress(token, self.now);
     }
 
     /// Fires every timer that is due, in the order of their times.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        while let Some((due, call, reason)) = self.calls.next_timer() {
-            if due > now {
-                return;
-            }
-            let Some(place) = self.calls.find(call) else { return };
-            self.record_ending(place, Settlement::TimedOut, reason.cause());
+        let now = self.advance_clock(now);
+        while let Some((key, reason)) = self.calls.due_timer(now) {
+            let row = self.calls.row(key);
+            let (call, refusal) = (row.id, row.refusal.or_else(|| self.refusal()));
+            self.calls.record_ending(key, Settlement::TimedOut, reason.cause());
             if reason != TimerReason::Grace {
-                self.cascade_step(place, self.cancel_input(self.call_refusal(call)));
+                self.cascade_step(key, self.cancel_input(refusal));
             }
-            if self.calls.find(call).is_some() {
-                self.cascade_step(place, CallInput::Forget);
+            if let Some(key) = self.calls.find(call) {
+                self.cascade_step(key, CallInput::Forget);
             }
         }
     }
 
-    /// Nothing comes in any more: every call settles, every request is marked cancelled (G7), as far as
-    /// the dialect's [`closed_stream`](crate::Dialect::closed_stream) says so.
-    pub fn close(&mut self, reason: CloseReason, now: Timestamp) {
-        self.step_life(LifeInput::Lose, reason, now);
+    /// Moves the clock on, never back, and returns its time. Messages of the peer arrive at that time.
+    #[inline]
+    pub fn advance_clock(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    // Steps of calls
+
+    /// Carries a step of a call out; returns the step, and the action for this call.
+    #[inline]
+    pub(super) fn step_call(
+        &mut self,
+        key: RowKey,
+        input: CallInput,
+        response: Option<Settlement>,
+    ) -> (CallStep, Option<Action<C>>) {
+        let (step, action) = self.calls.step(key, input, response, &self.config);
+        if let Some(Action::Withdraw(done) | Action::Complete(done)) = &action {
+            self.leave_tree(done.call, done.parent);
+        }
+        (step, action)
+    }
+
+    /// Queues the decision about another call or request, before what follows from it.
+    fn queue_before_effects(&mut self, decide: impl FnOnce(&mut Self) -> Option<Action<C>>) {
+        let begin = self.cascade.len();
+        if let Some(action) = decide(self) {
+            self.cascade.insert(begin, action);
+        }
+    }
+
+    pub(super) fn cascade_step(&mut self, key: RowKey, input: CallInput) {
+        self.queue_before_effects(|it| it.step_call(key, input, None).1);
+    }
+
+    pub(super) fn cascade_cancel(&mut self, call: CallId, cause: Cause) {
+        self.queue_before_effects(|it| it.cancel(call, cause, it.now).1);
+    }
+
+    pub(super) fn shorten_grace(&mut self, key: RowKey, grace: Duration) {
+        let due = self.now + grace;
+        self.calls.set_times(key, |extras| {
+            extras.release = Some(extras.release.map_or(due, |earlier| earlier.min(due)));
+        });
+    }
+
+    pub(super) fn leave_tree(&mut self, call: CallId, parent: Option<Slot>) {
+        if let Some(parent) = parent.and_then(|slot| self.requests.in_slot(slot)) {
+            self.requests.remove_child(parent, call);
+            self.end_tree(parent);
+        }
+    }
+
+    /// Settles every call as lost (G7).
+    fn lose_calls(&mut self, cause: Cause) {
+        for call in self.calls.in_order() {
+            let Some(key) = self.calls.find(call) else { continue };
+            self.calls.row_mut(key).ending = Some((Settlement::ConnectionLost, cause));
+            self.cascade_step(key, CallInput::Forget);
+        }
+    }
+
+    // Steps of requests
+
+    /// Cancels a request, and the calls made on its behalf if this marks it (G6).
+    pub(super) fn mark(
+        &mut self,
+        request: RequestHandle,
+        input: RequestInput,
+        cause: Cause,
+    ) -> RequestStep {
+        let step = self.requests.step(request, input, cause);
+        if step == RequestStep::MarkCancelled {
+            let mut last = CallId::MIN;
+            while let Some(call) = self.requests.child_after(request, last) {
+                self.cascade_cancel(call, Cause::Parent);
+                last = call;
+            }
+        }
+        step
+    }
+
+    fn cascade_mark(&mut self, request: RequestHandle, input: RequestInput, cause: Cause) {
+        self.queue_before_effects(|it| {
+            let step = it.mark(request, input, cause);
+            (step == RequestStep::MarkCancelled).then_some(Action::MarkCancelled { request, cause })
+        });
+    }
+
+    fn cancel_requests(&mut self, input: RequestInput, cause: Cause) {
+        for request in self.requests.in_order() {
+            self.cascade_mark(request, input, cause);
+        }
+    }
+
+    /// Ends a request as a permit says, and frees its id.
+    #[inline]
+    pub(super) fn finish_request(&mut self, request: RequestHandle, step: RequestStep) -> R {
+        let remembered = self.config.limits.abandoned_ids;
+        let (before, id, data) = self.requests.end(request.slot);
+        let ends_in_silence = matches!(step, RequestStep::Withhold | RequestStep::SendEnd);
+        let limit = ends_in_silence.then_some(remembered);
+        self.requests.end_extras(request.slot, before, limit);
+        if let Some(id) = id.filter(|_| self.cancels_are_acknowledged() && !before.is_operation()) {
+            self.requests.finished.insert(id, before, remembered);
+        }
+        self.end_tree(request);
+        data
+    }
+
+    fn end_tree(&mut self, request: RequestHandle) {
+        if self.requests.remove_if_settled(request) {
+            self.cascade.push_back(Action::TreeSettled { request });
+        }
+    }
+
+    // Steps of the connection
+
+    pub(super) fn step_life(&mut self, input: LifeInput, reason: CloseReason) {
+        use LifeStep::*;
+        let Transition { next, step } = self.life.on(input);
+        self.life = next.unwrap_or(self.life);
+        match step {
+            // Only a call or a request is accepted or refused.
+            Accept | RefuseUninitialized | RefuseShuttingDown | RefuseClosed => return,
+            Nothing | Impossible => return,
+            CancelRequests => return self.cancel_requests(RequestInput::Cancel, Cause::Shutdown),
+            SilenceRequests => {
+                return self.cancel_requests(RequestInput::CancelSilently, Cause::Shutdown);
+            }
+            CancelEverything => {
+                self.cancel_requests(RequestInput::Cancel, Cause::Shutdown);
+                for call in self.calls.in_order() {
+                    self.cascade_cancel(call, Cause::Shutdown);
+                }
+                return;
+            }
+            AbandonEverything => {
+                self.lose_calls(reason.cause());
+                self.cancel_requests(RequestInput::CancelSilently, reason.cause());
+            }
+            LoseEverything => {
+                self.lose_calls(reason.cause());
+                if let Some(cause) = self.config.dialect.cause_of_close(reason) {
+                    self.cancel_requests(self.mark_input(cause), cause);
+                }
+            }
+            Close => {}
+        }
+        self.cascade.push_back(Action::Close { reason });
     }
 }

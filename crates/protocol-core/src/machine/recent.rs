@@ -1,55 +1,116 @@
 //! A bounded memory of ids.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use core::hash::{Hash, Hasher};
 
-/// Remembers something on each of the last ids that were put in; the oldest is forgotten first (G12,
-/// B19).
-#[derive(Clone, Debug, Hash)]
+use slab::Slab;
+
+use crate::index::{Index, Key};
+use crate::slot::{self, Slot};
+
+/// Remembers a value for each of the ids put in last, and forgets the oldest first (G12, B19).
+///
+/// An operation takes the same time however many ids there are.
+#[derive(Clone, Debug)]
 pub(super) struct RecentIds<K, V> {
-    entries: BTreeMap<K, V>,
-    /// The ids in the order they were put in. Invariant: holds each key of `entries` once, and
-    /// nothing else.
-    order: VecDeque<K>,
+    entries: Slab<Entry<K, V>>,
+    /// Invariant: it holds the id of each entry, and nothing else.
+    by_id: Index<K>,
+    oldest: Option<Slot>,
+    newest: Option<Slot>,
 }
 
-impl<K: Ord + Clone, V> RecentIds<K, V> {
+#[derive(Clone, Debug)]
+struct Entry<K, V> {
+    id: K,
+    value: V,
+    /// The entries put in just before and just after it.
+    older: Option<Slot>,
+    newer: Option<Slot>,
+}
+
+impl<K: Key, V> RecentIds<K, V> {
     pub(super) const fn new() -> Self {
-        Self { entries: BTreeMap::new(), order: VecDeque::new() }
+        Self { entries: Slab::new(), by_id: Index::new(), oldest: None, newest: None }
     }
 
     /// Remembers an id as the newest, and at most `limit` in all.
-    pub(super) fn insert(&mut self, id: K, with: V, limit: usize) {
+    pub(super) fn insert(&mut self, id: K, value: V, limit: usize) {
         self.take(&id);
-        self.entries.insert(id.clone(), with);
-        self.order.push_back(id);
-        if self.order.len() > limit {
-            if let Some(oldest) = self.order.pop_front() {
-                self.entries.remove(&oldest);
-            }
+        slot::make_room(&mut self.entries);
+        let entry = Entry { id, value, older: self.newest, newer: None };
+        let slot = Slot::new(self.entries.insert(entry));
+        match self.newest.replace(slot) {
+            Some(before) => self.entries[before.get()].newer = Some(slot),
+            None => self.oldest = Some(slot),
+        }
+        let id = ids(&self.entries);
+        self.by_id.insert(id(slot.get() as u32), slot.get() as u32, &id);
+        drop(id);
+        if let Some(oldest) = self.oldest.filter(|_| self.entries.len() > limit) {
+            self.remove(oldest);
         }
     }
 
     pub(super) fn get(&self, id: &K) -> Option<&V> {
-        self.entries.get(id)
+        Some(&self.entries[self.find(id)?.get()].value)
     }
 
     pub(super) fn get_mut(&mut self, id: &K) -> Option<&mut V> {
-        self.entries.get_mut(id)
+        let slot = self.find(id)?;
+        Some(&mut self.entries[slot.get()].value)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// What was remembered of the id; it is forgotten now.
+    /// Forgets an id, and returns its value.
     #[inline]
     pub(super) fn take(&mut self, id: &K) -> Option<V> {
-        if self.is_empty() {
-            return None;
+        let slot = self.find(id)?;
+        Some(self.remove(slot))
+    }
+
+    #[inline]
+    fn find(&self, id: &K) -> Option<Slot> {
+        // Most of the time there is nothing to remember.
+        let found = (!self.is_empty()).then(|| self.by_id.find(id, ids(&self.entries)))?;
+        found.map(|slot| Slot::new(slot as usize))
+    }
+
+    fn remove(&mut self, slot: Slot) -> V {
+        let Entry { id, value, older, newer } = self.entries.remove(slot.get());
+        match older {
+            Some(older) => self.entries[older.get()].newer = newer,
+            None => self.oldest = newer,
         }
-        let with = self.entries.remove(id)?;
-        self.order.retain(|other| other != id);
-        Some(with)
+        match newer {
+            Some(newer) => self.entries[newer.get()].older = older,
+            None => self.newest = older,
+        }
+        self.by_id.remove(&id, slot.get() as u32, ids(&self.entries));
+        if slot::give_back(&mut self.entries) {
+            self.by_id = Index::new();
+        }
+        value
+    }
+}
+
+/// Returns how to find the id of the entry in a slot.
+fn ids<'t, K, V>(entries: &'t Slab<Entry<K, V>>) -> impl Fn(u32) -> &'t K {
+    |slot| &entries[slot as usize].id
+}
+
+/// Hashes the ids in their order.
+impl<K: Hash, V: Hash> Hash for RecentIds<K, V> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.entries.len().hash(state);
+        let mut next = self.oldest;
+        while let Some(slot) = next {
+            let entry = &self.entries[slot.get()];
+            (&entry.id, &entry.value).hash(state);
+            next = entry.newer;
+        }
     }
 }
 
@@ -67,7 +128,7 @@ mod tests {
         recent.insert(2, (), 2);
         recent.insert(4, (), 2);
         assert_eq!([2, 3, 4].map(|id| recent.get(&id).is_some()), [true, false, true]);
-        assert_eq!((recent.entries.len(), recent.order.len()), (2, 2));
+        assert_eq!((recent.entries.len(), recent.by_id.len()), (2, 2));
     }
 
     #[test]
@@ -78,5 +139,8 @@ mod tests {
         assert_eq!((recent.take(&1), recent.take(&1)), (Some('a'), None));
         recent.insert(3, 'c', 2);
         assert_eq!((recent.get(&2), recent.get(&3)), (Some(&'b'), Some(&'c')));
+        assert_eq!([recent.take(&3), recent.take(&2)], [Some('c'), Some('b')]);
+        recent.insert(4, 'd', 2);
+        assert_eq!((recent.get(&4), recent.oldest), (Some(&'d'), recent.newest));
     }
 }

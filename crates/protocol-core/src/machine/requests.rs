@@ -1,107 +1,135 @@
-//! The peer's requests in flight, one row each, and the calls made on their behalf.
+//! The peer's requests in flight: one row each, and the calls made on their behalf.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::mem;
 
 use slab::Slab;
 
-use super::CancelRefusal;
-use super::calls::CallId;
-use super::table::RequestPhase;
+use super::recent::RecentIds;
+use super::table::{RequestInput, RequestPhase, RequestStep, Transition};
+use super::tokens::Tokens;
 use crate::cause::Cause;
+use crate::dialect::facts::Facts;
+use crate::envelope::message::Origin;
+use crate::error::CancelRefusal;
+use crate::handle::{self, CallId, RequestHandle};
 use crate::id::WireId;
 use crate::index::Index;
 use crate::slot::{self, Slot};
-
-/// Names one of the peer's requests, for ever: an answered request's handle never comes to mean
-/// another.
-///
-/// Ordered by when the request was accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestHandle {
-    /// Counts accepted requests from 1. Also the generation that makes a reused slot safe.
-    serial: u64,
-    /// All that names it to whoever knows that its row is still there.
-    pub(super) slot: Slot,
-}
-
-impl RequestHandle {
-    /// Counts the connection's accepted requests from 1.
-    #[must_use]
-    pub const fn number(self) -> u64 {
-        self.serial
-    }
-}
 
 /// One request in flight.
 #[derive(Clone)]
 pub(super) struct Request<R> {
     serial: u64,
-    /// The id it came with, or the token of its operation, which is a secret. `None` once it is
-    /// answered: that id is free again.
+    /// The id it came with, or the token of its operation, which is a secret. `None` once it has its
+    /// response: the id is free again.
     pub(super) id: Option<WireId>,
-    /// The host's data; its default once it is answered.
+    /// The host's data; its default once the request has its response.
     pub(super) data: R,
+    /// The slot of the extras, which most requests have none of.
+    extras: Option<Slot>,
     pub(super) phase: RequestPhase,
-    /// Whether calls were ever made on its behalf.
-    is_parent: bool,
-    /// Why the peer can't cancel it, if it can't.
-    pub(super) refusal: Option<CancelRefusal>,
-    /// Why it was cancelled, if it was. Invariant: the first cancel sets it.
+    /// The cause of its cancellation. Invariant: the first cancellation sets it.
     pub(super) cause: Option<Cause>,
+    /// The reason why the peer can't cancel it, if it can't.
+    pub(super) refusal: Option<CancelRefusal>,
+    /// Whether calls were made on its behalf.
+    is_parent: bool,
+}
+
+/// Data that few of the peer's requests have.
+#[derive(Clone, Debug, Default)]
+pub struct RequestExtras {
+    pub(crate) facts: Facts,
+    /// The address of its response, in an envelope that needs more than the id.
+    pub(crate) origin: Option<Box<Origin>>,
+    /// The slot of the batch that waits for its response.
+    pub(crate) batch: Option<Slot>,
+}
+
+impl From<Facts> for RequestExtras {
+    fn from(facts: Facts) -> Self {
+        Self { facts, ..Self::default() }
+    }
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Requests<R> {
     rows: Slab<Request<R>>,
-    /// Invariant: holds the id of each row that is not answered yet, and nothing else.
+    /// Invariant: it holds the id of each row that awaits its response and is no operation.
     by_id: Index<WireId>,
+    /// Invariant: it holds the token of each row that is an operation.
+    by_token: Index<WireId>,
+    extras: Slab<RequestExtras>,
     /// The calls in flight of each request.
     children: BTreeSet<(RequestHandle, CallId)>,
-    /// The last serial that was given out.
+    /// The cancels that came before their requests.
+    pub(super) early_cancels: RecentIds<WireId, ()>,
+    /// The phase before the response of recent requests, where a cancel of one is acknowledged.
+    pub(super) finished: RecentIds<WireId, RequestPhase>,
+    /// The progress tokens of requests whose progress is withheld once they are silenced.
+    pub(super) tokens: Tokens,
+    /// The tokens of requests that ended in silence.
+    pub(super) silenced_tokens: RecentIds<WireId, ()>,
+    /// The serial of the latest request.
     last: u64,
 }
 
 impl<R> Requests<R> {
-    pub(super) const fn new() -> Self {
-        Self { rows: Slab::new(), by_id: Index::new(), children: BTreeSet::new(), last: 0 }
+    pub(super) fn new(connection: u32) -> Self {
+        Self {
+            rows: Slab::new(),
+            by_id: Index::new(),
+            by_token: Index::new(),
+            extras: Slab::new(),
+            children: BTreeSet::new(),
+            early_cancels: RecentIds::new(),
+            finished: RecentIds::new(),
+            tokens: Tokens::default(),
+            silenced_tokens: RecentIds::new(),
+            last: handle::first_serial(connection),
+        }
     }
 
-    /// How many are not answered yet.
-    pub(super) fn unanswered(&self) -> usize {
-        self.by_id.len()
+    /// Returns how many requests await their response.
+    pub(super) fn awaiting(&self) -> usize {
+        self.by_id.len() + self.by_token.len()
     }
 
-    pub(super) fn insert(
-        &mut self,
-        id: WireId,
-        refusal: Option<CancelRefusal>,
-        data: R,
-    ) -> RequestHandle {
+    /// Inserts the row of a request, and takes its extras unless there are none.
+    #[inline]
+    pub(super) fn insert(&mut self, id: WireId, extras: &mut RequestExtras) -> RequestHandle
+    where
+        R: Default,
+    {
         self.last += 1;
-        let serial = self.last;
+        let (serial, refusal) = (self.last, extras.facts.refusal);
+        let is_plain = extras.facts.is_plain() && extras.origin.is_none() && extras.batch.is_none();
+        let extras = (!is_plain).then(|| self.insert_extras(mem::take(extras)));
         slot::make_room(&mut self.rows);
-        let slot = self.rows.insert(Request {
-            serial,
-            id: Some(id),
-            data,
-            phase: RequestPhase::Running,
-            is_parent: false,
-            refusal,
-            cause: None,
-        });
-        let slot = Slot::new(slot);
-        self.find_by_its_id(slot);
-        RequestHandle { serial, slot }
+        let (phase, data) = (RequestPhase::Running, R::default());
+        let (id, cause, is_parent) = (Some(id), None, false);
+        let row = Request { serial, id, data, extras, phase, cause, refusal, is_parent };
+        let slot = self.rows.insert(row) as u32;
+        let ids = ids(&self.rows);
+        self.by_id.insert(ids(slot), slot, &ids);
+        RequestHandle { serial, slot: Slot::new(slot as usize) }
     }
 
-    /// Puts a row's id into the index.
-    fn find_by_its_id(&mut self, slot: Slot) {
-        let (ids, slot) = (ids(&self.rows), slot.get() as u32);
-        self.by_id.insert(ids(slot), slot, &ids);
+    fn insert_extras(&mut self, extras: RequestExtras) -> Slot {
+        for token in &extras.facts.progress_tokens {
+            self.silenced_tokens.take(token);
+            self.tokens.claim(token);
+        }
+        slot::make_room(&mut self.extras);
+        Slot::new(self.extras.insert(extras))
     }
+
+    // Look-ups
 
     pub(super) fn in_slot(&self, slot: Slot) -> Option<RequestHandle> {
         let serial = self.rows.get(slot.get())?.serial;
@@ -116,41 +144,121 @@ impl<R> Requests<R> {
         self.rows.get_mut(request.slot.get()).filter(|row| row.serial == request.serial)
     }
 
-    /// The unanswered request with this id.
+    /// Returns the request that awaits its response under this id.
     pub(super) fn by_id(&self, id: &WireId) -> Option<RequestHandle> {
         self.in_slot(Slot::new(self.by_id.find(id, ids(&self.rows))? as usize))
     }
 
-    /// The request goes on under another id.
-    pub(super) fn rename(&mut self, request: RequestHandle, id: WireId) {
-        if let Some(row) = self.get_mut(request) {
-            let before = row.id.replace(id);
-            self.forget_id(request, before.as_ref());
-            self.find_by_its_id(request.slot);
+    /// Returns the request whose operation has this token.
+    pub(super) fn by_token(&self, token: &WireId) -> Option<RequestHandle> {
+        self.in_slot(Slot::new(self.by_token.find(token, ids(&self.rows))? as usize))
+    }
+
+    pub(super) fn extras(&self, row: &Request<R>) -> Option<&RequestExtras> {
+        row.extras.map(|slot| &self.extras[slot.get()])
+    }
+
+    pub(super) fn extras_mut(&mut self, request: RequestHandle) -> Option<&mut RequestExtras> {
+        let slot = self.get(request)?.extras?;
+        Some(&mut self.extras[slot.get()])
+    }
+
+    /// Returns every request that awaits its response, in the order they were accepted.
+    pub(super) fn in_order(&self) -> Vec<RequestHandle> {
+        let awaiting = self.rows.iter().filter(|(_, row)| row.phase.awaits_response());
+        let handles = awaiting.filter_map(|(slot, _)| self.in_slot(Slot::new(slot)));
+        let mut handles: Vec<RequestHandle> = handles.collect();
+        handles.sort_unstable();
+        handles
+    }
+
+    // Steps
+
+    /// Enters the phase that `input` leads to, and returns the step. A step that marks the request records
+    /// the cause.
+    pub(super) fn step(
+        &mut self,
+        request: RequestHandle,
+        input: RequestInput,
+        cause: Cause,
+    ) -> RequestStep {
+        let Some(row) = self.get_mut(request) else { return RequestStep::Completed };
+        let Transition { next, step } = row.phase.on(input);
+        if step == RequestStep::MarkCancelled {
+            row.cause = Some(cause);
+        }
+        self.enter(request.slot, next.unwrap_or(RequestPhase::Responded));
+        step
+    }
+
+    /// Enters a phase; from the first silent one on, progress of the request is withheld.
+    fn enter(&mut self, slot: Slot, next: RequestPhase) {
+        let row = &mut self.rows[slot.get()];
+        let was_silent = is_silent(mem::replace(&mut row.phase, next));
+        if let Some(slot) = row.extras.filter(|_| is_silent(next) && !was_silent) {
+            let tokens = &self.extras[slot.get()].facts.progress_tokens;
+            tokens.iter().for_each(|token| self.tokens.silence(token));
         }
     }
 
-    /// This id, which its row holds no more, is free again.
-    pub(super) fn forget_id(&mut self, request: RequestHandle, id: Option<&WireId>) {
-        if let Some(id) = id {
-            self.by_id.remove(id, request.slot.get() as u32, ids(&self.rows));
+    /// Continues a request as the operation with this token. Its id is free again.
+    pub(super) fn begin_operation(&mut self, slot: Slot, next: RequestPhase, token: WireId) {
+        self.enter(slot, next);
+        let slot = slot.get() as u32;
+        if let Some(id) = self.rows[slot as usize].id.replace(token) {
+            self.by_id.remove(&id, slot, ids(&self.rows));
+            let ids = ids(&self.rows);
+            self.by_token.insert(ids(slot), slot, &ids);
         }
     }
 
-    /// Removes an answered request without calls in flight; says whether it is gone and had any.
+    /// Ends a request that awaits its response. Returns the phase it was in, its id or token, and its data.
+    #[inline]
+    pub(super) fn end(&mut self, slot: Slot) -> (RequestPhase, Option<WireId>, R)
+    where
+        R: Default,
+    {
+        let row = &mut self.rows[slot.get()];
+        let before = mem::replace(&mut row.phase, RequestPhase::Responded);
+        let (data, id) = (mem::take(&mut row.data), row.id.take());
+        let index = if before.is_operation() { &mut self.by_token } else { &mut self.by_id };
+        if let Some(id) = &id {
+            index.remove(id, slot.get() as u32, ids(&self.rows));
+        }
+        (before, id, data)
+    }
+
+    /// Removes the extras of a request that ended in this phase. Progress of one that ended in silence stays
+    /// withheld: `limit` is then how many tokens are remembered.
+    pub(super) fn end_extras(&mut self, slot: Slot, before: RequestPhase, limit: Option<usize>) {
+        let Some(slot) = self.rows[slot.get()].extras.take() else { return };
+        let extras = self.extras.remove(slot.get());
+        slot::give_back(&mut self.extras);
+        for token in extras.facts.progress_tokens {
+            self.tokens.release(&token, is_silent(before));
+            if let Some(limit) = limit {
+                self.silenced_tokens.insert(token, (), limit);
+            }
+        }
+    }
+
+    /// Removes the row of a request that has its response and no calls in flight. Returns whether the
+    /// row is gone and the request had calls.
     pub(super) fn remove_if_settled(&mut self, request: RequestHandle) -> bool {
         let Some(row) = self.get(request) else { return false };
-        let is_parent = row.is_parent;
-        let has_calls = is_parent && self.child_after(request, CallId::MIN).is_some();
+        let was_parent = row.is_parent;
+        let has_calls = was_parent && self.child_after(request, CallId::MIN).is_some();
         if row.phase != RequestPhase::Responded || has_calls {
             return false;
         }
         self.rows.remove(request.slot.get());
         if slot::give_back(&mut self.rows) {
-            self.by_id = Index::new();
+            (self.by_id, self.by_token) = (Index::new(), Index::new());
         }
-        is_parent
+        was_parent
     }
+
+    // Children
 
     pub(super) fn add_child(&mut self, request: RequestHandle, call: CallId) {
         if let Some(row) = self.get_mut(request) {
@@ -163,7 +271,7 @@ impl<R> Requests<R> {
         self.children.remove(&(request, call));
     }
 
-    /// The first call in flight of `request` that was made after `call`.
+    /// Returns the first call in flight of `request` that was made after `call`.
     pub(super) fn child_after(&self, request: RequestHandle, call: CallId) -> Option<CallId> {
         use core::ops::Bound::{Excluded, Unbounded};
         let (parent, child) =
@@ -171,37 +279,35 @@ impl<R> Requests<R> {
         (parent == request).then_some(child)
     }
 
-    /// Every unanswered request, in the order they were accepted.
-    pub(super) fn unanswered_in_order(&self) -> Vec<RequestHandle> {
-        let unanswered = self.rows.iter().filter(|(_, row)| row.phase.awaits_response());
-        let handles = unanswered.filter_map(|(slot, _)| self.in_slot(Slot::new(slot)));
-        let mut handles: Vec<RequestHandle> = handles.collect();
-        handles.sort_unstable();
-        handles
-    }
-
     pub(super) fn assert_consistent(&self) {
-        debug_assert!(self.by_id.len() <= self.rows.len(), "one row an unanswered id");
+        debug_assert!(self.awaiting() <= self.rows.len(), "one row an id or token");
+        debug_assert!(self.extras.len() <= self.awaiting(), "extras go with the response");
     }
 }
 
-/// The id of the request in a slot.
+/// Returns whether progress of a request is withheld in this phase.
+const fn is_silent(phase: RequestPhase) -> bool {
+    matches!(phase, RequestPhase::Silenced | RequestPhase::OperationCancelled)
+}
+
+/// Returns how to find the id or the token of the request in a slot.
 fn ids<'t, R>(rows: &'t Slab<Request<R>>) -> impl Fn(u32) -> &'t WireId {
-    |slot| rows[slot as usize].id.as_ref().expect("the index holds unanswered requests")
+    |slot| rows[slot as usize].id.as_ref().expect("an index holds rows that await a response")
 }
 
 /// The host's data tells no two states apart.
 impl<R> Hash for Requests<R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for (slot, row) in &self.rows {
-            let Request { serial, id, data: _, phase, is_parent, refusal, cause } = row;
+            let Request { serial, id, phase, cause, refusal, is_parent, .. } = row;
             (slot, serial, id, phase, is_parent, refusal, cause).hash(state);
         }
-        (&self.children, self.last).hash(state);
+        (&self.children, &self.early_cancels, &self.finished, self.last).hash(state);
+        (&self.tokens, &self.silenced_tokens).hash(state);
     }
 }
 
-/// An operation's token is a secret: logs show none of it.
+/// Omits the token of an operation, which is a secret.
 impl<R: fmt::Debug> fmt::Debug for Request<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut row = f.debug_struct("Request");
@@ -220,6 +326,18 @@ mod tests {
 
     #[test]
     fn g08_a_row_is_small() {
+        assert_eq!(size_of::<Request<()>>(), 32);
         assert_eq!(size_of::<Request<usize>>(), 40);
+    }
+
+    #[test]
+    fn g08_a_plain_request_has_no_row_for_extras() {
+        let id = || WireId::from_token("1").expect("an id");
+        let mut requests = Requests::<()>::new(0);
+        requests.insert(id(), &mut RequestExtras::default());
+        assert!(requests.extras.is_empty());
+        let facts = Facts { starts_operation: true, ..Facts::default() };
+        requests.insert(id(), &mut RequestExtras::from(facts));
+        assert_eq!(requests.extras.len(), 1);
     }
 }

@@ -1,39 +1,55 @@
-//! The transitions, as data.
+//! Every transition of a call, of a request and of the connection's life.
 //!
-//! Everything that a call, a request or the connection's life can do is a cell of one of three
-//! tables: [`CALL_TABLE`], [`REQUEST_TABLE`] and [`LIFE_TABLE`].
-//! [`Machine`](super::Machine) looks cells up and carries their steps out; it decides nothing else.
-//! `docs/state-machine.md` is drawn from this file, which therefore uses nothing of the others.
+//! Each is an arm of one of three matches, which have no wildcard: [`CallPhase::on`],
+//! [`RequestPhase::on`] and [`Life::on`]. [`Machine`](super::Machine) carries the steps out on its
+//! rows and decides nothing else. One rule is no transition and stands at the end: [`grace`].
+//!
+//! `docs/state-machine.md` is drawn from this file, so the file uses nothing of the others.
 
-/// One cell: the phase after it and what it does.
+use core::time::Duration;
+
+/// The result of one input: the phase afterwards and the step to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transition<P, S> {
-    /// The phase afterwards; `None` when the row is gone.
+    /// The phase afterwards; `None` once the row is gone.
     pub(super) next: Option<P>,
-    /// What it does.
+    /// The step to carry out.
     pub(super) step: S,
 }
 
-const fn to<P: Copy, S: Copy>(next: P, step: S) -> Transition<P, S> {
-    Transition { next: Some(next), step }
+/// Goes on to a phase.
+#[track_caller]
+fn to<P, S>(next: P, step: S) -> Transition<P, S> {
+    taken(Transition { next: Some(next), step })
 }
 
-const fn done<P: Copy, S: Copy>(step: S) -> Transition<P, S> {
-    Transition { next: None, step }
+/// Ends the row.
+#[track_caller]
+fn end<P, S>(step: S) -> Transition<P, S> {
+    taken(Transition { next: None, step })
 }
 
-/// Where one of our calls is. A settled call is in no phase: its row is gone.
+/// Notes, in tests, the line of the arm that was taken.
+#[inline]
+#[track_caller]
+fn taken<P, S>(transition: Transition<P, S>) -> Transition<P, S> {
+    #[cfg(test)]
+    arms::take(core::panic::Location::caller().line());
+    transition
+}
+
+/// The phase of one of our calls. A settled call has none, because its row is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallPhase {
-    /// Its request waits in the outbox; nothing of it has left.
+    /// Its request waits in the outbox, and nothing of it has left.
     Queued,
     /// Its request has left.
     Sent,
-    /// Its cancel waits in the outbox, and its answer is awaited.
+    /// Its cancel waits in the outbox, and its response is awaited.
     CancelQueued,
-    /// Its cancel has left, and its answer is awaited.
+    /// Its cancel has left, and its response is awaited.
     Cancelling,
-    /// It is cancelled; the cancel follows when the answer brings the token of its operation.
+    /// It is cancelled. The cancel follows once the response brings the token of its operation.
     AwaitingToken,
     /// The token came, and the cancel that names it waits in the outbox.
     TokenCancelQueued,
@@ -41,415 +57,444 @@ pub enum CallPhase {
     AwaitingAcknowledgement,
 }
 
-/// What can happen to a call.
+/// An input to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallInput {
     /// The transport took the message of this call that waited in the outbox.
     Transmitted,
     /// It is cancelled on the wire.
     Cancel,
-    /// As `Cancel`, where cancels name the token of an operation.
+    /// It is cancelled where cancels name the token of an operation.
     CancelOperation,
-    /// It is cancelled, but consent or the dialect rules a cancel on the wire out.
+    /// It is cancelled, but the dialect or a missing consent rules out a cancel on the wire.
     CancelRefused,
-    /// It is given up without telling the peer: the dialect has no cancel, it was cancelled and nobody
-    /// waits any more, or the connection is lost.
+    /// It is given up without a word to the peer: the dialect has no cancel, nobody waits any more, or
+    /// the connection is lost.
     Forget,
-    /// The peer answered with a result, an error other than -32800, or something that is no response
-    /// (B1).
-    Answered,
-    /// The peer answered with a result that holds the token of an operation.
-    Token,
-    /// The peer answered with error -32800.
-    CancelError,
-    /// The peer answered our cancel, which is a request, with a result.
+    /// The peer responded with a result, with an error other than -32800, or malformed (B1).
+    Response,
+    /// The peer responded with a result that holds the token of an operation.
+    TokenResponse,
+    /// The peer responded with error -32800.
+    CancelledResponse,
+    /// The peer responded to our cancel, which is a request, with a result.
     Acknowledged,
-    /// The peer answered our cancel, which is a request, with an error or with something that is no
-    /// response.
+    /// The peer responded to our cancel, which is a request, with an error or malformed.
     CancelFailed,
-    /// The peer ended it, where the dialect lets it.
+    /// The peer ended it, as the dialect allows for such a call.
     PeerEnds,
 }
 
-/// What a transition of a call does.
+/// The step that a transition of a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallStep {
-    /// No more than the next phase says.
+    /// Does no more than enter the next phase.
     Nothing,
-    /// Takes the request out of the outbox, and settles with the recorded cause (G4, B24).
+    /// Takes the request out of the outbox and settles with the recorded cause (G4, B24).
     Withdraw,
-    /// Sends the cancel; never a second one (G4).
+    /// Sends the cancel, of which there is never a second (G4).
     SendCancel,
-    /// Waits for the token; the cancel follows when it comes.
+    /// Waits for the token, and sends the cancel when it comes.
     AwaitToken,
-    /// Settles with the recorded cause; the cancel follows when the token comes.
+    /// Settles with the recorded cause, and sends the cancel when the token comes.
     AwaitTokenAndSettle,
-    /// Settles with the recorded cause; a late answer is recognised (G12).
+    /// Settles with the recorded cause; a late response is recognised (G12).
     Settle,
-    /// Settles with what the peer answered (B23).
+    /// Settles with the peer's response (B23).
     Complete,
-    /// As `Complete`, and takes the cancel out of the outbox.
+    /// Settles with the peer's response, and takes the cancel out of the outbox.
     WithdrawAndComplete,
-    /// Settles as cancelled, as the peer confirmed.
+    /// Settles as cancelled, which the peer confirmed.
     CompleteCancelled,
-    /// As `CompleteCancelled`, and takes the cancel out of the outbox.
+    /// Settles as cancelled, and takes the cancel out of the outbox.
     WithdrawAndCompleteCancelled,
     /// Refuses to cancel; the call goes on.
     Refuse,
-    /// Notes that the peer acknowledged the cancel; the call's own answer settles it.
+    /// Notes the acknowledgement; the call's own response settles it.
     NoteAcknowledgement,
-    /// Reports an answer to a message that never left (B31).
+    /// Reports a response to a message that never left (B31).
     Stray,
-    /// Reports a second answer.
+    /// Reports a second response.
     Duplicate,
+    /// Does nothing: this input can't come in this phase.
+    Impossible,
 }
-
-/// A row for each [`CallPhase`], a column for each [`CallInput`]. A row has, in this order: transmitted;
-/// cancelled on the wire; refused, or forgotten; answered; the cancel answered; ended by the peer.
-#[rustfmt::skip]
-pub(super) const CALL_TABLE: [[Transition<CallPhase, CallStep>; CallInput::PeerEnds as usize + 1]; CallPhase::AwaitingAcknowledgement as usize + 1] = {
-    use CallPhase::*;
-    use CallStep::*;
-    [
-        // Queued: it can be taken back, and no answer to it can be genuine.
-        [
-            to(Sent, Nothing),
-            done(Withdraw), done(Withdraw),
-            done(Withdraw), done(Withdraw),
-            to(Queued, Stray), to(Queued, Stray), to(Queued, Stray),
-            to(Queued, Stray), to(Queued, Stray),
-            to(Queued, Nothing),
-        ],
-        // Sent: the first answer settles it; -32800 is an error, for we did not ask.
-        [
-            to(Sent, Nothing),
-            to(CancelQueued, SendCancel), to(AwaitingToken, AwaitToken),
-            to(Sent, Refuse), done(Settle),
-            done(Complete), done(Complete), done(Complete),
-            to(Sent, Stray), to(Sent, Stray),
-            done(Settle),
-        ],
-        // CancelQueued: no second cancel; an answer leaves the first with nothing to cancel.
-        [
-            to(Cancelling, Nothing),
-            to(CancelQueued, Nothing), to(CancelQueued, Nothing),
-            to(CancelQueued, Nothing), done(Settle),
-            done(WithdrawAndComplete), done(WithdrawAndComplete),
-            done(WithdrawAndCompleteCancelled),
-            to(CancelQueued, Stray), to(CancelQueued, Stray),
-            done(Settle),
-        ],
-        // Cancelling: no second cancel; a result that won the race is a result (B23).
-        [
-            to(Cancelling, Nothing),
-            to(Cancelling, Nothing), to(Cancelling, Nothing),
-            to(Cancelling, Nothing), done(Settle),
-            done(Complete), done(Complete), done(CompleteCancelled),
-            to(Cancelling, NoteAcknowledgement), to(Cancelling, NoteAcknowledgement),
-            done(Settle),
-        ],
-        // AwaitingToken: there is nothing to name in a cancel yet.
-        [
-            to(AwaitingToken, Nothing),
-            to(AwaitingToken, AwaitToken), to(AwaitingToken, AwaitToken),
-            to(AwaitingToken, AwaitToken), done(AwaitTokenAndSettle),
-            done(Complete), to(TokenCancelQueued, SendCancel), done(CompleteCancelled),
-            to(AwaitingToken, Stray), to(AwaitingToken, Stray),
-            done(Settle),
-        ],
-        // TokenCancelQueued: its answer has come, and its cancel has not left.
-        [
-            to(AwaitingAcknowledgement, Nothing),
-            to(TokenCancelQueued, Nothing), to(TokenCancelQueued, Nothing),
-            to(TokenCancelQueued, Nothing), done(Settle),
-            to(TokenCancelQueued, Duplicate), to(TokenCancelQueued, Duplicate),
-            to(TokenCancelQueued, Duplicate),
-            to(TokenCancelQueued, Stray), to(TokenCancelQueued, Stray),
-            done(Settle),
-        ],
-        // AwaitingAcknowledgement: its answer has come, and the answer to its cancel settles it.
-        [
-            to(AwaitingAcknowledgement, Nothing),
-            to(AwaitingAcknowledgement, Nothing), to(AwaitingAcknowledgement, Nothing),
-            to(AwaitingAcknowledgement, Nothing), done(Settle),
-            to(AwaitingAcknowledgement, Duplicate), to(AwaitingAcknowledgement, Duplicate),
-            to(AwaitingAcknowledgement, Duplicate),
-            done(CompleteCancelled), done(Complete),
-            done(Settle),
-        ],
-    ]
-};
-
-/// Where a peer's request is. A request that was answered and whose calls have all settled is in
-/// no phase: its row is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RequestPhase {
-    /// The host owes an answer.
-    Running,
-    /// It is marked cancelled; the host still owes an answer (B12).
-    Cancelled,
-    /// It was answered with the token of its operation, which goes on.
-    Operation,
-    /// Its operation is marked cancelled; the host still has to end it.
-    OperationCancelled,
-    /// It is over, and calls made on its behalf are still in flight (G6).
-    Responded,
-}
-
-/// What can happen to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestInput {
-    /// Our own side cancels it.
-    Cancel,
-    /// The peer's cancel names its id.
-    PeerCancel,
-    /// The peer's cancel names the token of its operation.
-    PeerCancelsOperation,
-    /// The peer's cancel names it, and consent or the dialect rules that out.
-    PeerCancelRefused,
-    /// The host answers it with the token of an operation.
-    BeginOperation,
-    /// The host answers, in a dialect that answers cancelled requests.
-    Respond,
-    /// The host answers, in a dialect that wants silence after a cancel (B11).
-    RespondUnlessCancelled,
-    /// The host answers, in a dialect that acknowledges cancels and has no partial results.
-    RespondAsCancelled,
-    /// Our side ends it without an answer, as the dialect lets it.
-    End,
-}
-
-/// What a transition of a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RequestStep {
-    /// Nothing: a second cancel of our own, or one after the answer (B10).
-    Nothing,
-    /// Sets the cancelled mark, and cancels the calls made on its behalf (G3, G6).
-    MarkCancelled,
-    /// Says that it was cancelled before.
-    CancelledBefore,
-    /// Says that nothing of that name can be cancelled.
-    NotFound,
-    /// Says that it is not cancelled for the peer.
-    Ignore,
-    /// Says that it was over before.
-    Completed,
-    /// Sends the token; it is cancelled by that from now on.
-    SendToken,
-    /// Sends the answer.
-    SendResponse,
-    /// Sends that it was cancelled, whatever the host answered: the acknowledgement said so.
-    SendCancelled,
-    /// Ends it without an answer, and tells the peer as the dialect does.
-    SendEnd,
-    /// Ends it without an answer.
-    Withhold,
-    /// Refuses a second answer (G2).
-    Refuse,
-}
-
-/// A row for each [`RequestPhase`], a column for each [`RequestInput`]. A row has, in this order:
-/// cancelled by us; cancelled by the peer; begun as an operation; answered; ended.
-#[rustfmt::skip]
-pub(super) const REQUEST_TABLE: [[Transition<RequestPhase, RequestStep>; RequestInput::End as usize + 1]; RequestPhase::Responded as usize + 1] = {
-    use RequestPhase::*;
-    use RequestStep::*;
-    [
-        // Running
-        [
-            to(Cancelled, MarkCancelled),
-            to(Cancelled, MarkCancelled), to(Running, NotFound), to(Running, Ignore),
-            to(Operation, SendToken),
-            to(Responded, SendResponse), to(Responded, SendResponse), to(Responded, SendResponse),
-            to(Responded, SendEnd),
-        ],
-        // Cancelled: whatever the handler made of it is the answer, where there is one.
-        [
-            to(Cancelled, Nothing),
-            to(Cancelled, CancelledBefore), to(Cancelled, NotFound), to(Cancelled, Ignore),
-            to(OperationCancelled, SendToken),
-            to(Responded, SendResponse), to(Responded, Withhold), to(Responded, SendCancelled),
-            to(Responded, Withhold),
-        ],
-        // Operation: its token was its answer.
-        [
-            to(OperationCancelled, MarkCancelled),
-            to(Operation, NotFound), to(OperationCancelled, MarkCancelled), to(Operation, Ignore),
-            to(Operation, Refuse),
-            to(Responded, Withhold), to(Responded, Withhold), to(Responded, Withhold),
-            to(Responded, Withhold),
-        ],
-        // OperationCancelled
-        [
-            to(OperationCancelled, Nothing),
-            to(OperationCancelled, NotFound), to(OperationCancelled, CancelledBefore),
-            to(OperationCancelled, Ignore),
-            to(OperationCancelled, Refuse),
-            to(Responded, Withhold), to(Responded, Withhold), to(Responded, Withhold),
-            to(Responded, Withhold),
-        ],
-        // Responded: only its calls are left.
-        [
-            to(Responded, Nothing),
-            to(Responded, Completed), to(Responded, Completed), to(Responded, Completed),
-            to(Responded, Refuse),
-            to(Responded, Refuse), to(Responded, Refuse), to(Responded, Refuse),
-            to(Responded, Refuse),
-        ],
-    ]
-};
-
-/// How far the connection has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Life {
-    /// The session is yet to be opened. Without one, everything is taken from the beginning.
-    Opening,
-    /// Everything is taken.
-    Open,
-    /// Shutting down: nothing new, and closed once nothing is in flight.
-    Draining,
-    /// Nothing comes in any more; what the host still answers is sent.
-    Closed,
-    /// Nothing comes in or goes out any more.
-    Abandoned,
-}
-
-/// What can happen to the connection as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LifeInput {
-    /// The host wants to make a call.
-    NewCall,
-    /// The host wants to make a call on behalf of an unanswered request.
-    NewNestedCall,
-    /// The peer sent a request.
-    NewRequest,
-    /// The peer sent the request whose answer opens the session.
-    OpeningRequest,
-    /// The session is open.
-    OpenSession,
-    /// The host shuts down, and lets what is in flight finish.
-    Drain,
-    /// The host shuts down, and cancels what is in flight.
-    CancelAll,
-    /// The host gives everything up.
-    Abandon,
-    /// Nothing comes in any more: the end of input, or a peer that broke the rules.
-    Lose,
-    /// Nothing is in flight.
-    Idle,
-}
-
-/// What a transition of the connection does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LifeStep {
-    /// No more than the next phase says.
-    Nothing,
-    /// Takes it.
-    Accept,
-    /// Refuses it: the session is not open.
-    RefuseUninitialized,
-    /// Refuses it: the connection is shutting down.
-    RefuseShuttingDown,
-    /// Refuses it: the connection is closed.
-    RefuseClosed,
-    /// Cancels every request and every call, cause `shutdown`.
-    CancelEverything,
-    /// Cancels every request, cause `shutdown`.
-    CancelRequests,
-    /// Settles every call as lost, cancels every request, cause `shutdown`, and closes.
-    AbandonEverything,
-    /// Settles every call as lost, cancels the requests as the dialect's closed stream says, and
-    /// closes (G7).
-    LoseEverything,
-    /// Closes.
-    Close,
-}
-
-/// A row for each [`Life`], a column for each [`LifeInput`]. A row has, in this order: new calls;
-/// new requests; the session; shutdowns; the end of input; nothing in flight.
-#[rustfmt::skip]
-pub(super) const LIFE_TABLE: [[Transition<Life, LifeStep>; LifeInput::Idle as usize + 1]; Life::Abandoned as usize + 1] = {
-    use Life::*;
-    use LifeStep::*;
-    [
-        // Opening: our own calls need no session.
-        [
-            to(Opening, Accept), to(Opening, Accept),
-            to(Opening, RefuseUninitialized), to(Opening, Accept), to(Open, Nothing),
-            to(Draining, Nothing), to(Draining, CancelEverything), to(Abandoned, AbandonEverything),
-            to(Closed, LoseEverything),
-            to(Opening, Nothing),
-        ],
-        // Open
-        [
-            to(Open, Accept), to(Open, Accept),
-            to(Open, Accept), to(Open, Accept), to(Open, Nothing),
-            to(Draining, Nothing), to(Draining, CancelEverything), to(Abandoned, AbandonEverything),
-            to(Closed, LoseEverything),
-            to(Open, Nothing),
-        ],
-        // Draining: what is in flight may still make calls of its own.
-        [
-            to(Draining, RefuseShuttingDown), to(Draining, Accept),
-            to(Draining, RefuseShuttingDown), to(Draining, RefuseShuttingDown), to(Draining, Nothing),
-            to(Draining, Nothing), to(Draining, CancelEverything), to(Abandoned, AbandonEverything),
-            to(Closed, LoseEverything),
-            to(Closed, Close),
-        ],
-        // Closed: the end of input may have left requests running, for a peer that comes back.
-        [
-            to(Closed, RefuseClosed), to(Closed, RefuseClosed),
-            to(Closed, RefuseClosed), to(Closed, RefuseClosed), to(Closed, Nothing),
-            to(Closed, Nothing), to(Closed, CancelRequests), to(Abandoned, CancelRequests),
-            to(Closed, Nothing),
-            to(Closed, Nothing),
-        ],
-        // Abandoned
-        [
-            to(Abandoned, RefuseClosed), to(Abandoned, RefuseClosed),
-            to(Abandoned, RefuseClosed), to(Abandoned, RefuseClosed), to(Abandoned, Nothing),
-            to(Abandoned, Nothing), to(Abandoned, CancelRequests), to(Abandoned, CancelRequests),
-            to(Abandoned, Nothing),
-            to(Abandoned, Nothing),
-        ],
-    ]
-};
 
 impl CallPhase {
     /// Looks up what `input` does in this phase.
-    pub(super) const fn on(self, input: CallInput) -> Transition<Self, CallStep> {
-        CALL_TABLE[self as usize][input as usize]
+    #[inline]
+    pub(super) fn on(self, input: CallInput) -> Transition<Self, CallStep> {
+        use {CallInput::*, CallPhase::*, CallStep::*};
+        match (self, input) {
+            // The message that waited in the outbox has left.
+            (Queued, Transmitted) => to(Sent, Nothing),
+            (CancelQueued, Transmitted) => to(Cancelling, Nothing),
+            (TokenCancelQueued, Transmitted) => to(AwaitingAcknowledgement, Nothing),
+
+            // Nothing of the call has left, so it can be taken back, however it is cancelled.
+            (Queued, Cancel | CancelOperation | CancelRefused | Forget) => end(Withdraw),
+            // The first cancel of a call that has left goes out now, or with the token.
+            (Sent, Cancel) => to(CancelQueued, SendCancel),
+            (Sent, CancelOperation) => to(AwaitingToken, AwaitToken),
+            // A cancel that is ruled out changes nothing.
+            (Sent, CancelRefused) => to(Sent, Refuse),
+            // There is never a second cancel.
+            (
+                CancelQueued | Cancelling | TokenCancelQueued | AwaitingAcknowledgement,
+                Cancel | CancelOperation | CancelRefused,
+            ) => to(self, Nothing),
+            // There is still nothing that a cancel could name.
+            (AwaitingToken, Cancel | CancelOperation | CancelRefused) => to(self, AwaitToken),
+
+            // Nobody waits any more. A cancel on its way stays on its way.
+            (
+                Sent | CancelQueued | Cancelling | TokenCancelQueued | AwaitingAcknowledgement,
+                Forget,
+            ) => end(Settle),
+            // The operation is cancelled all the same, once its token is known.
+            (AwaitingToken, Forget) => end(AwaitTokenAndSettle),
+
+            // No response to a message that has not left can be genuine.
+            (Queued, Response | TokenResponse | CancelledResponse) => to(Queued, Stray),
+            // The first response settles the call. We did not cancel, so -32800 is an error too.
+            (Sent, Response | TokenResponse | CancelledResponse) => end(Complete),
+            // The response leaves the unsent cancel with nothing to cancel.
+            (CancelQueued, Response | TokenResponse) => end(WithdrawAndComplete),
+            (CancelQueued, CancelledResponse) => end(WithdrawAndCompleteCancelled),
+            // A result that won the race is a result (B23).
+            (Cancelling, Response | TokenResponse) => end(Complete),
+            (Cancelling | AwaitingToken, CancelledResponse) => end(CompleteCancelled),
+            // The request was over without an operation.
+            (AwaitingToken, Response) => end(Complete),
+            // The cancel can name the operation now.
+            (AwaitingToken, TokenResponse) => to(TokenCancelQueued, SendCancel),
+            // The token was the response, so this is a second one.
+            (
+                TokenCancelQueued | AwaitingAcknowledgement,
+                Response | TokenResponse | CancelledResponse,
+            ) => to(self, Duplicate),
+
+            // The cancel has not left, so the peer guessed its number.
+            (CancelQueued | TokenCancelQueued, Acknowledged | CancelFailed) => to(self, Stray),
+            // The call's own response has the last word.
+            (Cancelling, Acknowledged | CancelFailed) => to(Cancelling, NoteAcknowledgement),
+            // The acknowledgement has the last word on an operation.
+            (AwaitingAcknowledgement, Acknowledged) => end(CompleteCancelled),
+            (AwaitingAcknowledgement, CancelFailed) => end(Complete),
+
+            // The peer can't know of a request that has not left.
+            (Queued, PeerEnds) => to(Queued, Nothing),
+            // The peer may end such a call at any time.
+            (
+                Sent
+                | CancelQueued
+                | Cancelling
+                | AwaitingToken
+                | TokenCancelQueued
+                | AwaitingAcknowledgement,
+                PeerEnds,
+            ) => end(Settle),
+
+            // No message of the call waits, or none of its cancels has a number.
+            (Sent | Cancelling | AwaitingToken | AwaitingAcknowledgement, Transmitted)
+            | (Queued | Sent | AwaitingToken, Acknowledged | CancelFailed) => to(self, Impossible),
+        }
     }
+}
+
+/// The phase of one of the peer's requests. A request that had its response and whose calls have all
+/// settled has none, because its row is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestPhase {
+    /// The host owes a response.
+    Running,
+    /// It is marked cancelled, and the host still owes a response.
+    Cancelled,
+    /// It is marked cancelled, and its response will be withheld: the peer asked for silence, or
+    /// the connection was abandoned.
+    Silenced,
+    /// Its response was the token of its operation, which goes on.
+    Operation,
+    /// Its operation is marked cancelled, and the host still has to end it.
+    OperationCancelled,
+    /// It is over, and calls made on its behalf are still in flight.
+    Responded,
+}
+
+/// An input to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestInput {
+    /// The peer, our side or the end of the connection cancels it.
+    Cancel,
+    /// The peer cancels it in a dialect that wants silence afterwards, or the host abandons it.
+    CancelSilently,
+    /// The peer cancels it, but the dialect or a missing consent rules that out.
+    CancelRefused,
+    /// The peer cancels it after its response; the phase is the one it had before.
+    LateCancel,
+    /// The host responds with the token of an operation.
+    BeginOperation,
+    /// The host responds with a token, but such a request starts no operation.
+    BeginNotAllowed,
+    /// The host responds.
+    Respond,
+    /// The host responds in a dialect that acknowledges cancels and has no partial results.
+    RespondAcknowledged,
+    /// Our side ends it without a response.
+    End,
+    /// Our side ends it without a response, but the dialect does not let us.
+    EndNotAllowed,
+    /// Our side gives it up, because no response to it can ever be sent.
+    Release,
+}
+
+/// The step that a transition of a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestStep {
+    /// Sets the cancelled mark, and cancels the calls made on its behalf.
+    MarkCancelled,
+    /// Acknowledges the cancel: an earlier one has marked the request.
+    CancelledBefore,
+    /// Acknowledges that the cancel is not obeyed.
+    Ignore,
+    /// Acknowledges that the request was over before.
+    Completed,
+    /// Sends the token, which names the operation from now on.
+    SendToken,
+    /// Sends the response.
+    SendResponse,
+    /// Sends that it was cancelled, whatever the host responded, because the acknowledgement said so.
+    SendCancelled,
+    /// Ends it without a response, and tells the peer as the dialect does.
+    SendEnd,
+    /// Ends it, or begins its operation, without a message.
+    Withhold,
+    /// Refuses a second response.
+    RefuseResponded,
+    /// Refuses a token: such a request starts no operation.
+    RefuseOperation,
+    /// Refuses to end it without a response.
+    RefuseEnd,
+    /// Does nothing: this input can't come in this phase.
+    Impossible,
 }
 
 impl RequestPhase {
     /// Looks up what `input` does in this phase.
-    pub(super) const fn on(self, input: RequestInput) -> Transition<Self, RequestStep> {
-        REQUEST_TABLE[self as usize][input as usize]
+    #[inline]
+    pub(super) fn on(self, input: RequestInput) -> Transition<Self, RequestStep> {
+        use {RequestInput::*, RequestPhase::*, RequestStep::*};
+        match (self, input) {
+            // The first cancellation marks the request.
+            (Running, Cancel) => to(Cancelled, MarkCancelled),
+            (Running, CancelSilently) => to(Silenced, MarkCancelled),
+            (Operation, Cancel | CancelSilently) => to(OperationCancelled, MarkCancelled),
+            // A later one keeps the mark and the cause.
+            (Cancelled, Cancel) => to(self, CancelledBefore),
+            (Silenced | OperationCancelled, Cancel | CancelSilently) => to(self, CancelledBefore),
+            // A peer that cancels what we had cancelled still gets the silence it asks for.
+            (Cancelled, CancelSilently) => to(Silenced, CancelledBefore),
+            // A cancellation that crosses the response comes too late.
+            (Responded, Cancel | CancelSilently) => to(self, Completed),
+            // A cancel that is ruled out changes nothing.
+            (Running | Cancelled | Silenced | Operation | OperationCancelled, CancelRefused) => {
+                to(self, Ignore)
+            }
+            // The acknowledgement of a late cancel depends on what the request had come to.
+            (Running, LateCancel) => to(self, Completed),
+            (Cancelled | Silenced, LateCancel) => to(self, CancelledBefore),
+
+            // The token is the response. A cancel has to show it from now on.
+            (Running, BeginOperation) => to(Operation, SendToken),
+            (Cancelled, BeginOperation) => to(OperationCancelled, SendToken),
+            // Nothing is sent for a silenced request.
+            (Silenced, BeginOperation) => to(OperationCancelled, Withhold),
+            (Running | Cancelled | Silenced, BeginNotAllowed) => to(self, RefuseOperation),
+
+            // A running request gets the response of its host.
+            (Running, Respond | RespondAcknowledged) => to(Responded, SendResponse),
+            // So does a cancelled one: a result that was ready is a result (B23).
+            (Cancelled, Respond) => to(Responded, SendResponse),
+            // The acknowledgement has announced this response.
+            (Cancelled, RespondAcknowledged) => to(Responded, SendCancelled),
+            // A silenced request gets none, and its peer hears of no end.
+            (Silenced, Respond | RespondAcknowledged | End) => to(Responded, Withhold),
+            // The token was the response. The host only ends the operation.
+            (Operation | OperationCancelled, Respond | RespondAcknowledged | End) => {
+                to(Responded, Withhold)
+            }
+            // The peer still waits, so it is told of the end.
+            (Running | Cancelled, End) => to(Responded, SendEnd),
+            // No response fits, whatever the host tries.
+            (Running | Cancelled | Silenced | Operation | OperationCancelled, Release) => {
+                to(Responded, Withhold)
+            }
+            // Only some requests of the client may be ended by the server.
+            (Running | Cancelled | Silenced | Operation | OperationCancelled, EndNotAllowed) => {
+                to(self, RefuseEnd)
+            }
+
+            // There is one response, and a token is one.
+            (Operation | OperationCancelled, BeginOperation | BeginNotAllowed) => {
+                to(self, RefuseResponded)
+            }
+            (
+                Responded,
+                BeginOperation | BeginNotAllowed | Respond | RespondAcknowledged | End
+                | EndNotAllowed | Release,
+            ) => to(self, RefuseResponded),
+
+            // A request that had its response is found under no name any more. Only the phase of one that
+            // was no operation is remembered.
+            (Responded, CancelRefused)
+            | (Operation | OperationCancelled | Responded, LateCancel) => to(self, Impossible),
+        }
     }
 
-    /// Whether the host has yet to answer it, or to end its operation.
-    #[must_use]
+    /// Returns whether the host has yet to respond to it, or to end its operation.
     pub const fn awaits_response(self) -> bool {
         !matches!(self, Self::Responded)
     }
 
-    /// Whether it is marked cancelled.
-    #[must_use]
+    /// Returns whether it is marked cancelled.
     pub const fn is_cancelled(self) -> bool {
-        matches!(self, Self::Cancelled | Self::OperationCancelled)
+        matches!(self, Self::Cancelled | Self::Silenced | Self::OperationCancelled)
     }
 
-    /// Whether it was answered with the token of its operation.
-    #[must_use]
+    /// Returns whether its response was the token of its operation.
     pub const fn is_operation(self) -> bool {
         matches!(self, Self::Operation | Self::OperationCancelled)
     }
 }
 
+/// The phase of the connection as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Life {
+    /// The session is yet to be opened. A dialect without sessions begins `Open`.
+    Opening,
+    /// Everything is taken.
+    Open,
+    /// Nothing new is taken, and the connection closes once nothing is in flight.
+    Draining,
+    /// Nothing comes in any more; responses of the host are still sent.
+    Closed,
+    /// Nothing comes in or goes out any more.
+    Abandoned,
+}
+
+/// An input to the connection as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LifeInput {
+    /// The host makes a call.
+    NewCall,
+    /// The host makes a call on behalf of a request that awaits its response.
+    NewNestedCall,
+    /// The peer sent a request.
+    NewRequest,
+    /// The peer sent the request whose result opens the session.
+    OpeningRequest,
+    /// That request has its result.
+    OpenSession,
+    /// The host shuts down, and lets everything in flight finish.
+    Drain,
+    /// The host shuts down, and cancels everything in flight.
+    CancelAll,
+    /// The host gives everything up.
+    Abandon,
+    /// Nothing comes in any more: the input ended, or the peer broke a rule that ends the connection.
+    Lose,
+    /// Nothing is in flight.
+    Idle,
+}
+
+/// The step that a transition of the connection asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LifeStep {
+    /// Does no more than enter the next phase.
+    Nothing,
+    /// Accepts the call or the request.
+    Accept,
+    /// Refuses the request: the session is not open.
+    RefuseUninitialized,
+    /// Refuses the call or the request: the connection is shutting down.
+    RefuseShuttingDown,
+    /// Refuses the call or the request: the connection is closed.
+    RefuseClosed,
+    /// Cancels every request and every call, cause `shutdown`.
+    CancelEverything,
+    /// Cancels every request, cause `shutdown`.
+    CancelRequests,
+    /// Cancels and silences every request, cause `shutdown`.
+    SilenceRequests,
+    /// Settles every call as lost, cancels and silences every request, and closes.
+    AbandonEverything,
+    /// Settles every call as lost, cancels the requests as the dialect's closed stream says, and closes
+    /// (G7).
+    LoseEverything,
+    /// Closes, because nothing is in flight.
+    Close,
+    /// Does nothing: this input can't come in this phase.
+    Impossible,
+}
+
 impl Life {
     /// Looks up what `input` does in this phase.
-    pub(super) const fn on(self, input: LifeInput) -> Transition<Self, LifeStep> {
-        LIFE_TABLE[self as usize][input as usize]
+    #[inline]
+    pub(super) fn on(self, input: LifeInput) -> Transition<Self, LifeStep> {
+        use {Life::*, LifeInput::*, LifeStep::*};
+        match (self, input) {
+            // Our own calls need no session.
+            (Opening | Open, NewCall | NewNestedCall | OpeningRequest) => to(self, Accept),
+            (Opening, NewRequest) => to(self, RefuseUninitialized),
+            (Open, NewRequest) => to(self, Accept),
+            // A request that is in flight may still need calls of its own.
+            (Draining, NewNestedCall) => to(self, Accept),
+            (Draining, NewCall | NewRequest | OpeningRequest) => to(self, RefuseShuttingDown),
+            // The rest of a batch may follow the member that closed the connection.
+            (Closed | Abandoned, NewCall | NewNestedCall | NewRequest | OpeningRequest) => {
+                to(self, RefuseClosed)
+            }
+
+            (Opening, OpenSession) => to(Open, Nothing),
+            // A shutdown or a second opening request came first.
+            (Open | Draining | Closed | Abandoned, OpenSession) => to(self, Nothing),
+
+            (Opening | Open | Draining, Drain) => to(Draining, Nothing),
+            (Opening | Open | Draining, CancelAll) => to(Draining, CancelEverything),
+            (Opening | Open | Draining, Abandon) => to(Abandoned, AbandonEverything),
+            (Closed | Abandoned, Drain) => to(self, Nothing),
+            // The end of input may have left requests running, for a peer that comes back.
+            (Closed, CancelAll) => to(Closed, CancelRequests),
+            (Closed, Abandon) => to(Abandoned, SilenceRequests),
+            (Abandoned, CancelAll | Abandon) => to(Abandoned, Nothing),
+
+            (Opening | Open | Draining, Lose) => to(Closed, LoseEverything),
+            // The end comes once.
+            (Closed | Abandoned, Lose) => to(self, Nothing),
+
+            (Draining, Idle) => to(Closed, Close),
+            // Only a connection that drains waits to be idle.
+            (Opening | Open | Closed | Abandoned, Idle) => to(self, Impossible),
+        }
     }
 }
+
+/// Returns how long a cancelled call waits for its response; `None` is for ever.
+///
+/// `chosen` is the grace of the call or of its dialect. A call that nobody awaits is never without a
+/// limit, so a dropped call waits at most for `longest` (G12).
+pub(super) fn grace(
+    chosen: Option<Duration>,
+    longest: Duration,
+    is_awaited: bool,
+) -> Option<Duration> {
+    match chosen {
+        _ if is_awaited => chosen,
+        None => Some(longest),
+        Some(grace) => Some(grace.min(longest)),
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/arms.rs"]
+pub(super) mod arms;

@@ -2,7 +2,7 @@
 
 use crate::cause::Cause;
 
-/// Why [`poll_timeout`](crate::Connection::poll_timeout) wants to be called back.
+/// The reason that [`poll_timeout`](crate::Connection::poll_timeout) wants to be called back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum TimerReason {

@@ -229,10 +229,10 @@ pub(crate) fn take(
     unread: &[u8],
     now: Timestamp,
 ) -> (usize, Vec<String>) {
-    let taken = stream.receive(unread, now);
-    let mut lines: Vec<String> = taken.event.iter().map(line).collect();
+    let received = stream.receive(unread, now);
+    let mut lines: Vec<String> = received.event.iter().map(line).collect();
     lines.extend(std::iter::from_fn(|| stream.connection_mut().poll_event()).map(|e| line(&e)));
-    (taken.used, lines)
+    (received.consumed, lines)
 }
 
 /// One event as a line.

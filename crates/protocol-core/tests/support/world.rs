@@ -115,23 +115,23 @@ impl Side {
             self.input.extend_from_slice(piece);
             loop {
                 let input = std::mem::take(&mut self.input);
-                let taken = self.stream.receive(input.unread(), now);
-                let used = taken.used;
-                let message = taken.message.and_then(|text| serde_json::from_slice(text).ok());
+                let received = self.stream.receive(input.unread(), now);
+                let consumed = received.consumed;
+                let message = received.message.and_then(|text| serde_json::from_slice(text).ok());
                 if let Some(message) = message {
                     self.witness(&like_json_rpc(message));
                 }
                 let was_open = self.closed.is_none();
-                if let Some(event) = taken.event {
+                if let Some(event) = received.event {
                     self.take(&event);
                 }
                 self.poll_events();
                 if was_open && self.closed == Some(CloseReason::OverLimit) {
-                    self.witness_rest(taken.message.unwrap_or_default());
+                    self.witness_rest(received.message.unwrap_or_default());
                 }
                 self.input = input;
-                self.input.consume(used);
-                if used == 0 {
+                self.input.consume(consumed);
+                if consumed == 0 {
                     break;
                 }
             }
@@ -325,8 +325,7 @@ impl Side {
     }
 
     fn call(&mut self, random: &mut Random, parent: Option<RequestHandle>, now: Timestamp) {
-        let number = self.stream.connection().machine().admit_call(&CallOptions::default());
-        let Ok(number) = number.map(CallId::number) else { return };
+        let number = self.stream.connection().machine().next_number();
         let graces = [None, Some(Grace::Await), Some(Grace::Settle(millis(9)))];
         let options = CallOptions::default()
             .timeout(random.pick(&[None, Some(millis(30))]).flatten())
@@ -380,7 +379,8 @@ impl Side {
             _ => Response::Result(raw(r#"{"agentCapabilities":{"cancellation":{"request":1}}}"#)),
         };
         let conn = self.stream.connection();
-        let (is_withheld, before) = (conn.machine().withholds_answer(request), conn.unsent_bytes());
+        let (is_withheld, before) =
+            (conn.machine().withholds_response(request), conn.unsent_bytes());
         let answer = self.attempt(|conn| conn.respond(request, reply));
         let after = self.stream.connection().unsent_bytes();
         if is_withheld {
@@ -396,8 +396,11 @@ impl Side {
     fn end(&mut self, request: RequestHandle) {
         let machine = self.stream.connection().machine();
         let id = machine.request_id(request).map(|id| canonical(id.token()));
-        let is_told = machine.request_phase(request) == Some(RequestPhase::Running)
-            && matches!(machine.config().dialect.cancel, CancelRule::Notification { .. });
+        let is_told =
+            matches!(
+                machine.request_phase(request),
+                Some(RequestPhase::Running | RequestPhase::Cancelled)
+            ) && matches!(machine.config().dialect.cancel, CancelRule::Notification { .. });
         if self.attempt(|conn| conn.end_request(request, Some("over"))).is_some() {
             self.ended.extend(id.filter(|_| is_told));
             self.trace.push("ended".into());
@@ -420,7 +423,7 @@ impl Side {
     /// The end: everything settles, and nothing is left.
     fn finish(&mut self, now: Timestamp) {
         let input = std::mem::take(&mut self.input);
-        self.stream.finish(input.unread(), now);
+        self.stream.handle_eof(input.unread(), now);
         self.poll_events();
         self.assert_marked();
         self.write(usize::MAX);

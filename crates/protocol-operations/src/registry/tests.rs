@@ -1,5 +1,6 @@
 use alloc::format;
 use alloc::string::ToString;
+use core::time::Duration;
 
 use super::*;
 
@@ -28,19 +29,20 @@ fn cancel(operations: &mut Operations<&'static str, u32>, operation: OperationId
         .expect("it is live")
 }
 
-/// What the fields promise.
+/// Asserts the invariants of the fields.
 fn assert_invariants<T, P>(operations: &Operations<T, P>) {
     assert_eq!(operations.rows.len(), operations.by_token.len());
     let mut stopping = 0;
     for (slot, row) in &operations.rows {
-        let id = OperationId { serial: row.serial, slot: slot as u32 };
+        let id = operations.id(row.serial, slot as u32);
         assert_eq!(operations.find(row.token), Some(id));
         assert_eq!(row.reason.is_some(), row.status != Status::Active);
-        let has_grace = operations.graces.contains(&(row.until, id));
-        assert_eq!(has_grace, row.status == Status::Stopping);
-        stopping += usize::from(has_grace);
+        let in_grace = operations.grace_ends.contains(&(row.grace_end, id));
+        assert_eq!(in_grace, row.status == Status::Stopping);
+        stopping += usize::from(in_grace);
     }
-    assert_eq!(operations.graces.len(), stopping);
+    assert_eq!(operations.grace_ends.len(), stopping);
+    assert_eq!(operations.by_name.len(), operations.metrics.kinds.len());
     for kind in operations.metrics.kinds() {
         let ended_or_active = kind.active + kind.cancelled + kind.completed + kind.lost;
         assert_eq!(kind.registered, ended_or_active, "{kind:?}");
@@ -48,12 +50,12 @@ fn assert_invariants<T, P>(operations: &Operations<T, P>) {
 }
 
 #[test]
-fn a_cancelled_operation_is_told_stopped_and_cleaned_up_after_once() {
+fn a_cancelled_operation_is_notified_stopped_and_cleaned_up_after_once() {
     let mut operations = registry();
     let operation = register(&mut operations, 1);
     assert_eq!(operations.check(operation), Ok(()));
     let steps = [(); 3].map(|()| cancel(&mut operations, operation));
-    assert_eq!(steps, [Step::TellAndStop, Step::Nothing, Step::Nothing]);
+    assert_eq!(steps, [Step::NotifyAndStop, Step::Nothing, Step::Nothing]);
     assert_eq!(operations.check(operation), Err(CheckError::Cancelled));
     assert_invariants(&operations);
     let ended = operations.finish(operation).unwrap();
@@ -61,7 +63,7 @@ fn a_cancelled_operation_is_told_stopped_and_cleaned_up_after_once() {
     assert_eq!(ended.reason, Some(CancelReason::ClientRequested));
     assert_eq!(operations.check(operation), Err(CheckError::NotFound));
     assert_eq!(operations.finish(operation), Err(NotFound));
-    assert_eq!(operations.worker_gone(operation), Err(NotFound));
+    assert_eq!(operations.worker_lost(operation), Err(NotFound));
     let again = operations.cancel(operation, CancelReason::Timeout, Urgency::Forced, START);
     assert_eq!(again, Err(NotFound));
     assert_invariants(&operations);
@@ -79,15 +81,15 @@ fn only_cancelled_operations_of_a_kind_that_wants_it_are_cleaned_up_after() {
     operations.declare("resources/read", Cleanup::Wanted).unwrap();
     let late = operations.register("resources/read", [1; 16], "late", START).unwrap();
     let _ = cancel(&mut operations, late);
-    assert_eq!(operations.worker_gone(late).unwrap().cleanup, Cleanup::Wanted);
+    assert_eq!(operations.worker_lost(late).unwrap().cleanup, Cleanup::Wanted);
 }
 
 #[test]
-fn a_worker_that_is_gone_is_noticed_and_its_row_removed() {
+fn the_row_of_an_operation_that_lost_its_worker_is_removed() {
     let mut operations = registry();
     let operation = register(&mut operations, 1);
     let token = operations.token(operation).unwrap();
-    let ended = operations.worker_gone(operation).unwrap();
+    let ended = operations.worker_lost(operation).unwrap();
     assert_eq!((ended.token, ended.reason, ended.cleanup), (token, None, Cleanup::NotNeeded));
     assert_eq!((operations.find(token), operations.is_empty()), (None, true));
     let kind = &operations.metrics().kinds()[0];
@@ -103,7 +105,7 @@ fn an_operation_that_has_ended_is_not_found_by_its_token_or_its_old_id() {
     assert_eq!(operations.find(token), Some(old));
     let _ = operations.finish(old).unwrap();
     assert_eq!(operations.find(token), None);
-    // The same slot and even the same token: it is another operation all the same.
+    // It has the same slot and even the same token, and is another operation all the same.
     let new = register(&mut operations, 1);
     assert_eq!(old.slot, new.slot);
     assert_eq!(operations.finish(old), Err(NotFound));
@@ -112,14 +114,14 @@ fn an_operation_that_has_ended_is_not_found_by_its_token_or_its_old_id() {
 }
 
 #[test]
-fn a_graceful_cancel_lets_the_unit_in_hand_finish_and_is_forced_after_its_grace() {
+fn a_graceful_cancel_is_forced_after_its_grace_period() {
     let mut operations = registry();
     let (slow, quick) = (register(&mut operations, 1), register(&mut operations, 2));
     for operation in [slow, quick] {
         let step = operations.cancel(operation, CancelReason::Timeout, GRACE, at(10));
-        assert_eq!(step, Ok(Step::Tell));
+        assert_eq!(step, Ok(Step::Notify));
         let again = operations.cancel(operation, CancelReason::Timeout, GRACE, at(20));
-        assert_eq!(again, Ok(Step::Nothing), "the grace is not granted twice");
+        assert_eq!(again, Ok(Step::Nothing), "the grace period is granted once");
     }
     assert_eq!(operations.info(slow, at(10)).unwrap().status, Status::Stopping);
     assert_invariants(&operations);
@@ -146,16 +148,16 @@ fn a_forced_cancel_hastens_a_graceful_one_and_keeps_its_reason() {
 }
 
 #[test]
-fn a_grace_of_zero_is_none() {
+fn a_grace_period_of_zero_is_a_forced_cancel() {
     let mut operations = registry();
     let operation = register(&mut operations, 1);
     let none = Urgency::Graceful(Duration::ZERO);
     let step = operations.cancel(operation, CancelReason::Timeout, none, START);
-    assert_eq!((step, operations.poll_timeout()), (Ok(Step::TellAndStop), None));
+    assert_eq!((step, operations.poll_timeout()), (Ok(Step::NotifyAndStop), None));
 }
 
 #[test]
-fn operations_that_are_cut_short_hand_their_partial_result_back() {
+fn operations_that_are_cut_short_return_their_partial_result() {
     let mut operations = registry();
     let keep = |operations: &mut Operations<_, _>, operation| {
         assert_eq!(operations.keep_partial(operation, 1), Ok(None));
@@ -165,12 +167,12 @@ fn operations_that_are_cut_short_hand_their_partial_result_back() {
     keep(&mut operations, cancelled);
     let _ = cancel(&mut operations, cancelled);
     assert_eq!(operations.keep_partial(cancelled, 3), Ok(Some(2)), "the unit in hand");
-    assert_eq!(operations.worker_gone(cancelled).unwrap().partial, Some(3));
+    assert_eq!(operations.worker_lost(cancelled).unwrap().partial, Some(3));
     assert_eq!(operations.keep_partial(cancelled, 4), Err(NotFound));
 
     let lost = register(&mut operations, 2);
     keep(&mut operations, lost);
-    assert_eq!(operations.worker_gone(lost).unwrap().partial, Some(2));
+    assert_eq!(operations.worker_lost(lost).unwrap().partial, Some(2));
 
     let completed = register(&mut operations, 3);
     keep(&mut operations, completed);
@@ -194,20 +196,81 @@ fn f09_a_kind_of_another_registry_is_refused() {
 }
 
 #[test]
+fn f77_an_id_of_another_registry_is_refused() {
+    let mut ours: Operations<&str, u32> = Operations::new(Limits::default(), 1);
+    let mut theirs: Operations<&str, u32> = Operations::new(Limits::default(), 2);
+    let [own, foreign] = [&mut ours, &mut theirs].map(|operations| {
+        operations.declare("tool/call", Cleanup::Wanted).unwrap();
+        register(operations, 1)
+    });
+    assert_eq!((own.serial, own.slot), (foreign.serial, foreign.slot));
+    assert_eq!(ours.check(foreign), Err(CheckError::NotFound));
+    assert_eq!((ours.data(foreign), ours.token(foreign)), (None, None));
+    assert_eq!(ours.data_mut(foreign), None);
+    assert_eq!(ours.info(foreign, START), None);
+    assert_eq!(ours.keep_partial(foreign, 1), Err(NotFound));
+    let step = ours.cancel(foreign, CancelReason::ClientRequested, Urgency::Forced, START);
+    assert_eq!(step, Err(NotFound));
+    assert_eq!(ours.finish(foreign), Err(NotFound));
+    assert_eq!(ours.worker_lost(foreign), Err(NotFound));
+    assert_eq!((ours.check(own), theirs.check(foreign)), (Ok(()), Ok(())));
+    assert_eq!(ours.list(START).next().unwrap().operation, own);
+    assert_eq!(size_of::<OperationId>(), 16, "the number fills what alignment had left");
+}
+
+/// A registration reaches its kind through the index, so other kinds cost it no time. A search
+/// through the names would stop at the first one.
+#[test]
+fn f81_a_kind_is_found_without_a_search_through_the_others() {
+    let mut operations: Operations<&str, u32> = Operations::default();
+    for number in 0..1_000 {
+        operations.declare(&format!("kind {number}"), Cleanup::NotNeeded).unwrap();
+    }
+    // The first is the one that is compared before the index is searched.
+    for kind in &mut operations.metrics.kinds[1..] {
+        kind.name = "kind 999".into();
+    }
+    let _ = operations.register("kind 999", [1; 16], "worker", START).unwrap();
+    let registered = operations.metrics.kinds.iter().position(|kind| kind.registered == 1);
+    assert_eq!(registered, Some(999));
+}
+
+#[test]
+fn f81_the_latest_kind_is_found_without_the_index_and_any_other_with_it() {
+    let mut operations: Operations<&str> = Operations::default();
+    let kinds = ["a", "b", "c"];
+    for kind in kinds {
+        operations.declare(kind, Cleanup::NotNeeded).unwrap();
+    }
+    for (byte, kind) in (0..).zip(["a", "b", "b", "c", "b", "a"]) {
+        let _ = operations.register(kind, [byte; 16], kind, START).unwrap();
+    }
+    let registered = kinds.map(|name| {
+        let kind = operations.metrics().kinds().iter().find(|kind| &*kind.name == name);
+        kind.map(|kind| kind.registered)
+    });
+    assert_eq!(registered, [Some(2), Some(3), Some(1)]);
+    assert!(operations.list(START).all(|info| operations.data(info.operation) == Some(&info.kind)));
+    operations.by_name.clear();
+    assert!(operations.register("a", [7; 16], "a", START).is_ok());
+    assert!(operations.register("b", [8; 16], "b", START).is_err());
+}
+
+#[test]
 fn f09_kinds_over_the_limit_are_refused() {
     let limits = Limits { kinds: 1, ..Limits::default() };
-    let mut operations: Operations<()> = Operations::new(limits);
+    let mut operations: Operations<()> = Operations::new(limits, 0);
     assert_eq!(operations.declare("a", Cleanup::NotNeeded), Ok(()));
     assert_eq!(operations.declare("b", Cleanup::NotNeeded), Err(TooManyKinds));
     assert_eq!(operations.declare("a", Cleanup::Wanted), Ok(()), "it is known already");
     // However high the limit is, places of kinds are 16 bits.
     let limits = Limits { kinds: usize::MAX, ..Limits::default() };
-    let mut operations: Operations<()> = Operations::new(limits);
+    let mut operations: Operations<()> = Operations::new(limits, 0);
     operations.metrics.kinds = (0..1 << 16).map(|_| Kind::new("k", Cleanup::NotNeeded)).collect();
     assert_eq!(operations.declare("b", Cleanup::NotNeeded), Err(TooManyKinds));
 }
 
-/// Whatever is printed for people shows at most where a token begins.
+/// Debug output shows at most the first two bytes of a token.
 #[test]
 fn f10_tokens_are_never_whole_in_debug_output() {
     let mut operations = registry();
@@ -237,7 +300,7 @@ fn f10_tokens_are_never_whole_in_debug_output() {
 #[test]
 fn g08_a_token_is_refused_twice_and_a_full_registry_gives_the_data_back() {
     let limits = Limits { operations: 2, ..Limits::default() };
-    let mut operations: Operations<u8> = Operations::new(limits);
+    let mut operations: Operations<u8> = Operations::new(limits, 0);
     operations.declare("k", Cleanup::NotNeeded).unwrap();
     let _ = operations.register("k", [1; 16], 1, START).unwrap();
     let again = operations.register("k", [1; 16], 2, START).unwrap_err();
@@ -254,7 +317,7 @@ fn g08_a_token_is_refused_twice_and_a_full_registry_gives_the_data_back() {
 }
 
 #[test]
-fn a_shutdown_cancels_all_oldest_first_and_the_list_says_why() {
+fn a_shutdown_cancels_all_oldest_first_and_the_list_has_the_reasons() {
     let mut operations = registry();
     let ids = [9, 1, 5].map(|byte| {
         let started = at(u64::from(byte));
@@ -263,7 +326,7 @@ fn a_shutdown_cancels_all_oldest_first_and_the_list_says_why() {
     let _ = operations.cancel(ids[1], CancelReason::Timeout, Urgency::Forced, at(10)).unwrap();
     let _ = operations.cancel(ids[2], CancelReason::Timeout, GRACE, at(10)).unwrap();
     let steps = operations.cancel_all(&CancelReason::ServerShutdown, Urgency::Forced, at(10));
-    assert_eq!(steps, [(ids[0], Step::TellAndStop), (ids[2], Step::Stop)]);
+    assert_eq!(steps, [(ids[0], Step::NotifyAndStop), (ids[2], Step::Stop)]);
     let list: Vec<_> = operations
         .list(at(10))
         .map(|info| (info.operation, info.duration.as_millis(), info.status.as_str(), info.reason))
@@ -325,7 +388,7 @@ fn names_in_metrics_are_escaped_as_prometheus_asks() {
     assert!(operations.metrics().prometheus().to_string().lines().any(|other| other == line));
 }
 
-/// Random histories against what the table says of each operation.
+/// Random histories keep every invariant, and reach every transition that is possible.
 #[test]
 fn g10_any_order_of_calls_keeps_every_invariant() {
     let mut random = 1_u64;
@@ -334,10 +397,11 @@ fn g10_any_order_of_calls_keeps_every_invariant() {
         (random >> 33) % below
     };
     let limits = Limits { operations: 20, ..Limits::default() };
-    let mut operations: Operations<u64, u64> = Operations::new(limits);
+    let mut operations: Operations<u64, u64> = Operations::new(limits, 0);
     operations.declare("tool/call", Cleanup::Wanted).unwrap();
     let mut known: Vec<(OperationId, u64)> = Vec::new();
     let mut cleaned = 0;
+    let mut reached = BTreeSet::new();
     for step in 0..20_000 {
         let now = at(step);
         let Some(&(operation, data)) = known.get(next(known.len() as u64 + 4) as usize) else {
@@ -350,22 +414,34 @@ fn g10_any_order_of_calls_keeps_every_invariant() {
             continue;
         };
         let was_cancelled = operations.is_cancelled(operation);
+        let status = operations.info(operation, now).map(|info| info.status);
+        let mut reach = |input| reached.extend(status.map(|status| (status, input)));
         match next(6) {
             0 => {
+                reach(Input::GracefulCancel);
                 let _ = operations.cancel(operation, CancelReason::Timeout, GRACE, now);
             }
             1 => {
+                reach(Input::ForcedCancel);
                 let reason = CancelReason::ClientRequested;
                 let _ = operations.cancel(operation, reason, Urgency::Forced, now);
             }
-            2 => while operations.handle_timeout(now).is_some() {},
+            2 => {
+                while let Some(forced) = operations.handle_timeout(now) {
+                    reached.insert((Status::Stopping, Input::GraceExpired));
+                    assert!(operations.is_cancelled(forced));
+                }
+            }
             3 => {
                 let _ = operations.keep_partial(operation, step);
             }
             end => {
-                let ended = match end {
-                    4 => operations.finish(operation),
-                    _ => operations.worker_gone(operation),
+                let ended = if end == 4 {
+                    reach(Input::Finished);
+                    operations.finish(operation)
+                } else {
+                    reach(Input::WorkerLost);
+                    operations.worker_lost(operation)
                 };
                 if let Ok(ended) = ended {
                     assert_eq!(ended.data, data);
@@ -382,5 +458,9 @@ fn g10_any_order_of_calls_keeps_every_invariant() {
     }
     let live = operations.list(START).filter(|info| info.status != Status::Active).count() as u64;
     assert!(cleaned > 1_000);
+    let pairs =
+        Status::ALL.iter().flat_map(|&status| Input::ALL.iter().map(move |&it| (status, it)));
+    let possible = pairs.filter(|&(status, input)| status.on(input).step != Step::Impossible);
+    assert!(possible.eq(reached), "every transition is reached, and none that is impossible");
     assert_eq!(operations.metrics().cancelled(), cleaned + live, "once for each");
 }

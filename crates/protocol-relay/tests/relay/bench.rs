@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use protocol_core::{CancelRule, Config, Dialect, Framing, Shutdown, Timestamp};
-use protocol_relay::{Relay, Side};
+use protocol_relay::{Relay, RelayEvent, Side};
 
 pub(crate) struct Bench {
     pub(crate) relay: Relay,
     now: Timestamp,
+    events: Vec<(Side, RelayEvent)>,
 }
 
 impl Bench {
@@ -17,7 +18,7 @@ impl Bench {
             Side::Up => Relay::new(near_config, far_config),
             Side::Down => Relay::new(far_config, near_config),
         };
-        Self { relay, now: Timestamp::ZERO }
+        Self { relay, now: Timestamp::ZERO, events: Vec::new() }
     }
 
     pub(crate) fn dialect(&self, side: Side) -> &Dialect {
@@ -31,15 +32,26 @@ impl Bench {
         let bytes = framed(self.dialect(side).framing, message);
         let mut unread = bytes.as_bytes();
         while !unread.is_empty() {
-            let (used, _) = self.relay.receive(side, unread, self.now);
-            assert!(used > 0, "the message is whole");
-            unread = &unread[used..];
+            let (consumed, _) = self.receive_bytes(side, unread);
+            assert!(consumed > 0, "the message is whole");
+            unread = &unread[consumed..];
         }
+    }
+
+    /// Bytes come from one side; returns how many were consumed, and the message.
+    pub(crate) fn receive_bytes<'b>(
+        &mut self,
+        side: Side,
+        unread: &'b [u8],
+    ) -> (usize, Option<&'b [u8]>) {
+        let received = self.relay.receive(side, unread, self.now);
+        self.events.extend(received.event);
+        (received.consumed, received.message)
     }
 
     /// One side's peer hangs up.
     pub(crate) fn hang_up(&mut self, side: Side) {
-        self.relay.finish(side, b"", self.now);
+        self.relay.handle_eof(side, b"", self.now);
     }
 
     pub(crate) fn shutdown(&mut self, how: Shutdown) {
@@ -72,9 +84,13 @@ impl Bench {
     }
 
     pub(crate) fn events(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.relay.poll_event())
-            .map(|(side, event)| format!("{side}: {event}"))
-            .collect()
+        let events = self.raw_events();
+        events.iter().map(|(side, event)| format!("{side}: {event}")).collect()
+    }
+
+    pub(crate) fn raw_events(&mut self) -> Vec<(Side, RelayEvent)> {
+        let waiting = std::iter::from_fn(|| self.relay.poll_event());
+        self.events.drain(..).chain(waiting).collect()
     }
 
     /// Calls and requests in flight on both sides.

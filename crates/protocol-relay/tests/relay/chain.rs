@@ -224,23 +224,23 @@ impl Chain {
         way.arrived.extend_from_slice(&way.written.unread()[..len]);
         way.written.consume(len);
         loop {
-            let used = match reader {
+            let consumed = match reader {
                 Node::End(end) => self.ends[end].receive(way.arrived.unread(), now),
                 Node::Relay(relay, side) => {
-                    self.relays[relay].receive(side, way.arrived.unread(), now).0
+                    receive(&mut self.relays[relay], side, way.arrived.unread(), now)
                 }
             };
-            if used == 0 {
+            if consumed == 0 {
                 break;
             }
-            way.arrived.consume(used);
+            way.arrived.consume(consumed);
         }
         if way.end == EndOfInput::Written && way.written.unread().is_empty() {
             way.end = EndOfInput::Told;
             match reader {
                 Node::End(end) => self.ends[end].finish(now),
                 Node::Relay(relay, side) => {
-                    self.relays[relay].finish(side, way.arrived.unread(), now);
+                    self.relays[relay].handle_eof(side, way.arrived.unread(), now);
                 }
             }
             return true;
@@ -460,12 +460,12 @@ impl End {
     }
 
     fn receive(&mut self, unread: &[u8], now: Timestamp) -> usize {
-        let taken = self.stream.receive(unread, now);
-        if let Some(event) = taken.event {
+        let received = self.stream.receive(unread, now);
+        if let Some(event) = received.event {
             self.take(event);
         }
         self.drain();
-        taken.used
+        received.consumed
     }
 
     fn finish(&mut self, now: Timestamp) {
@@ -541,6 +541,15 @@ fn check_event(side: Side, event: &RelayEvent, relay: &Relay) {
     }
 }
 
+/// Bytes come to a relay; returns how many it consumed.
+fn receive(relay: &mut Relay, side: Side, unread: &[u8], now: Timestamp) -> usize {
+    let received = relay.receive(side, unread, now);
+    if let Some((side, event)) = received.event {
+        check_event(side, &event, relay);
+    }
+    received.consumed
+}
+
 /// Lets a request pass and be answered.
 fn burn_a_number(relay: &mut Relay, near: Side) {
     let now = Timestamp::ZERO;
@@ -553,18 +562,18 @@ fn burn_a_number(relay: &mut Relay, near: Side) {
         _ => format!("{message}\n"),
     };
     let request = r#"{"jsonrpc":"2.0","id":"burn","method":"burn"}"#.to_owned();
-    let receive = |relay: &mut Relay, side, bytes: String| {
+    let receive_all = |relay: &mut Relay, side, bytes: String| {
         let mut unread = bytes.as_bytes();
         while !unread.is_empty() {
-            unread = &unread[relay.receive(side, unread, now).0..];
+            unread = &unread[receive(relay, side, unread, now)..];
         }
     };
-    receive(relay, near, frame(peers[0], request));
+    receive_all(relay, near, frame(peers[0], request));
     let transmit = relay.poll_transmit(near.other(), &mut out).expect("it is passed on");
     let message: serde_json::Value =
         serde_json::from_slice(transmit.message(&out)).expect("it is JSON");
     let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":null}}"#, message["id"]);
-    receive(relay, near.other(), frame(peers[1], answer));
+    receive_all(relay, near.other(), frame(peers[1], answer));
     relay.poll_transmit(near, &mut out).expect("it is answered");
 }
 

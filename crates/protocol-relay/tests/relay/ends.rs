@@ -100,7 +100,7 @@ fn g07_a_last_line_without_its_end_is_passed_on() {
         }
         let last = notification("last");
         let now = protocol_core::Timestamp::ZERO;
-        let message = bench.relay.finish(near, last.as_bytes(), now);
+        let message = bench.relay.handle_eof(near, last.as_bytes(), now);
         assert_eq!(message, Some(last.as_bytes()));
         assert_eq!(bench.sent(far), [last]);
     });
@@ -133,8 +133,7 @@ fn g07_broken_framing_ends_a_side_as_hanging_up_does() {
             return;
         }
         both_ways(bench, near, far);
-        let now = protocol_core::Timestamp::ZERO;
-        bench.relay.receive(near, b"Content-Length: x\r\n\r\n", now);
+        bench.receive_bytes(near, b"Content-Length: x\r\n\r\n");
         let gone = error(r#""f""#, -32603, "the next hop is gone");
         assert_eq!(bench.sent(far), [cancel(bench.dialect(far), "1"), gone]);
         let expected = [

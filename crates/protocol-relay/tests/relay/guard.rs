@@ -31,7 +31,7 @@ fn g05_a_request_past_its_deadline_is_cancelled_there_and_answered_here_at_once(
         bench.advance(SECOND - Duration::from_millis(1));
         assert_eq!((bench.sent(near), bench.sent(far)), (vec![], vec![]));
         bench.advance(Duration::from_millis(1));
-        let answer = error("7", -32803, "the next hop did not answer in time (deadline)");
+        let answer = error("7", -32803, "the next hop did not respond in time (deadline)");
         assert_eq!(bench.sent(near), [answer]);
         assert_eq!(bench.sent(far), cancels(bench, far));
         let told = format!("{near}: id 7: took too long (deadline), and was cancelled");
@@ -70,7 +70,7 @@ fn g05_only_the_side_and_the_methods_that_are_guarded_are() {
         bench.receive(far, &request("5", "slow/one"));
         bench.sent(near);
         bench.advance(SECOND);
-        let answer = error("3", -32803, "the next hop did not answer in time (deadline)");
+        let answer = error("3", -32803, "the next hop did not respond in time (deadline)");
         assert_eq!(bench.sent(near), [answer]);
     });
 }

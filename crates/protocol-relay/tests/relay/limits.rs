@@ -77,7 +77,7 @@ fn g08_an_answer_that_does_not_fit_is_replaced_and_the_replacement_waits_for_roo
         }
         let events = bench.events();
         assert_eq!(events.len(), 2, "{events:?}");
-        assert!(events[0].starts_with(&format!("{near}: id 2: the answer was not passed back")));
+        assert!(events[0].starts_with(&format!("{near}: id 2: the response was not passed on")));
         assert!(bench.relay.connection(near).unsent_bytes() <= ROOM);
 
         bench.hang_up(near);
@@ -160,7 +160,7 @@ fn g08_limits_under_which_nothing_fits_do_not_keep_the_relay_from_ending() {
         let events = bench.events();
         assert_eq!(
             events[1],
-            format!("{near}: id 1: no answer fits into the outbox (limits.unsent_bytes)")
+            format!("{near}: id 1: no response fits into the outbox (limits.unsent_bytes)")
         );
         bench.hang_up(near);
         assert_eq!(bench.over(), [true, true]);

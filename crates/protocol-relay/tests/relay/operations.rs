@@ -1,7 +1,7 @@
 //! F2: an operation, named by a token, is cancelled over any number of hops.
 
 use protocol_core::{CancelRule, Config, Dialect, Timestamp};
-use protocol_relay::{Relay, Side};
+use protocol_relay::{Relay, RelayEvent, Side};
 
 use crate::bench::{Bench, error, request, result};
 
@@ -32,6 +32,7 @@ fn between(up: Dialect, down: Dialect) -> Bench {
 /// Relays in a row, and what reaches the client in front and the server behind them.
 struct Row {
     relays: Vec<Relay>,
+    events: Vec<(Side, RelayEvent)>,
     at_client: Vec<String>,
     at_server: Vec<String>,
 }
@@ -40,7 +41,7 @@ impl Row {
     fn new(hops: usize) -> Self {
         let config = || Config::client(Dialect::ERLMCP);
         let relays = (0..hops).map(|_| Relay::new(config(), config())).collect();
-        Self { relays, at_client: Vec::new(), at_server: Vec::new() }
+        Self { relays, events: Vec::new(), at_client: Vec::new(), at_server: Vec::new() }
     }
 
     fn client_writes(&mut self, message: &str) {
@@ -55,8 +56,9 @@ impl Row {
     fn write(&mut self, at: usize, side: Side, message: &str) {
         let mut line = format!("{message}\n").into_bytes();
         let last = self.relays.len() - 1;
-        let (used, _) = self.relays[at].receive(side, &line, Timestamp::ZERO);
-        assert_eq!(used, line.len());
+        let received = self.relays[at].receive(side, &line, Timestamp::ZERO);
+        assert_eq!(received.consumed, line.len());
+        self.events.extend(received.event);
         for to in Side::BOTH {
             line.clear();
             while let Some(transmit) = self.relays[at].poll_transmit(to, &mut line) {
@@ -82,6 +84,7 @@ impl Row {
 
     /// Nothing is in flight anywhere, and no relay has anything to report.
     fn assert_at_rest(&mut self) {
+        assert_eq!(self.events, []);
         for relay in &mut self.relays {
             assert_eq!(relay.poll_event(), None);
             for side in Side::BOTH {

@@ -1,6 +1,6 @@
 //! Requests, answers and notifications that pass through, and messages that must not.
 
-use protocol_core::{Config, Dialect, Timestamp};
+use protocol_core::{Config, Dialect};
 use protocol_relay::Side;
 
 use crate::bench::{
@@ -185,7 +185,7 @@ fn b01_a_malformed_answer_is_an_internal_error_on_the_other_side() {
             bench.receive(near, &request(&id, "work"));
             bench.sent(far);
             bench.receive(far, bad);
-            let answer = error(&id, -32603, "the answer of the next hop was malformed");
+            let answer = error(&id, -32603, "the response of the next hop was malformed");
             assert_eq!(bench.sent(near), [answer], "{bad}");
             let events = bench.events();
             assert!(events.len() == 1 && events[0].starts_with(far.as_str()), "{events:?}");
@@ -205,7 +205,7 @@ fn b31_stray_answers_are_reported_and_go_nowhere() {
         assert_eq!(bench.sent(near), [result("9", "1")]);
         let expected = [
             format!("{far}: id 9: a response to no request of ours"),
-            format!("{far}: id 1: a call was answered twice"),
+            format!("{far}: id 1: a second response to one call"),
         ];
         assert_eq!(bench.events(), expected);
     });
@@ -226,12 +226,12 @@ fn g11_how_bytes_are_split_changes_nothing() {
         for byte in bytes {
             unread.extend_from_slice(&[byte]);
             loop {
-                let (used, message) = bench.relay.receive(near, unread.unread(), Timestamp::ZERO);
+                let (consumed, message) = bench.receive_bytes(near, unread.unread());
                 seen += usize::from(message.is_some());
-                if used == 0 {
+                if consumed == 0 {
                     break;
                 }
-                unread.consume(used);
+                unread.consume(consumed);
             }
         }
         assert_eq!(seen, 3, "each message is given back for traces");

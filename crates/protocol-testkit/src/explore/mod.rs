@@ -58,7 +58,7 @@ pub trait System: Clone {
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Distinct states.
+    /// The number of distinct states.
     pub states: usize,
     /// Choices taken in them.
     pub transitions: usize,

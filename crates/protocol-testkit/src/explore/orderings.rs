@@ -20,7 +20,7 @@ const PIECE: u8 = 40;
 /// What may happen in a search, beside delivery and answers, and how often.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// Its name.
+    /// The name of the search in the file of counts.
     pub name: &'static str,
     /// What may happen so many times each, at any moment where it does something.
     pub budget: &'static [(Operation, u8)],

@@ -229,13 +229,13 @@ impl Relayed {
                 self.watches[at].decides(&decided);
             }
             self.watches[at].reads(unframed(&message, framing));
-            self.relay.receive(side(from), &message, NOW);
+            // Its events are for logs.
+            let _ = self.relay.receive(side(from), &message, NOW);
         } else {
             self.to_relay[at].arrive_end();
             self.mark(Some(Mark::arrow(lane(from), LANE_OF_RELAY, "end".into())));
-            self.relay.finish(side(from), &[], NOW);
+            self.relay.handle_eof(side(from), &[], NOW);
         }
-        // They are for logs.
         while self.relay.poll_event().is_some() {}
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Origin {
 pub(crate) enum Asked {
     /// A capability: it has a call id.
     Capability,
-    /// Anything else.
+    /// A message that is neither a capability nor a command.
     Other,
     /// A command of DAP, whose errors have codes.
     Command,

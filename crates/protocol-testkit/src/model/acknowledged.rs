@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::reading::{self, Answered};
 use super::seen::{member_of_request, token_member};
-use super::{Acknowledged, Asked, CallPhase, Fate, Id, Life, Model, Origin, Sent, Told};
+use super::{Acknowledged, Asked, CallPhase, Fate, Id, Model, Origin, Sent, Told};
 
 impl Model {
     // The peer's
@@ -125,14 +125,14 @@ impl Model {
 
     /// The host answered a request with the token of an operation that goes on.
     pub fn begin(&mut self, number: u64, token: Id) {
-        // Nothing is sent once the connection is abandoned.
-        if self.life != Life::Abandoned {
+        // Nothing is sent for a request that fell silent.
+        if self.requests[&number].phase != RequestPhase::Silenced {
             let id = self.requests[&number].id.clone();
             self.queue(Sent::Token { id, token: token.clone() });
         }
         let request = self.requests.get_mut(&number).expect("it is unanswered");
         request.phase = match request.phase {
-            RequestPhase::Cancelled => RequestPhase::OperationCancelled,
+            phase if phase.is_cancelled() => RequestPhase::OperationCancelled,
             _ => RequestPhase::Operation,
         };
         request.token = Some(token);

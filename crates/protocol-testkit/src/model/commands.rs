@@ -3,7 +3,7 @@
 use protocol_core::machine::CallPhase;
 use protocol_core::{
     CallOptions, CancelOutcome, CancelRule, Cause, CloseReason, Envelope, Refusal, RequestPhase,
-    Role, Shutdown, Timestamp, code,
+    ResponseRule, Role, Shutdown, Timestamp, code,
 };
 use serde_json::Value;
 
@@ -12,9 +12,9 @@ use super::{Asked, Call, Conclusion, Life, Model, Sent, Told, reading};
 /// A call that the host makes.
 #[derive(Clone, Copy, Debug)]
 pub struct Making<'a> {
-    /// Its method.
+    /// The name of its method.
     pub method: &'a str,
-    /// Its params.
+    /// The params that it is sent with.
     pub params: &'a Value,
     /// What it asks for, but for its parent.
     pub options: CallOptions,
@@ -94,7 +94,9 @@ impl Model {
         outcome
     }
 
-    /// The host gives up interest in a call (G12).
+    /// Gives up the host's interest in a call.
+    ///
+    /// The call is released after the grace for abandoned ones (G12).
     pub fn detach(&mut self, number: u32, now: Timestamp) {
         if self.calls.contains_key(&number) {
             self.wait_at_most(number, self.config.abandoned_grace, now);
@@ -109,7 +111,9 @@ impl Model {
     #[must_use]
     pub fn withholds(&self, request: u64) -> bool {
         let request = self.requests.get(&request);
-        request.is_some_and(|request| request.phase.is_operation() || self.is_silenced(request))
+        let is_silent =
+            |phase: RequestPhase| phase.is_operation() || phase == RequestPhase::Silenced;
+        request.is_some_and(|request| is_silent(request.phase))
     }
 
     /// Whether a result that answers this request settles the revision that is spoken.
@@ -125,6 +129,7 @@ impl Model {
         let dialect = &self.config.dialect;
         let is_acknowledged = matches!(&dialect.cancel, CancelRule::Request { .. });
         is_acknowledged
+            && dialect.response == ResponseRule::Required
             && !dialect.partial_results
             && request.phase == RequestPhase::Cancelled
             && request.cause != Some(Cause::PeerGone)
@@ -173,7 +178,8 @@ impl Model {
     /// The host ended a request without an answer. The peer is told, unless it asked for it.
     pub fn end(&mut self, number: u64) {
         let request = &self.requests[&number];
-        if request.phase == RequestPhase::Running && self.has_cancel() {
+        let is_told = matches!(request.phase, RequestPhase::Running | RequestPhase::Cancelled);
+        if is_told && self.has_cancel() {
             let cancel = Sent::Cancel(request.id.clone());
             self.queue(cancel);
         }
@@ -211,7 +217,9 @@ impl Model {
             .peekable();
         match owners.peek() {
             None => self.retired.contains(token),
-            Some(_) => owners.all(RequestPhase::is_cancelled),
+            Some(_) => owners.all(|phase| {
+                matches!(phase, RequestPhase::Silenced | RequestPhase::OperationCancelled)
+            }),
         }
     }
 
@@ -220,7 +228,9 @@ impl Model {
         self.queue(Sent::Notification(method.into()));
     }
 
-    /// The host shuts down (G5).
+    /// Shuts the host's connection down.
+    ///
+    /// Its calls are awaited, cancelled or abandoned, as `how` says (G5).
     pub fn shutdown(&mut self, how: Shutdown, now: Timestamp) {
         let was_closed = self.is_closed();
         match how {

@@ -387,7 +387,9 @@ impl Model {
         self.tell(Told::Violation { rule, id });
     }
 
-    /// Time goes by: every timer that is due fires (G5).
+    /// Lets time go by, until `now`.
+    ///
+    /// Every timer that is due fires, in the order in which they are due (G5).
     pub fn wait(&mut self, now: Timestamp) {
         loop {
             let due = self.calls.iter().filter_map(|(&number, call)| {
@@ -411,7 +413,9 @@ impl Model {
         self.finish_drain();
     }
 
-    /// The end of input arrives (G7).
+    /// Takes the end of input.
+    ///
+    /// It settles every call and marks every request (G7).
     pub fn finish(&mut self, now: Timestamp) {
         if !self.is_closed() {
             self.close(CloseReason::PeerGone, Cause::PeerGone, now);

@@ -27,7 +27,7 @@ pub(crate) enum Message<'v> {
         id: &'v Value,
         /// What it answers, if the envelope says so.
         asked: Option<Asked>,
-        /// `None`: malformed.
+        /// `None` if the response is malformed.
         answer: Option<Answered<'v>>,
     },
     /// A broken request, or a broken response to a call in flight.

@@ -16,21 +16,21 @@ pub type Id = String;
 pub enum Told {
     /// The peer asks. Requests are counted from 1.
     Request {
-        /// Which.
+        /// The number of the request.
         request: u64,
-        /// Its id.
+        /// The id that the peer gave it.
         id: Id,
     },
     /// The peer notifies.
     Notification {
-        /// Its method.
+        /// The name of its method.
         method: String,
     },
     /// A request is marked cancelled.
     Cancelled {
-        /// Which.
+        /// The number of the request.
         request: u64,
-        /// Why.
+        /// The reason for the cancellation.
         cause: Cause,
     },
     /// A call is over.
@@ -44,7 +44,7 @@ pub enum Told {
     },
     /// A request and all calls made for it are over.
     TreeSettled {
-        /// Which.
+        /// The number of the request.
         request: u64,
     },
     /// The peer broke a rule.
@@ -58,7 +58,7 @@ pub enum Told {
     Ready,
     /// Nothing comes in any more.
     Closed {
-        /// Why.
+        /// The reason why the connection closed.
         reason: CloseReason,
     },
 }
@@ -90,17 +90,17 @@ pub enum Sent {
     Token {
         /// The id that it answers.
         id: Id,
-        /// The token.
+        /// The token of the operation.
         token: Id,
     },
     /// The client is told that its operation was cancelled.
     OperationCancelled {
-        /// Its token.
+        /// The token of the operation.
         token: Id,
-        /// Why.
+        /// The reason that the client is told.
         reason: String,
     },
-    /// An answer.
+    /// A response to one request.
     Answer(Answer),
     /// The answers of a batch.
     Answers(Vec<Answer>),

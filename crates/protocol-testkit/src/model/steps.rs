@@ -178,18 +178,26 @@ impl Model {
 
     // Requests
 
-    /// Marks a request cancelled, and cancels the calls made on its behalf (G3, G6).
+    /// Marks a request cancelled, and cancels the calls made on its behalf (G3, G6). Only the peer's own cancel
+    /// asks for silence, where the dialect wants that; an abandoned connection says nothing more.
     pub(super) fn mark(&mut self, number: u64, cause: Cause, now: Timestamp) {
+        let is_silent = self.life == Life::Abandoned
+            || cause == Cause::Peer && self.config.dialect.response != ResponseRule::Required;
         let Some(request) = self.requests.get_mut(&number) else { return };
         request.phase = match request.phase {
+            RequestPhase::Running if is_silent => RequestPhase::Silenced,
             RequestPhase::Running => RequestPhase::Cancelled,
             RequestPhase::Operation => RequestPhase::OperationCancelled,
+            RequestPhase::Cancelled if is_silent => {
+                request.phase = RequestPhase::Silenced;
+                return self.leave_batch(number);
+            }
             _ => return,
         };
         request.cause = Some(cause);
         self.tell(Told::Cancelled { request: number, cause });
         self.tell_client(number, cause);
-        if self.is_silenced(&self.requests[&number]) {
+        if is_silent && self.requests[&number].phase == RequestPhase::Silenced {
             // Nobody waits for its answer any more (B32, F19).
             self.leave_batch(number);
         }
@@ -219,13 +227,6 @@ impl Model {
                 self.tell(Told::TreeSettled { request: number });
             }
         }
-    }
-
-    /// Whether the dialect wants silence about this request (G2).
-    pub(super) fn is_silenced(&self, request: &super::Request) -> bool {
-        let is_silent = self.config.dialect.response != ResponseRule::Required
-            && request.cause != Some(Cause::PeerGone);
-        request.phase == RequestPhase::Cancelled && (is_silent || self.life == Life::Abandoned)
     }
 
     /// Settles a request with its one answer, or with none. `concludes`: what holds once that answer
@@ -370,6 +371,13 @@ impl Model {
             self.exchange = Exchange::Done { ours, peers };
         }
         if let Some(rules) = rules {
+            // Another rule of consent begins without any.
+            if rules.dialect.capability != self.config.dialect.capability {
+                self.exchange = match rules.dialect.capability {
+                    CapabilityRule::NotNeeded => Exchange::NotNeeded,
+                    _ => Exchange::Awaited,
+                };
+            }
             self.config = rules;
         }
     }

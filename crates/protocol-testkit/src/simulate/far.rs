@@ -254,12 +254,13 @@ impl Far {
         let mut unread = std::mem::take(&mut self.unread);
         let mut read = 0;
         loop {
-            let taken = self.stream.receive(&unread[read..], now);
-            let (used, event) = (taken.used, taken.event.map(Event::into_owned));
+            let received = self.stream.receive(&unread[read..], now);
+            let consumed = received.consumed;
+            let event = received.event.map(Event::into_owned);
             let is_told = event.is_some();
-            read += used;
+            read += consumed;
             event.into_iter().for_each(|event| self.take(event));
-            if used == 0 && !is_told {
+            if consumed == 0 && !is_told {
                 break;
             }
         }

@@ -105,7 +105,9 @@ const WHOLE: Limits = Limits { open: usize::MAX, most: usize::MAX, is_told: fals
 pub struct Simulated {
     /// How many there were.
     pub runs: u64,
-    /// Of everything that happened in them: the same seeds give the same one (G10).
+    /// A hash of everything that happened in the runs.
+    ///
+    /// The same seeds give the same hash (G10).
     pub fingerprint: u64,
 }
 

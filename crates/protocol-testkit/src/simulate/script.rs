@@ -58,13 +58,13 @@ pub(super) struct Said {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PeerAnswer {
-    /// This result.
+    /// A response with this result.
     Result(Value),
     /// An error of this code.
     Error(i64),
     /// This result, twice.
     Twice(Value),
-    /// Nothing, ever.
+    /// No response at all, ever.
     Never,
 }
 

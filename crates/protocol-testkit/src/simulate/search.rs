@@ -32,7 +32,7 @@ impl Bound {
 /// What a search without a failure did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Searched {
-    /// Different runs.
+    /// The number of different runs.
     pub schedules: u64,
     /// Of so many: exactly, if every order was tried; else an estimate, by the number of choices
     /// along a few random runs.

@@ -23,14 +23,14 @@ pub enum Happening {
     Read {
         /// On which connection, in the order they were made.
         connection: usize,
-        /// Without framing.
+        /// The message without its framing.
         message: Vec<u8>,
     },
     /// A handler's side wrote a message.
     Wrote {
         /// On which connection, in the order they were made.
         connection: usize,
-        /// Without framing.
+        /// The message without its framing.
         message: Vec<u8>,
     },
     /// Somebody [noted](super::Simulation::note) it.

@@ -24,7 +24,7 @@ const BASE: Check = Check {
 
 const PARTS: [&[Check]; 3] = [cancel::CANCEL, work::WORK, connection::CONNECTION];
 
-/// Every one.
+/// The table of all checks of servers.
 pub const CHECKS: &[Check] = &{
     let mut all = [BASE; PARTS[0].len() + PARTS[1].len() + PARTS[2].len()];
     let (mut part, mut from, mut to) = (0, 0, 0);

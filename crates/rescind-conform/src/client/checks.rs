@@ -40,7 +40,7 @@ macro_rules! same_id {
     };
 }
 
-/// Every one.
+/// The table of all checks of clients.
 pub const CLIENT_CHECKS: &[ClientCheck] = &[
     ClientCheck {
         id: "client-cancel/names-request",

@@ -168,14 +168,14 @@ impl Framing {
     }
 }
 
-/// One message.
+/// A message that went through the relay, as far as the rules have to know it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Message {
-    /// A request.
+    /// A request that is no cancel.
     Request(Request),
-    /// An answer.
+    /// A response to a request.
     Response {
-        /// Whose.
+        /// The id of the request.
         id: Value,
         /// `{"result": …}` or `{"error": …}`, in whatever envelope, or more than one of them.
         answer: Value,
@@ -189,16 +189,16 @@ pub(super) enum Message {
     },
     /// Any other notification, whole.
     Notification(Value),
-    /// An array.
+    /// An array, which a batch is.
     Batch(Value),
     /// Nothing of these.
     Other(String),
 }
 
-/// A request.
+/// A request, with the mark by which it is found again.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Request {
-    /// Its id.
+    /// The id that its sender gave it.
     pub(super) id: Value,
     /// What we marked it with.
     pub(super) tag: Option<u64>,
@@ -211,7 +211,7 @@ pub(super) struct Request {
 /// Which request a cancel names.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CancelTarget {
-    /// This one.
+    /// The request of this id.
     Id(Value),
     /// None that could exist.
     Malformed(Value),

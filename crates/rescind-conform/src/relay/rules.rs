@@ -51,7 +51,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Every rule.
+    /// All rules, in the order of their declaration.
     pub const ALL: [Self; 16] = [
         Self::ForwardedOnce,
         Self::RequestUnchanged,

@@ -28,7 +28,7 @@ pub enum Verdict {
     },
     /// It could not be tried on this server, or nothing was seen either way.
     NotExercised {
-        /// Why not.
+        /// The reason why nothing was seen.
         why: String,
     },
     /// The protocol does not ask for it.
@@ -60,7 +60,7 @@ impl Verdict {
 /// A check, and what came of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The check.
+    /// The id of the check.
     pub id: &'static str,
     /// What holds if it passes.
     pub title: &'static str,

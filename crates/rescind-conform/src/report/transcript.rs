@@ -15,9 +15,9 @@ const LINES: usize = 400;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// We.
+    /// We sent it.
     Sent,
-    /// The server.
+    /// The other side sent it.
     Received,
     /// Nobody: it is what was done or seen.
     Note,

@@ -123,10 +123,11 @@ impl Hop {
         let now = self.now();
         self.inputs[side as usize].extend_from_slice(bytes);
         loop {
-            let (used, _) = self.core.receive(side, self.inputs[side as usize].unread(), now);
-            self.inputs[side as usize].consume(used);
+            let consumed =
+                self.core.receive(side, self.inputs[side as usize].unread(), now).consumed;
+            self.inputs[side as usize].consume(consumed);
             self.flush();
-            if used == 0 {
+            if consumed == 0 {
                 return;
             }
         }
@@ -139,7 +140,7 @@ impl Hop {
         }
         let now = self.now();
         let unread = self.inputs[side as usize].unread().to_vec();
-        self.core.finish(side, &unread, now);
+        self.core.handle_eof(side, &unread, now);
         self.flush();
         // The other side may be gone already.
         let _ = self.streams[side.other() as usize].shutdown(Shutdown::Write);

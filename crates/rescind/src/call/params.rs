@@ -6,7 +6,7 @@ use std::io;
 
 use serde_json::value::RawValue;
 
-/// Reads params.
+/// Reads the params that the command line names, and checks that they are an array or an object.
 pub(super) fn read(given: &str) -> Result<Box<RawValue>, String> {
     let (from, read) = match (given, given.strip_prefix('@')) {
         ("-", _) => ("standard input: ".into(), io::read_to_string(io::stdin())),

@@ -17,11 +17,11 @@ use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 /// What moves the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Runtime {
-    /// Blocking threads
+    /// Blocking threads, without an executor
     Blocking,
     /// tokio's current-thread runtime
     Tokio,
-    /// smol
+    /// The executor of smol
     Smol,
 }
 

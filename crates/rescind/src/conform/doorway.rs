@@ -37,7 +37,7 @@ struct Arrivals {
 }
 
 impl Doorway {
-    /// Listens there.
+    /// Listens on a TCP address, to which the clients under test connect.
     pub(super) fn open(address: &Address, has_own_addresses: bool) -> io::Result<Self> {
         let Place::Tcp(host, port) = &address.place else {
             return Err(io::Error::other("clients connect to ws://HOST:PORT"));

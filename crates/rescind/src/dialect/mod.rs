@@ -56,7 +56,7 @@ pub(crate) fn file_parser() -> impl TypedValueParser<Value = Spoken> {
 /// A dialect, and what of it is no rule of cancelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spoken {
-    /// Its rules.
+    /// The rules of cancelling, and all else that the core has to know.
     pub dialect: Dialect,
     /// The name of the preset that it is, or that it was made from.
     base: Cow<'static, str>,
@@ -138,7 +138,7 @@ impl Spoken {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Described {
-    /// A preset.
+    /// The name of a preset.
     Named(String),
     /// What was in a file.
     File(Value),
@@ -172,7 +172,7 @@ impl Spoken {
 /// What a dialect's peers expect to be told at opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// Nothing.
+    /// They expect nothing: JSON-RPC alone has no opening.
     JsonRpc,
     /// `initialize` with this version.
     Acp { version: u32 },

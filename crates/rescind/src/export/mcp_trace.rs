@@ -115,7 +115,7 @@ impl<'a> McpTrace<'a> {
     }
 }
 
-/// One line.
+/// An event of the trace, which is one line of the file.
 #[derive(Serialize)]
 struct Event<'a> {
     seq: u64,

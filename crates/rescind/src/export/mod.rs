@@ -27,11 +27,11 @@ use perfetto::Perfetto;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ExportArgs {
-    /// Whose format
+    /// The format of the output
     #[arg(long, value_name = "FORMAT")]
     format: Format,
 
-    /// The recording
+    /// The recording to export
     #[arg(value_name = "FILE")]
     file: PathBuf,
 

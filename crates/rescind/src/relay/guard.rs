@@ -51,7 +51,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err("nothing is that fast".into()) } else { Ok(duration) }
 }
 
-/// Reads `GLOB=NAME:DUR,…`.
+/// Reads the limits of some methods, `GLOB=NAME:DUR,…`.
 fn method(text: &str) -> Result<(String, CallOptions), String> {
     let (pattern, limits) =
         text.split_once('=').ok_or("a `=` is missing (try tools/*=deadline:5s)")?;

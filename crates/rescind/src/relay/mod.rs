@@ -143,7 +143,7 @@ Examples:
 enum Runtime {
     /// tokio's current-thread runtime
     Tokio,
-    /// smol
+    /// The executor of smol
     Smol,
 }
 

@@ -302,12 +302,12 @@ fn listen(mut stdout: ChildStdout, config: Config, tell: &SyncSender<Vec<u8>>) {
     while let Ok(read @ 1..) = stdout.read(&mut chunk) {
         input.extend_from_slice(&chunk[..read]);
         loop {
-            let taken = connection.receive(input.unread(), Timestamp::ZERO);
-            let (used, message) = (taken.used, taken.message.map(<[u8]>::to_vec));
-            if used == 0 {
+            let received = connection.receive(input.unread(), Timestamp::ZERO);
+            let (consumed, message) = (received.consumed, received.message.map(<[u8]>::to_vec));
+            if consumed == 0 {
                 break;
             }
-            input.consume(used);
+            input.consume(consumed);
             while connection.connection_mut().poll_event().is_some() {}
             if message.is_some_and(|message| tell.send(message).is_err()) {
                 return;

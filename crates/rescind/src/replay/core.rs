@@ -79,13 +79,24 @@ impl Replay {
         let framed = framed(self.config(side).dialect.framing, message);
         let mut rest = &*framed;
         while !rest.is_empty() {
-            let (used, _) = self.relay.receive(side, rest, now);
-            if used == 0 {
+            let consumed = self.receive_bytes(side, rest, now);
+            if consumed == 0 {
                 break;
             }
-            rest = &rest[used..];
+            rest = &rest[consumed..];
         }
-        self.listen();
+    }
+
+    /// Gives the core bytes, and returns how many it consumed.
+    fn receive_bytes(&mut self, side: Side, bytes: &[u8], now: Timestamp) -> usize {
+        let received = self.relay.receive(side, bytes, now);
+        let consumed = received.consumed;
+        let mut next = received.event;
+        while let Some((side, event)) = next {
+            self.note(side, &event);
+            next = self.relay.poll_event();
+        }
+        consumed
     }
 
     fn input(&mut self, input: &Input<'_>) -> Result<(), Stop> {
@@ -105,10 +116,10 @@ impl Replay {
         };
         match input.input {
             InputKind::End => {
-                self.relay.finish(side, &bytes, now);
+                self.relay.handle_eof(side, &bytes, now);
             }
             InputKind::Broken => {
-                self.relay.receive(side, &bytes, now);
+                self.receive_bytes(side, &bytes, now);
             }
             InputKind::TooLarge => {
                 let most = self.config(side).limits.message_bytes;
@@ -150,14 +161,18 @@ impl Replay {
     /// Keeps what the core tells, but for what a recorder is not told either.
     fn listen(&mut self) {
         while let Some((side, event)) = self.relay.poll_event() {
-            if let RelayEvent::Violation { violation, id } = &event {
-                if is_noise(self.config(side), *violation, id.as_ref()) {
-                    continue;
-                }
-            }
-            let hop = Cow::Borrowed(side.as_str());
-            self.told.push_back(Verdict { hop, ..Verdict::of_relay(&event) });
+            self.note(side, &event);
         }
+    }
+
+    fn note(&mut self, side: Side, event: &RelayEvent) {
+        if let RelayEvent::Violation { violation, id } = event {
+            if is_noise(self.config(side), *violation, id.as_ref()) {
+                return;
+            }
+        }
+        let hop = Cow::Borrowed(side.as_str());
+        self.told.push_back(Verdict { hop, ..Verdict::of_relay(event) });
     }
 
     /// What an input made happen was recorded before the next came.

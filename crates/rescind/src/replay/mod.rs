@@ -38,7 +38,7 @@ use crate::{exit, failure, note, output_error, usage_error};
 /// could not be written.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// The recording
+    /// The recording to replay
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -62,7 +62,7 @@ pub struct ReplayArgs {
 /// Where and why it did not go on.
 struct Stopped {
     path: PathBuf,
-    /// From 1.
+    /// The number of the line, counted from 1.
     line: u64,
     stop: Stop,
 }

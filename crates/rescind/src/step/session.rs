@@ -132,22 +132,22 @@ impl Session {
         self.unread.extend_from_slice(bytes);
         let now = self.timestamp();
         loop {
-            let taken = self.connection.receive(self.unread.unread(), now);
-            let used = taken.used;
-            if let Some(event) = taken.event {
+            let received = self.connection.receive(self.unread.unread(), now);
+            let consumed = received.consumed;
+            if let Some(event) = received.event {
                 tell(&event, &mut self.requests, out);
             }
             self.take_events(out);
-            if used == 0 {
+            if consumed == 0 {
                 return;
             }
-            self.unread.consume(used);
+            self.unread.consume(consumed);
         }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         let now = self.timestamp();
-        self.connection.finish(self.unread.unread(), now);
+        self.connection.handle_eof(self.unread.unread(), now);
         self.unread = InputBuffer::new();
         self.take_events(out);
     }

@@ -29,7 +29,7 @@ impl Line {
         Self::default()
     }
 
-    /// Adds text.
+    /// Adds text, with its unsafe characters escaped.
     #[must_use]
     pub fn text(mut self, text: impl Display) -> Self {
         // A line takes all text.

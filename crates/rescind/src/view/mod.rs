@@ -36,7 +36,7 @@ use walk::{Trouble, Visitor, walk};
 #[derive(Debug, Args)]
 #[command(after_long_help = FILTERS)]
 pub struct ViewArgs {
-    /// The recording
+    /// The recording to show
     #[arg(value_name = "FILE")]
     file: PathBuf,
 

@@ -44,7 +44,7 @@ pub(crate) struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// A result.
+    /// The response was a result.
     Result,
     /// An error that is no cancel.
     Error,

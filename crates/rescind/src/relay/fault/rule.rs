@@ -7,7 +7,7 @@ use bytesize::ByteSize;
 use protocol_relay::Side;
 use wildmatch::WildMatch;
 
-/// One `--fault`.
+/// A fault of the command line: the value of one `--fault`.
 #[derive(Clone, Debug)]
 pub(in crate::relay) struct Fault {
     /// As it was written.

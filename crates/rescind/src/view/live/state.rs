@@ -108,7 +108,7 @@ impl Live {
         }
     }
 
-    /// Something happens.
+    /// Takes one input, and changes what the screen shows accordingly.
     pub(super) fn take(&mut self, input: &Input<'_>) {
         match input {
             Input::Line(line) => self.line(line),

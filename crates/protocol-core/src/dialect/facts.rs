@@ -1,0 +1,146 @@
+//! The facts of one message: everything that its dialect has to say about it.
+
+use alloc::vec::Vec;
+
+use protocol_json::{member, path};
+use serde_json::value::RawValue;
+
+use super::{CancelRule, Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text};
+use crate::error::CancelRefusal;
+use crate::id::WireId;
+
+/// A request of either side, as its dialect sees it.
+///
+/// Facts are read once, when the request is sent or received, by the dialect that is spoken then. They
+/// stay what they are if negotiation settles another revision while the request is in flight.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Facts {
+    /// The reason why it can't be cancelled on the wire, if it can't.
+    pub refusal: Option<CancelRefusal>,
+    /// Whether it has an id that a cancel can name.
+    pub kind: RequestKind,
+    /// Whether the server may end it without a response.
+    pub server_may_end: bool,
+    /// Whether its response may be the token of an operation.
+    pub starts_operation: bool,
+    /// The role of its result in a handshake, if it has one.
+    pub handshake: Option<Handshake>,
+    /// The tokens under which its progress comes, if they were asked for.
+    pub progress_tokens: Vec<WireId>,
+}
+
+impl Facts {
+    /// Returns whether there is nothing to keep but the refusal, as for most requests.
+    pub(crate) fn is_plain(&self) -> bool {
+        let Self { refusal: _, kind, server_may_end, starts_operation, handshake, progress_tokens } =
+            self;
+        let has_flag = *server_may_end || *starts_operation || *kind == RequestKind::Typed;
+        !has_flag && handshake.is_none() && progress_tokens.is_empty()
+    }
+}
+
+/// The handshakes that the result of a request completes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Handshake {
+    /// Whether the client declares in the params that it can be asked to cancel, if the request is the
+    /// exchange of capabilities.
+    pub capability: Option<bool>,
+    /// Whether the result opens the session.
+    pub opens_session: bool,
+    /// The index in [`Dialect::exchanges`], if the result names a revision.
+    pub exchange: Option<u8>,
+}
+
+/// A request whose facts are to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// The side that sends it.
+    pub(crate) by: Role,
+    pub(crate) kind: RequestKind,
+    pub(crate) method: &'a str,
+    pub(crate) params: Option<&'a RawValue>,
+    /// The length in bytes up to which the tokens of its progress are read, or `None` if they are not
+    /// needed. Longer ones are never copied.
+    pub(crate) tokens_up_to: Option<usize>,
+}
+
+impl Dialect {
+    /// Reads the facts of a request: its method first, and then its params in one pass, at the paths
+    /// that the dialect names.
+    #[inline(always)]
+    pub(crate) fn facts(&self, asked: &Asked<'_>) -> Facts {
+        let lists = |methods: &[Text]| methods.iter().any(|method| method == asked.method);
+        let mut facts = Facts { kind: asked.kind, ..Facts::default() };
+        let has_no_name = match &self.cancel {
+            CancelRule::Operation { started_by, .. } => {
+                facts.starts_operation = lists(started_by);
+                !facts.starts_operation
+            }
+            _ => asked.kind == RequestKind::Typed,
+        };
+        if has_no_name || lists(&self.uncancellable.methods) {
+            facts.refusal = Some(CancelRefusal::Method);
+        }
+        if let Cancellers::Client { server_may_end } = &self.cancellers {
+            facts.server_may_end = asked.by == Role::Client && lists(server_may_end);
+        }
+        facts.handshake = self.handshake(asked.method);
+        let names_paths = !self.uncancellable.params.is_empty() || facts.handshake.is_some();
+        if let Some(params) = asked.params.filter(|_| names_paths || asked.tokens_up_to.is_some()) {
+            self.read_params(params, asked.tokens_up_to, &mut facts);
+        }
+        facts
+    }
+
+    /// Returns what a request of this method settles. Most dialects have nothing to settle.
+    #[inline]
+    fn handshake(&self, method: &str) -> Option<Handshake> {
+        match (&self.capability, &self.session, &*self.exchanges) {
+            (CapabilityRule::NotNeeded, None, []) => None,
+            _ => self.some_handshake(method),
+        }
+    }
+
+    fn some_handshake(&self, method: &str) -> Option<Handshake> {
+        let is_exchange = matches!(
+            &self.capability,
+            CapabilityRule::Declared { exchange, .. } if exchange == method
+        );
+        let exchange = self.exchanges.iter().position(|(exchange, _)| exchange == method);
+        let handshake = Handshake {
+            capability: is_exchange.then_some(false),
+            opens_session: self.session.as_deref() == Some(method),
+            exchange: exchange.and_then(|index| u8::try_from(index).ok()),
+        };
+        (handshake != Handshake::default()).then_some(handshake)
+    }
+
+    /// Reads the params, if the dialect names a path in them.
+    fn read_params(&self, params: &RawValue, tokens_up_to: Option<usize>, facts: &mut Facts) {
+        let uncancellable = &self.uncancellable.params;
+        if !uncancellable.is_empty() && facts.refusal.is_none() {
+            // A member that is `null` counts as absent: some peers write all that they could say.
+            let is_there =
+                |name: &Text| member(params, name).is_some_and(|value| value.get() != "null");
+            facts.refusal = uncancellable.iter().any(is_there).then_some(CancelRefusal::Params);
+        }
+        if let (Some(handshake), CapabilityRule::Declared { client, .. }) =
+            (&mut facts.handshake, &self.capability)
+        {
+            handshake.capability = handshake.capability.map(|_| is_true(params, client));
+        }
+        if let Some(longest) = tokens_up_to {
+            let paths = self.progress.iter().flat_map(|rule| rule.tokens_of_call.iter());
+            let tokens = paths.filter_map(|names| path(params, names)).map(RawValue::get);
+            let tokens = tokens.filter(|token| token.len() <= longest);
+            facts.progress_tokens.extend(tokens.filter_map(WireId::scanned));
+        }
+    }
+}
+
+/// Returns whether a `true` stands at this path of a request's params or of its result.
+pub(crate) fn is_true(value: &RawValue, names: &[Text]) -> bool {
+    path(value, names).is_some_and(|value| value.get() == "true")
+}

@@ -1,0 +1,105 @@
+//! Permits: decisions that have changed nothing yet.
+
+use super::calls::Idle;
+use super::requests::RequestExtras;
+use super::state::Machine;
+use super::table::{RequestPhase, RequestStep};
+use crate::cause::Cause;
+use crate::dialect::facts::Facts;
+use crate::handle::{CallId, RequestHandle};
+use crate::id::WireId;
+use crate::options::CallOptions;
+use crate::time::Timestamp;
+
+/// A call that may be made.
+#[derive(Debug)]
+#[must_use = "the call is made by `commit`"]
+pub struct NewCall<'m, C, R> {
+    pub(super) machine: &'m mut Machine<C, R>,
+    pub(super) options: &'m CallOptions,
+    pub(super) id: CallId,
+}
+
+impl<C, R: Default> NewCall<'_, C, R> {
+    /// Returns the id that the call gets; its request is to be sent under the number of it.
+    pub const fn id(&self) -> CallId {
+        self.id
+    }
+
+    /// Returns the machine, which is as it was.
+    pub const fn machine(&self) -> &Machine<C, R> {
+        self.machine
+    }
+
+    /// Makes the call. On behalf of a request that is cancelled already, it is made and withdrawn.
+    pub fn commit(self, facts: Facts, data: C, now: Timestamp) -> CallId {
+        let Self { machine, options, id } = self;
+        let now = machine.advance_clock(now);
+        let parent = options.parent.map(|parent| parent.slot);
+        let key = machine.calls.insert(id, parent, facts.refusal, data);
+        if options.has_times() || !facts.is_plain() {
+            machine.calls.peer_may_end += usize::from(facts.server_may_end);
+            facts.progress_tokens.iter().for_each(|token| machine.calls.tokens.claim(token));
+            machine.calls.set_times(key, |extras| {
+                extras.facts = facts;
+                extras.grace = options.grace;
+                extras.deadline = options.timeout.map(|timeout| now + timeout);
+                extras.idle = options.idle_timeout.map(|after| Idle { after, since: now });
+                extras.hard_cap = options.hard_cap.map(|cap| now + cap);
+            });
+        }
+        if let Some(parent) = options.parent {
+            machine.requests.add_child(parent, id);
+            if machine.request_phase(parent).is_some_and(RequestPhase::is_cancelled) {
+                machine.cascade_cancel(id, Cause::Parent);
+            }
+        }
+        id
+    }
+}
+
+/// A request that may get its response, or be ended without one.
+#[derive(Debug)]
+#[must_use = "the request is settled by `commit`"]
+pub struct Responding<'m, C, R> {
+    pub(super) machine: &'m mut Machine<C, R>,
+    pub(super) request: RequestHandle,
+    /// The phase afterwards.
+    pub(super) next: Option<RequestPhase>,
+    pub(super) step: RequestStep,
+}
+
+impl<C, R: Default> Responding<'_, C, R> {
+    /// Returns what becomes of the response.
+    pub const fn step(&self) -> RequestStep {
+        self.step
+    }
+
+    /// Returns the machine, which is as it was.
+    pub const fn machine(&self) -> &Machine<C, R> {
+        self.machine
+    }
+
+    /// Returns the id that the response names. An operation has none.
+    pub fn id(&self) -> Option<&WireId> {
+        self.machine.request_id(self.request)
+    }
+
+    pub(crate) fn extras(&self) -> Option<&RequestExtras> {
+        let requests = &self.machine.requests;
+        requests.extras(requests.get(self.request)?)
+    }
+
+    /// Settles the request, and returns the host's data.
+    #[inline]
+    #[must_use = "it is the host's data"]
+    pub fn commit(self) -> R {
+        self.machine.finish_request(self.request, self.step)
+    }
+
+    /// Settles the request with the token of an operation, which goes on.
+    pub fn begin(self, token: WireId) {
+        let next = self.next.unwrap_or(RequestPhase::Operation);
+        self.machine.requests.begin_operation(self.request.slot, next, token);
+    }
+}

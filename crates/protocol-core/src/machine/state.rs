@@ -1,0 +1,54 @@
+//! The state of a machine.
+
+use alloc::collections::VecDeque;
+use core::hash::{Hash, Hasher};
+
+use super::action::Action;
+use super::calls::Calls;
+use super::requests::Requests;
+use super::table::Life;
+use crate::config::Config;
+use crate::error::CancelRefusal;
+use crate::time::Timestamp;
+
+/// The decisions of one connection; see the [module](super).
+///
+/// - **commands**: [`call`](Self::call), [`cancel`](Self::cancel), [`detach`](Self::detach),
+///   [`respond`](Self::respond), [`end_request`](Self::end_request),
+///   [`begin_operation`](Self::begin_operation), [`cancel_request`](Self::cancel_request),
+///   [`shutdown`](Self::shutdown)
+/// - **inputs**: [`transmitted`](Self::transmitted), [`receive_request`](Self::receive_request),
+///   [`receive_cancel`](Self::receive_cancel), [`receive_response`](Self::receive_response),
+///   [`progress`](Self::progress), [`handle_timeout`](Self::handle_timeout), [`close`](Self::close)
+/// - **outputs**: [`poll_action`](Self::poll_action), [`poll_timeout`](Self::poll_timeout)
+/// - **getters**: the rest
+#[derive(Clone, Debug)]
+pub struct Machine<C, R> {
+    pub(super) config: Config,
+    pub(super) life: Life,
+    /// The latest time of any input or command. Time that goes back counts as this.
+    pub(super) now: Timestamp,
+    /// Whether a batch is being taken. The connection does not close in its middle.
+    pub(super) in_batch: bool,
+    pub(super) calls: Calls<C>,
+    pub(super) requests: Requests<R>,
+    /// The reason why no call can be cancelled on the wire, as far as capabilities rule that out.
+    pub(super) cancel_refusal: Option<CancelRefusal>,
+    /// Whether the peer may cancel, as far as capabilities were declared.
+    pub(super) peer_may_cancel: bool,
+    /// Decisions about others than the call or request of the latest input.
+    pub(super) cascade: VecDeque<Action<C>>,
+}
+
+/// Hashes the state that decides the machine's future, for searches through its states.
+///
+/// Two machines that hash alike behave alike from now on, but for the slots in handles of later
+/// requests and for time that goes back. The host's data tells no two states apart. Neither does the
+/// configuration, except the dialect, which negotiation may change.
+impl<C, R> Hash for Machine<C, R> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.config.dialect.name.hash(state);
+        (self.life, self.in_batch, self.cancel_refusal, self.peer_may_cancel).hash(state);
+        (&self.calls, &self.requests, self.cascade.len()).hash(state);
+    }
+}

@@ -1,0 +1,234 @@
+//! The rules by which an event on one side becomes something on the other side.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use protocol_core::{
+    CallId, CancelOutcome, Cause, CloseReason, Envelope, ErrorObject, Outcome, Refusal,
+    RequestHandle, Response, Shutdown, code,
+};
+use serde_json::value::RawValue;
+
+use crate::event::{RelayEvent, Side};
+use crate::params::{only_member, replace_member};
+use crate::relay::Relay;
+use crate::responses::{HOP_GONE, MALFORMED, NOT_A_METHOD, error, too_slow};
+
+impl Relay {
+    // Requests and notifications
+
+    /// Makes a call on the other side of a request.
+    pub(crate) fn forward_request(
+        &mut self,
+        side: Side,
+        request: RequestHandle,
+        method: &str,
+        params: Option<&RawValue>,
+    ) {
+        let progress = self.progress_to_cancel(method, params);
+        if self.names_an_id(method) && progress.is_none() {
+            self.report(side, RelayEvent::CancelDropped { method: method.into() });
+            return self.queue_own_response(side, request, NOT_A_METHOD);
+        }
+        let params = progress.as_deref().or(params);
+        let (options, now) = (self.guards[side as usize].options(method), self.now);
+        match self.connection_mut(side.other()).call(method, params, request, options, now) {
+            Ok(call) => {
+                let data = self.connection_mut(side).request_data_mut(request);
+                *data.expect("only the relay responds to requests") = Some(call);
+            }
+            Err(refused) => {
+                let (id, reason) = (self.id_of(side, request), refused.reason);
+                self.report(side, RelayEvent::RequestRefused { id, reason });
+                let code = self.dialect(side).overload_code;
+                let refused = "The request was refused: the next hop takes no more";
+                self.queue_own_response(side, request, error(code, refused));
+            }
+        }
+    }
+
+    /// Forwards a notification as it is, unless it is a cancel.
+    pub(crate) fn forward_notification(
+        &mut self,
+        side: Side,
+        method: &str,
+        params: Option<&RawValue>,
+    ) {
+        if self.dialect(side).cancel.has_method(method) {
+            return self.report_if_ignored(side, params);
+        }
+        if self.names_an_id(method) && !self.announces_cancelled_operation(side, method) {
+            return self.report(side, RelayEvent::CancelDropped { method: method.into() });
+        }
+        let forwarded = self.translate(side, method, params).and_then(|translated| {
+            let far = self.connection_mut(side.other());
+            far.notify(method, translated.as_deref().or(params))
+        });
+        if let Err(reason) = forwarded {
+            self.report(side, RelayEvent::NotificationDropped { method: method.into(), reason });
+        }
+    }
+
+    /// Translates the id in the one event of DAP that names a request.
+    fn translate(
+        &mut self,
+        side: Side,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Option<Box<RawValue>>, Refusal> {
+        let names_a_request = method == "progressStart" && self.speaks_dap();
+        match params.filter(|_| names_a_request) {
+            Some(params) => {
+                // A request that is over has no id on the other side any more.
+                replace_member(params, "requestId", |number| self.translate_id(side, number))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the id that a request has on the other side, from the number of its call on this side.
+    fn translate_id(&mut self, side: Side, number: &str) -> Option<String> {
+        let call = self.connection(side).machine().call_numbered(number.parse().ok()?)?;
+        let request = *self.connection_mut(side).call_data_mut(call)?;
+        Some(self.id_of(side.other(), request).token().to_owned())
+    }
+
+    // Cancels
+
+    /// Returns the params of DAP's cancel with nothing but the progress that it names. A progress has one
+    /// name on every hop. The request that it may name beside that is cancelled where it came from.
+    fn progress_to_cancel(&self, method: &str, params: Option<&RawValue>) -> Option<Box<RawValue>> {
+        let is_cancel = self.speaks_dap() && self.dialect(Side::Up).cancel.has_method(method);
+        only_member(params.filter(|_| is_cancel)?, "progressId")
+    }
+
+    fn speaks_dap(&self) -> bool {
+        Side::BOTH.into_iter().all(|side| self.dialect(side).envelope == Envelope::Dap)
+    }
+
+    /// Cancels the call that was made for a request, because the request was cancelled.
+    pub(crate) fn forward_cancel(
+        &mut self,
+        side: Side,
+        request: RequestHandle,
+        reason: Option<&str>,
+    ) {
+        let now = self.now;
+        let data = self.connection_mut(side).request_data_mut(request);
+        let Some(call) = data.and_then(|call| *call) else { return };
+        let far = self.connection_mut(side.other());
+        let cancelled = far.cancel_because(call, Cause::Parent, reason, now);
+        if let CancelOutcome::Refused(reason) = cancelled {
+            let id = self.id_of(side, request);
+            self.report(side, RelayEvent::CancelRefused { id, reason });
+        }
+    }
+
+    /// Reports a cancel that was not obeyed, though it names a request in flight. The dialect does not
+    /// let that peer cancel the request.
+    fn report_if_ignored(&mut self, side: Side, params: Option<&RawValue>) {
+        let Some(id) = self.dialect(side).cancel.id_in(params) else { return };
+        let machine = self.connection(side).machine();
+        let is_running = |request| machine.request_cause(request).is_none();
+        if machine.request_named(&id).is_some_and(is_running) {
+            self.report(side, RelayEvent::CancelIgnored { id });
+        }
+    }
+
+    /// Returns whether messages of this method name an id in either dialect. Cancels do, and the
+    /// announcement of a cancelled operation seems to. An id means nothing on another connection (B25).
+    fn names_an_id(&self, method: &str) -> bool {
+        Side::BOTH.into_iter().any(|side| {
+            let dialect = self.dialect(side);
+            dialect.is_cancel(method) || dialect.tells_of_cancels(method)
+        })
+    }
+
+    /// Returns whether a notification announces to the client that an operation was cancelled. Its token
+    /// may pass every hop, unless the client would take the notification for a cancel.
+    fn announces_cancelled_operation(&self, side: Side, method: &str) -> bool {
+        side == Side::Down
+            && self.dialect(Side::Down).tells_of_cancels(method)
+            && !self.dialect(Side::Up).cancel.has_method(method)
+    }
+
+    // Responses
+
+    /// Responds to a request with the outcome of the call that was made for it.
+    pub(crate) fn forward_outcome(
+        &mut self,
+        side: Side,
+        request: RequestHandle,
+        outcome: &Outcome<'_>,
+    ) {
+        let own = match outcome {
+            Outcome::Result(result) => {
+                return self.forward_response(side, request, Response::Result(result));
+            }
+            Outcome::Error(error) | Outcome::Cancelled { error: Some(error), .. } => {
+                return self.forward_response(side, request, self.forwarded_error(error));
+            }
+            // The server ended the call, as its dialect allows. Where the client's dialect does not
+            // allow that, the request was cancelled.
+            Outcome::Cancelled { cause: Cause::Peer, error: None } => {
+                if self.connection_mut(side).end_request(request, None).is_ok() {
+                    return;
+                }
+                Response::Cancelled
+            }
+            Outcome::Cancelled { error: None, .. } => Response::Cancelled,
+            Outcome::Malformed => MALFORMED,
+            // `forward_end` bounds how long a peer that hung up is waited for; no guard does.
+            Outcome::TimedOut { cause } if !self.connection(side).machine().is_closed() => {
+                let (id, cause) = (self.id_of(side, request), *cause);
+                self.report(side, RelayEvent::TimedOut { id, cause });
+                too_slow(cause)
+            }
+            _ => HOP_GONE,
+        };
+        self.queue_own_response(side, request, own);
+    }
+
+    fn forward_response(&mut self, side: Side, request: RequestHandle, response: Response<'_>) {
+        if let Err(reason) = self.respond(side, request, response) {
+            let id = self.id_of(side, request);
+            self.report(side, RelayEvent::ResponseReplaced { id, reason });
+            // To keep the response until there is room would give our memory to a peer that doesn't
+            // read.
+            let code = self.dialect(side).overload_code;
+            let dropped = "The response was dropped: too much is unsent";
+            self.queue_own_response(side, request, error(code, dropped));
+        }
+    }
+
+    /// Returns an error as the other side writes it: whole, where both sides write errors in the same
+    /// way. In ABP a cancelled call has no error to forward.
+    fn forwarded_error<'m>(&self, error: &'m ErrorObject<'_>) -> Response<'m> {
+        let [up, down] = Side::BOTH.map(|side| self.dialect(side).envelope);
+        let is_error = up != Envelope::Abp || error.code != code::REQUEST_CANCELLED;
+        if up == down && is_error {
+            return Response::ErrorRaw(&error.raw);
+        }
+        let (message, data) = (&*error.message, error.data.as_deref());
+        Response::Error { code: error.code, message, data }
+    }
+
+    // The end
+
+    /// Lets go of the calls that were made for a side from which nothing comes in any more, and takes no
+    /// new request for it. The calls of that side go on.
+    pub(crate) fn forward_end(&mut self, side: Side, reason: CloseReason) {
+        let now = self.now;
+        let far = self.connection_mut(side.other());
+        // The end of a side cancels its requests, and `forward_cancel` their calls. This bounds how long
+        // the relay waits for a peer that responds to none of them.
+        let calls: Vec<CallId> = far.calls().map(|(call, _)| call).collect();
+        for call in calls {
+            far.detach(call, now);
+        }
+        far.shutdown(Shutdown::Drain, now);
+        self.report(side, RelayEvent::Closed { reason });
+    }
+}
