@@ -18,7 +18,7 @@ part=${1:-}
 shift || usage
 # Which files: those that decide, or that move what was decided.
 case $part in
-core) examined=(protocol-core/src/{machine,connection,frame,wire}/'**' protocol-core/src/{index,outbox,stream}.rs) ;;
+core) examined=(protocol-core/src/{machine,connection,frame,envelope}/'**' protocol-core/src/{index,outbox,stream}.rs) ;;
 json) examined=(protocol-json/src/'**') ;;
 relay) examined=(protocol-relay/src/'**') ;;
 adapters) examined=(protocol-{async,blocking,child,smol,tokio,websocket}/src/'**') ;;

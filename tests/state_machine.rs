@@ -156,12 +156,16 @@ fn graces() -> String {
 }
 
 /// Looks up every pair of a phase and an input: a row for each phase.
-fn table<P: Copy, I: Copy, S>(
+fn table<P: Copy, I: Copy, N: Into<Option<P>>, S>(
     phases: &[P],
     inputs: &[I],
-    on: impl Fn(P, I) -> Transition<P, S>,
-) -> Vec<Vec<Transition<P, S>>> {
-    let row = |&phase: &P| inputs.iter().map(|&input| on(phase, input)).collect();
+    on: impl Fn(P, I) -> Transition<N, S>,
+) -> Vec<Vec<Transition<Option<P>, S>>> {
+    let look_up = |phase: P, input: I| {
+        let Transition { next, step } = on(phase, input);
+        Transition { next: next.into(), step }
+    };
+    let row = |&phase: &P| inputs.iter().map(|&input| look_up(phase, input)).collect();
     phases.iter().map(row).collect()
 }
 
@@ -211,7 +215,7 @@ struct Section<P, S> {
     inputs: Words,
     steps: Words,
     /// The transitions: a row for each phase, a column for each input.
-    table: Vec<Vec<Transition<P, S>>>,
+    table: Vec<Vec<Transition<Option<P>, S>>>,
     /// The step of the pairs that can't occur.
     impossible: S,
     groups: &'static [(&'static str, &'static [&'static str])],
@@ -244,7 +248,7 @@ impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<P, S> {
         writeln!(out)
     }
 
-    fn cell(&self, phase: &str, Transition { next, step }: Transition<P, S>) -> String {
+    fn cell(&self, phase: &str, Transition { next, step }: Transition<Option<P>, S>) -> String {
         let next = next.map_or("settled".to_owned(), |next| format!("{next:?}"));
         if step == self.impossible {
             assert_eq!(next, phase, "nothing happens where nothing can");
@@ -261,7 +265,7 @@ impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<P, S> {
     fn draw(&self, out: &mut String) -> fmt::Result {
         writeln!(out, "```mermaid\nstateDiagram-v2\n    [*] --> {}", self.phases[0].0)?;
         for ((phase, _), row) in self.phases.iter().zip(&self.table) {
-            let mut edges: Vec<(Transition<P, S>, Vec<&str>)> = Vec::new();
+            let mut edges: Vec<(Transition<Option<P>, S>, Vec<&str>)> = Vec::new();
             let columns = self.inputs.iter().zip(row);
             for ((input, _), on) in columns.filter(|(_, on)| on.step != self.impossible) {
                 match edges.iter_mut().find(|(known, _)| known == on) {

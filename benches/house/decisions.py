@@ -95,7 +95,7 @@ def envelopes(outside):
             lines = sorted({rust.line_of(code, found.start()) for found in ENVELOPE.finditer(code)})
             for line in lines if (file, "Envelope") not in ALLOWED else ():
                 text = code.splitlines()[line - 1].strip()
-                yield f"{file}:{line}: asks which envelope there is, in `{text}`: let wire/ or the dialect answer that"
+                yield f"{file}:{line}: asks which envelope there is, in `{text}`: let envelope/ or the dialect answer that"
 
 
 def at(file, code, found):

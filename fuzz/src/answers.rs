@@ -39,7 +39,7 @@ const PROBLEMS: [EnvelopeProblem; 13] = [
     EnvelopeProblem::TooDeep,
 ];
 
-/// What a peer has said so far.
+/// The messages of a peer so far.
 #[derive(Default)]
 pub(crate) struct Said {
     bytes: Vec<u8>,

@@ -12,9 +12,9 @@ use crate::answers::{Said, judge};
 use crate::bytes::Bytes;
 use crate::peer;
 
-/// Whoever reads a finding has to follow it.
+/// The most steps of one run, so that a reader can follow a finding.
 const MOST: usize = 300;
-/// What the peer says in all, at most: each response is looked for in it.
+/// The most bytes of all that the peer says: each response is looked for in them.
 const SAID: usize = 96 << 10;
 /// The longest message, a little over the longest that the limits allow.
 const LONGEST: usize = 9 << 10;
@@ -23,8 +23,8 @@ const LONGEST: usize = 9 << 10;
 /// of any bytes, and what the host does. The host polls all events after each step, and messages when it
 /// likes.
 ///
-/// Nothing panics. What the connection answers by itself is of the envelope and echoes nothing but the id
-/// (G9). The connection lives. At the end each call has settled once (G1) and each request was responded to
+/// Nothing panics. The responses of the connection itself have the form of the envelope and echo nothing but
+/// the id (G9). The connection lives. At the end each call has settled once (G1) and each request was responded to
 /// once (G2). The heap is never over `Connection::memory` (G8).
 pub fn messages(data: &[u8]) {
     held(data);
@@ -76,7 +76,7 @@ struct Scene {
     host: Host,
 }
 
-/// What the host has; all of it was allocated before the connection's heap is counted, or aside.
+/// The host's state. Its memory does not count as the connection's.
 struct Host {
     owed: Owed,
     calls: Vec<CallId>,
@@ -88,7 +88,7 @@ struct Host {
     count: u8,
 }
 
-/// What is still to come.
+/// The events and responses that are still to come.
 struct Owed {
     /// The number of calls that have not settled.
     in_flight: usize,
@@ -372,7 +372,7 @@ impl Scene {
         }
     }
 
-    // What leaves
+    // Outputs
 
     /// Takes the next message.
     fn send(&mut self) -> bool {

@@ -1,4 +1,4 @@
-//! What a hostile peer says to take as much memory as it can.
+//! Messages of a hostile peer that take as much memory as they can.
 
 use protocol_core::{Dialect, Envelope};
 use protocol_testkit::Hostile;

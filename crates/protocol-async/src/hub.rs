@@ -203,7 +203,7 @@ impl Hub {
 
     /// Takes one whole message, without framing.
     ///
-    /// What it cancels is marked when this returns (G3).
+    /// A cancel is carried out before this returns (G3).
     pub fn receive_message(&self, message: &[u8]) {
         self.shared.at(|state, after| {
             let event = state.stream.connection_mut().receive(message, state.now);

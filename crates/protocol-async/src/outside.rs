@@ -1,5 +1,4 @@
-//! What the core takes as inputs and only the process has: entropy, the time of day, and the number of a
-//! connection among its others.
+//! Inputs of the core that only the process has: entropy, the time of day, and numbers for connections.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};

@@ -277,7 +277,7 @@ fn f70_what_does_not_fit_is_told_as_before() {
     }
     let told = bench.told();
     assert!(told.len() > 500, "{}", told.len());
-    assert!(told[0].starts_with("down: notification n was not passed on: "), "{}", told[0]);
+    assert!(told[0].starts_with("down: notification n was not forwarded: "), "{}", told[0]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::dialect::{Dialect, Role};
+use crate::handle::first_serial;
 use crate::limits::Limits;
 
 /// The configuration of a [`Connection`](crate::Connection).
@@ -30,12 +31,11 @@ pub struct Config {
     pub limits: Limits,
     /// The number of this connection among those of its host; 0 by default.
     ///
-    /// [`CallId`](crate::CallId) and [`RequestHandle`](crate::RequestHandle) carry its low 20 bits. A
-    /// connection refuses the handles of every one that differs in these bits. It can't tell those of one
-    /// that does not from its own.
+    /// [`CallId`](crate::CallId) and [`RequestHandle`](crate::RequestHandle) carry its low 20 bits. Two
+    /// connections that are equal in these bits accept each other's handles; all others refuse them.
     ///
-    /// So a host with several connections gives each a number of its own. The hosts in this workspace do
-    /// that where the number is 0.
+    /// So a host with several connections gives each a number of its own. Connections of `protocol-async`
+    /// and `protocol-blocking` get one if theirs is 0. A relay only makes its two sides differ.
     pub connection: u32,
     /// Whether the connection closes after a request exceeded [`Limits::requests`]; false by default.
     ///
@@ -56,7 +56,8 @@ pub struct Config {
     /// The Unix time at [`Timestamp::ZERO`](crate::Timestamp::ZERO), for dialects that write times into
     /// messages; 0 by default.
     pub unix_time_at_zero: Duration,
-    /// The time that a dropped or detached call may stay in flight; 30 s by default.
+    /// The time that a call which is dropped, detached or cancelled by a shutdown may stay in flight; 30 s by
+    /// default.
     pub abandoned_grace: Duration,
 }
 
@@ -81,6 +82,12 @@ impl Config {
         let mut config = Self::client(dialect);
         config.role = Role::Server;
         config
+    }
+
+    /// Returns whether two connections accept each other's handles, because the low 20 bits of their
+    /// [numbers](Self::connection) are equal.
+    pub const fn shares_handles(&self, other: &Self) -> bool {
+        first_serial(self.connection) == first_serial(other.connection)
     }
 }
 

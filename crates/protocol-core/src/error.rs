@@ -20,8 +20,8 @@ text_enum! {
         /// One [`Event::Ready`](crate::Event::Ready) follows as soon as there is room.
         OutboxFull = "outbox_full"
             => "the outbox is full (limits.unsent_bytes, limits.unsent_messages)",
-        /// The message alone is larger than [`Limits::unsent_bytes`](crate::Limits::unsent_bytes), so
-        /// it will never fit.
+        /// The message alone is larger than [`Limits::unsent_bytes`](crate::Limits::unsent_bytes), or
+        /// [`Limits::unsent_messages`](crate::Limits::unsent_messages) is 0. It will never fit.
         TooLarge = "too_large" => "the message is larger than the outbox (limits.unsent_bytes)",
         /// The notification is progress of a cancelled request, and the dialect sends nothing more
         /// for such a request.

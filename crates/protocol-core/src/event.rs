@@ -56,7 +56,8 @@ pub enum Event<'m, O> {
         /// The params, as the peer wrote them.
         params: Option<Cow<'m, RawValue>>,
     },
-    /// A request was cancelled. The host still owes a response.
+    /// A request was cancelled. The host still calls [`respond`](crate::Connection::respond), which sends
+    /// nothing where the dialect wants silence.
     Cancelled {
         /// The request that was cancelled.
         request: RequestHandle,
@@ -88,12 +89,15 @@ pub enum Event<'m, O> {
         /// The id of the message that broke it, if the id can be read.
         id: Option<WireId>,
     },
-    /// The outbox has room again after a [`Refusal::OutboxFull`](crate::Refusal::OutboxFull).
+    /// The outbox has room again for the smallest message that was refused with
+    /// [`Refusal::OutboxFull`](crate::Refusal::OutboxFull).
     ///
     /// It is the only event that may follow [`Closed`](Self::Closed), because a promised wake-up always
     /// comes.
     Ready,
     /// The connection closed, and receives nothing more. This comes exactly once.
+    ///
+    /// Requests may still be cancelled and settle after it, without an event.
     Closed {
         /// The reason for the end.
         reason: CloseReason,
@@ -167,7 +171,7 @@ pub enum Outcome<'m> {
     },
     /// One of the call's timers fired.
     TimedOut {
-        /// The timer: `deadline`, `idle_timeout` or `hard_cap`.
+        /// The timer: `deadline`, `idle_timeout`, `hard_cap`, or `dropped` for the grace of a detached call.
         cause: Cause,
     },
     /// The peer's response was malformed.
@@ -269,7 +273,7 @@ pub enum Response<'a> {
         /// More detail for programs.
         data: Option<&'a RawValue>,
     },
-    /// A whole `error` member, as another peer wrote it. A proxy passes it on unchanged.
+    /// A whole `error` member, as another peer wrote it. A proxy forwards it unchanged.
     ErrorRaw(&'a RawValue),
     /// Error -32800 with the dialect's [`cancelled_message`](crate::Dialect::cancelled_message).
     Cancelled,

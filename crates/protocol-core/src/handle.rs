@@ -65,7 +65,7 @@ impl CallId {
 /// response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestHandle {
-    /// Counts accepted requests from 1, and makes a reused slot safe.
+    /// Counts accepted requests from 1, above the number of the connection. It makes a reused slot safe.
     pub(crate) serial: u64,
     /// The index of its row. Valid only while the row has the same serial.
     pub(crate) slot: Slot,

@@ -56,14 +56,15 @@
 //!   A cancel may overtake other output, but never its own request.
 //! - **G5** Cancel, drop, deadline, idle timeout, hard cap and a cancelled parent are one transition with
 //!   a recorded cause. A timer frees its caller at once and still notifies the peer.
-//! - **G6** Cancelling a request cancels the calls that were made for it. [`Event::TreeSettled`] reports
-//!   that all of them are over.
+//! - **G6** Cancelling a request cancels the calls that were made for it. A call that can't be cancelled
+//!   goes on. [`Event::TreeSettled`] reports that all of them are over.
 //! - **G7** The end of input settles every call. It cancels every request too, unless the dialect says
 //!   otherwise. [`Event::Closed`] comes once and last; only a promised [`Event::Ready`] may follow it.
-//! - **G8** Memory is bounded by [`Connection::memory`], a sum of rows times [`Limits`]. Whatever does
-//!   not fit gets a response or becomes an event.
+//! - **G8** Memory is bounded by [`Connection::memory`], a sum of rows times [`Limits`]. Everything that
+//!   does not fit gets a response, becomes an event or is refused to the host.
 //! - **G9** No input panics. A bad message gets a response where that is possible, and is reported as a
-//!   [`Violation`]. Only broken framing ends the connection.
+//!   [`Violation`]. Only broken framing ends the connection, and too many requests with
+//!   [`Config::close_over_limit`].
 //! - **G10** The same inputs give the same outputs, byte for byte. Methods may be called in any order.
 //!   A method that returns `Err` changed nothing.
 //! - **G11** Splitting the bytes differently changes nothing. Draining outputs later changes only which

@@ -4,8 +4,8 @@
 ///
 /// [`Connection::memory`](crate::Connection::memory) is the number of bytes that a connection holds at
 /// most under these limits (G8); with the defaults that is under 512 MiB. `docs/memory.md` states the
-/// share of each limit. Whatever exceeds a limit gets a response or is reported as an event.
-/// A limit of zero allows nothing.
+/// share of each limit. Everything above a limit gets a response, becomes an event or is refused to the
+/// host. Only remembered ids are forgotten, the oldest first. A limit of zero allows nothing.
 ///
 /// ```
 /// use protocol_core::{Connection, Limits};
@@ -39,9 +39,9 @@ pub struct Limits {
     /// The peer's requests in flight, including cancelled ones that still need a response; 16,384 by
     /// default.
     pub requests: usize,
-    /// The bytes of unsent messages and of responses held for an incomplete batch; 64 MiB by default.
+    /// The bytes of unsent messages and of responses kept back for an incomplete batch; 64 MiB by default.
     ///
-    /// Cancels may exceed it. When the held responses fill half of it, those of one batch are sent
+    /// Cancels may exceed it. When the responses kept back fill half of it, those of one batch are sent
     /// before the batch is complete.
     pub unsent_bytes: usize,
     /// The number of unsent messages; 262,144 by default. Cancels may exceed it.
@@ -54,7 +54,7 @@ pub struct Limits {
     /// - Progress tokens of cancelled requests, in dialects that send nothing more for one.
     pub abandoned_ids: usize,
     /// The number of cancels that came before their requests, where the transport can reorder messages;
-    /// 1,024 by default. The oldest is forgotten first.
+    /// 1,024 by default. The oldest is forgotten first. None is forgotten because of its age.
     pub early_cancels: usize,
 }
 

@@ -7,8 +7,8 @@ use crate::handle::RequestHandle;
 
 /// The options of one call. By default it has no timers and no parent.
 ///
-/// Each timer settles the call as [`Outcome::TimedOut`](crate::Outcome::TimedOut) at once, and the peer
-/// still gets the dialect's cancel (G5).
+/// Each timer settles the call at once, as [`Outcome::TimedOut`](crate::Outcome::TimedOut) unless it was
+/// cancelled before. The peer still gets the dialect's cancel (G5).
 ///
 /// ```
 /// use core::time::Duration;
@@ -60,7 +60,7 @@ impl CallOptions {
     }
 
     /// Returns whether a field is set that the row of a call has no room for.
-    pub(crate) const fn has_times(&self) -> bool {
+    pub(crate) const fn needs_extras(&self) -> bool {
         !matches!(self, Self { timeout: None, idle_timeout: None, hard_cap: None, grace: None, .. })
     }
 }

@@ -12,8 +12,9 @@ use crate::slot;
 
 /// The unsent messages of a connection, without framing, each in a buffer of its own.
 ///
-/// Cancels are sent before everything else, and each lane keeps its order. A cancel is queued only
-/// after its request was sent, so it never overtakes that request (G4).
+/// The cancel of a call is sent before everything else, unless messages have to keep their order. It is
+/// queued only after its request was sent, so it never overtakes that request (G4). All other cancels are
+/// queued behind everything else. Each lane keeps its order.
 #[derive(Clone, Default)]
 pub(crate) struct Outbox {
     ahead: Queue,
@@ -112,10 +113,11 @@ impl Outbox {
         number: Option<u32>,
     ) -> Result<Ticket, usize> {
         let mut bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(Self::BUFFER));
+        let is_crowded = self.ahead.messages.len() + self.bulk.messages.len() >= Self::SPARE;
         match message.write(context, limit.min(Self::SHORT), &mut bytes) {
             Ok(()) => {
-                if bytes.capacity() > Self::BUFFER || self.bulk.messages.len() >= Self::SPARE {
-                    bytes = self.cut(bytes);
+                if bytes.capacity() > Self::BUFFER || is_crowded {
+                    bytes = self.cut(bytes, is_crowded);
                 }
             }
             Err(len) if len <= limit => bytes = Self::written(bytes, len, context, message),
@@ -144,8 +146,8 @@ impl Outbox {
 
     /// Frees the capacity that a message does not need. The first messages keep some, which is cheaper.
     #[cold]
-    fn cut(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        if self.bulk.messages.len() < Self::SPARE {
+    fn cut(&mut self, mut bytes: Vec<u8>, is_crowded: bool) -> Vec<u8> {
+        if !is_crowded {
             bytes.shrink_to(bytes.len() + Self::BUFFER);
         } else if bytes.capacity() > Self::BUFFER {
             bytes.shrink_to_fit();

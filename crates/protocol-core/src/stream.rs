@@ -96,13 +96,15 @@ impl<O, I: Default> StreamConnection<O, I> {
 
     /// Ends the peer's input, with these bytes unread, and returns the last message in them.
     ///
-    /// Whole messages in the unread bytes are received first. Then every call settles, every request is
-    /// marked cancelled, and the last event is [`Event::Closed`]. All events wait in
-    /// [`poll_event`](Connection::poll_event).
+    /// Whole messages in the unread bytes are received first. Then every call settles, and every request is
+    /// cancelled as [`Dialect::closed_stream`](crate::Dialect::closed_stream) says. The last event is
+    /// [`Event::Closed`]. All events wait in [`poll_event`](Connection::poll_event).
     ///
-    /// The message is without framing, for traces. A host that traces every message calls
-    /// [`receive`](Self::receive) first until it consumes nothing, because only the last one is
-    /// returned here: a line without its end.
+    /// A host calls [`receive`](Self::receive) first until it consumes nothing. Otherwise the events of all
+    /// whole messages wait at once, which [`Connection::memory`] does not count.
+    ///
+    /// The message is without framing, for traces. After [`receive`](Self::receive) has consumed all it
+    /// could, that is at most a line without its end.
     pub fn handle_eof<'b>(&mut self, unread: &'b [u8], now: Timestamp) -> Option<&'b [u8]> {
         let (mut rest, mut last) = (unread, None);
         while !rest.is_empty() && !self.connection.machine().is_closed() {
@@ -150,8 +152,8 @@ impl<O, I: Default> StreamConnection<O, I> {
 
     /// Appends the next message to `out`, framed.
     ///
-    /// Where the framing writes nothing in front of a message, an empty `out` may be replaced by the buffer
-    /// of a long one, as [`Connection::poll_transmit`] says.
+    /// A long message may replace an empty `out` by its buffer, as [`Connection::poll_transmit`] says. A
+    /// framing with headers leaves `out` in its place.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         let framing = self.connection.config().dialect.framing;
         framing.open(self.connection.next_transmit_len()?, out);

@@ -5,8 +5,8 @@ use crate::text_enum::text_enum;
 text_enum! {
     /// A rule that the peer broke.
     ///
-    /// The connection goes on, except after the two variants that say otherwise (G9). Responses with
-    /// id null are sent by a server only: a client reports the violation and sends nothing (F61).
+    /// The connection goes on, except after the variants that say otherwise (G9). Responses with id null
+    /// are sent by a server only: a client reports the violation and sends nothing (F61).
     ///
     /// No variant holds any of the peer's data, so a violation can be logged (B3).
     ///
@@ -45,7 +45,8 @@ text_enum! {
         /// flight goes on (B5).
         DuplicateId = "duplicate_id" => "a request has the id of one in flight",
         /// A request exceeds [`Limits::requests`](crate::Limits::requests). The response is the
-        /// dialect's [`overload_code`](crate::Dialect::overload_code).
+        /// dialect's [`overload_code`](crate::Dialect::overload_code). The connection closes if
+        /// [`Config::close_over_limit`](crate::Config::close_over_limit) is set.
         TooManyRequests = "too_many_requests" => "too many requests in flight (limits.requests)",
         /// A request came before the one that opens the session. The response is error
         /// [`SERVER_NOT_INITIALIZED`](crate::code::SERVER_NOT_INITIALIZED).
@@ -76,8 +77,8 @@ text_enum! {
         /// A cancel names no id and is ignored. If it is a request, the response is error -32602, or the
         /// one for an unknown operation.
         MalformedCancel = "malformed_cancel" => "a cancel names no id",
-        /// A response to a bad message or to a cancel did not fit into the outbox. The peer sends these
-        /// and does not read the responses.
+        /// A response to a bad message or to a cancel did not fit into the outbox. The peer keeps
+        /// sending and does not read.
         ResponseDropped = "response_dropped"
             => "a response to a bad message or a cancel did not fit (limits.unsent_bytes)",
         /// A header block is longer than [`Limits::header_bytes`](crate::Limits::header_bytes). The

@@ -47,7 +47,7 @@ fn peak(dialect: &Dialect, limits: Limits, message: &str) -> usize {
     peaks.into_iter().max().unwrap()
 }
 
-/// What stands around a long text, and a name for it.
+/// A name for a message with a long text, the beginning of the message, and its end.
 type Around = (&'static str, String, &'static str);
 
 /// The places of an envelope where a long text takes the most.

@@ -3,7 +3,7 @@
 
 mod support;
 
-use protocol_core::{CallOptions, Grace, Timestamp};
+use protocol_core::{CallOptions, Config, Dialect, Grace, Timestamp};
 use support::{Host, acp, cancel, jsonrpc, lsp, millis, raw, result};
 
 fn progress(method: &str, params: &str) -> String {
@@ -169,6 +169,31 @@ fn g05_timers_of_one_call_at_one_time_fire_deadline_first() {
         let mut host = acp();
         host.sent_call_with("slow", options);
         assert_eq!(host.advance(10), [format!("settled slow timed_out {cause}")]);
+    }
+}
+
+/// Progress moves the idle timer, and another timer of the call is due when it would have run out.
+#[test]
+fn g05_the_timer_that_ran_out_is_the_cause_though_progress_moved_another() {
+    let progress = progress("$/progress", r#"{"token":"t","value":1}"#);
+    let idle = CallOptions::default().idle_timeout(millis(10));
+    for (options, is_detached, end) in [
+        (idle.hard_cap(millis(10)), false, "settled slow timed_out hard_cap"),
+        (idle, true, "settled slow timed_out dropped"),
+    ] {
+        let mut config = Config::client(Dialect::LSP_3_17);
+        config.abandoned_grace = millis(10);
+        let mut host = Host::new(config);
+        let params = raw(r#"{"workDoneToken":"t"}"#);
+        let call = host.conn.call("slow", Some(params), "slow".into(), options, host.now).unwrap();
+        host.sent();
+        if is_detached {
+            host.conn.detach(call, host.now);
+        }
+        host.advance(5);
+        host.receive(&progress);
+        assert_eq!(host.advance(10), [end]);
+        assert_eq!(host.sent().is_empty(), is_detached, "a grace sends no cancel");
     }
 }
 

@@ -115,7 +115,7 @@ fn f77_a_machine_refuses_the_handles_of_another_one() {
     assert_eq!(machine.respond(request).err(), Some(Refusal::AlreadyResponded));
     assert_eq!(machine.end_request(request).err(), Some(Refusal::AlreadyResponded));
     assert_eq!(machine.release_request(request).err(), Some(Refusal::AlreadyResponded));
-    assert_eq!(machine.begin_operation(request, &token).err(), Some(Refusal::AlreadyResponded));
+    assert_eq!(machine.begin_operation(request, token).err(), Some(Refusal::AlreadyResponded));
     assert!(!machine.cancel_request(request, Cause::Internal, NOW));
     assert!(!machine.withholds_response(request));
     let options = CallOptions::default().parent(request);

@@ -38,7 +38,7 @@ fn respond(machine: &mut Alone, request: RequestHandle) -> Result<&'static str, 
 
 fn begin(machine: &mut Alone, request: RequestHandle, token: &str) -> Result<(), Refusal> {
     let token = WireId::from_token(token).unwrap();
-    machine.begin_operation(request, &token)?.begin(token);
+    machine.begin_operation(request, token)?.commit();
     Ok(())
 }
 

@@ -124,22 +124,22 @@ impl fmt::Display for RelayEvent {
             Self::Violation { violation, id: None } => write!(f, "{violation}"),
             Self::Violation { violation, id: Some(id) } => write!(f, "id {id}: {violation}"),
             Self::CancelDropped { method } => {
-                write!(f, "{method} was not passed on: it is no cancel of this dialect")
+                write!(f, "{method} was not forwarded: it is no cancel of this dialect")
             }
             Self::CancelIgnored { id } => {
                 write!(f, "id {id}: the request may not be cancelled by this side")
             }
             Self::CancelRefused { id, reason } => {
-                write!(f, "id {id}: the cancel was not passed on: {reason}")
+                write!(f, "id {id}: the cancel was not forwarded: {reason}")
             }
             Self::NotificationDropped { method, reason } => {
-                write!(f, "notification {method} was not passed on: {reason}")
+                write!(f, "notification {method} was not forwarded: {reason}")
             }
             Self::RequestRefused { id, reason } => {
-                write!(f, "id {id}: the request was not passed on: {reason}")
+                write!(f, "id {id}: the request was not forwarded: {reason}")
             }
             Self::ResponseReplaced { id, reason } => {
-                write!(f, "id {id}: the response was not passed on: {reason}")
+                write!(f, "id {id}: the response was not forwarded: {reason}")
             }
             Self::ResponseDropped { id } => {
                 write!(f, "id {id}: no response fits into the outbox (limits.unsent_bytes)")

@@ -170,8 +170,8 @@ impl Relay {
             Outcome::Error(error) | Outcome::Cancelled { error: Some(error), .. } => {
                 return self.forward_response(side, request, self.forwarded_error(error));
             }
-            // The server ended the call, as its dialect allows. Where the client's dialect does not
-            // allow that, the request was cancelled.
+            // The server ended the call, as its dialect allows. The client's dialect may allow an end,
+            // too. Otherwise the request was cancelled.
             Outcome::Cancelled { cause: Cause::Peer, error: None } => {
                 if self.connection_mut(side).end_request(request, None).is_ok() {
                     return;
@@ -217,8 +217,8 @@ impl Relay {
 
     // The end
 
-    /// Lets go of the calls that were made for a side from which nothing comes in any more, and takes no
-    /// new request for it. The calls of that side go on.
+    /// Detaches the calls that were made for a side whose input ended, and accepts no more requests for
+    /// it. The detached calls go on until they settle.
     pub(crate) fn forward_end(&mut self, side: Side, reason: CloseReason) {
         let now = self.now;
         let far = self.connection_mut(side.other());

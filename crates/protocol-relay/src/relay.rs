@@ -93,12 +93,12 @@ impl Relay {
     /// It overwrites their [`role`](Config::role), [`show_raw_cancels`](Config::show_raw_cancels) and
     /// [`deliver_unknown_operations`](Config::deliver_unknown_operations).
     ///
-    /// If both have the same [`connection`](Config::connection), as they have by default, the one towards
-    /// the server gets the next number. So neither side takes a handle of the other one.
+    /// If they [share handles](Config::shares_handles), as they do by default, the one towards the server
+    /// gets the next [number](Config::connection). So neither side takes a handle of the other one.
     #[must_use]
     pub fn new(mut up: Config, mut down: Config) -> Self {
         (up.role, down.role) = (Role::Server, Role::Client);
-        if up.connection == down.connection {
+        if up.shares_handles(&down) {
             down.connection = up.connection.wrapping_add(1);
         }
         // An operation is always the far server's. Its cancel can be forwarded if both dialects cancel in
@@ -264,6 +264,7 @@ impl Relay {
         self.assert_consistent();
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, side: Side, event: Event<'_, RequestHandle>) {
         match event {
             Event::Request { request, method, params, .. } => {
@@ -324,7 +325,7 @@ impl Relay {
             while let Some(&(request, response)) = self.own_responses[side as usize].front() {
                 match self.respond(side, request, response) {
                     Ok(()) => {}
-                    // Where nothing is unsent, no room will come: no message may wait at all.
+                    // No room will come if nothing is unsent: no message may wait at all.
                     Err(Refusal::OutboxFull) if self.connection(side).unsent_bytes() > 0 => break,
                     Err(_) => {
                         let id = self.id_of(side, request);

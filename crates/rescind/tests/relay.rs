@@ -294,7 +294,7 @@ fn g09_what_breaks_a_rule_is_answered_reported_and_not_passed_on() {
         let errors: Vec<&str> = errors.lines().collect();
         let expected = [
             "rescind relay: up: id 3: invalid request: method is not a string",
-            "rescind relay: up: $/cancelRequest was not passed on: it is no cancel of this dialect",
+            "rescind relay: up: $/cancelRequest was not forwarded: it is no cancel of this dialect",
             "rescind relay: up: a cancel names no id",
         ];
         assert_eq!(errors, expected);

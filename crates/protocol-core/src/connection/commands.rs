@@ -11,7 +11,7 @@ use super::{Connection, Outgoing};
 use crate::cause::Cause;
 use crate::config::{Config, Shutdown};
 use crate::dialect::CancelRule;
-use crate::dialect::facts::Asked;
+use crate::dialect::facts::RequestHead;
 use crate::envelope::{Addressee, Context, OutgoingMessage};
 use crate::error::{Refusal, SendError};
 use crate::event::{Response, TransmitKind};
@@ -51,13 +51,13 @@ impl<O, I: Default> Connection<O, I> {
             return Err(SendError { reason: Refusal::InvalidParams, data });
         };
         let tokens_up_to = options.idle_timeout.map(|_| usize::MAX);
-        let asked = Asked { by: *by, kind, method, params, tokens_up_to };
-        let (permit, ticket) = match send_request(machine, unsent, &asked, &options, now) {
+        let head = RequestHead { by: *by, kind, method, params, tokens_up_to };
+        let (permit, ticket) = match send_request(machine, unsent, &head, &options, now) {
             Ok(sent) => sent,
             Err(reason) => return Err(SendError { reason, data }),
         };
         let dialect = &permit.machine().config().dialect;
-        let mut facts = dialect.facts(&asked);
+        let mut facts = dialect.facts(&head);
         if tokens_up_to.is_some() {
             facts.progress_tokens.extend(dialect.envelope.progress_token_of(permit.id().number()));
         }
@@ -109,7 +109,7 @@ impl<O, I: Default> Connection<O, I> {
     /// Sends the dialect's cancel for a request whose id on this connection the host knows, or for an
     /// operation by its token as a string. For hosts that route by themselves.
     ///
-    /// It changes nothing here: [`cancel`](Self::cancel) cancels our calls.
+    /// It settles no call of ours: [`cancel`](Self::cancel) does that.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl<O, I: Default> Connection<O, I> {
         let response = match permit.step() {
             RequestStep::Withhold => {
                 let data = permit.commit();
-                return Ok(self.release(data, batch));
+                return Ok(self.finish(data, batch));
             }
             RequestStep::SendCancelled => Response::Cancelled,
             _ => response,
@@ -207,12 +207,12 @@ impl<O, I: Default> Connection<O, I> {
             };
             self.note_sent(batch, sent, negotiated);
         }
-        Ok(self.release(data, batch))
+        Ok(self.finish(data, batch))
     }
 
-    /// Carries out what follows from the end of a request, and returns the host's data.
-    #[inline]
-    fn release(&mut self, data: I, batch: Option<Slot>) -> I {
+    /// Runs the effects of a request's end, and returns the host's data.
+    #[inline(always)]
+    fn finish(&mut self, data: I, batch: Option<Slot>) -> I {
         self.run_cascade();
         if let Some(batch) = batch {
             self.settle_member(batch);
@@ -232,7 +232,7 @@ impl<O, I: Default> Connection<O, I> {
         let permit = self.machine.release_request(request)?;
         let batch = batch_of(permit.extras());
         let data = permit.commit();
-        Ok(self.release(data, batch))
+        Ok(self.finish(data, batch))
     }
 
     /// Responds to a request with the token of an operation that goes on.
@@ -252,19 +252,23 @@ impl<O, I: Default> Connection<O, I> {
     ) -> Result<(), Refusal> {
         let cause = self.machine.request_cause(request);
         let token = operation_id(token);
-        let permit = self.machine.begin_operation(request, &token)?;
+        let operation = self.machine.begin_operation(request, token)?;
+        let permit = operation.request();
         let dialect = &permit.machine().config().dialect;
         let CancelRule::Operation { token: member, .. } = &dialect.cancel else {
             return Err(Refusal::NoOperation);
         };
-        let (to, batch) = (addressee(&permit, permit.extras()), batch_of(permit.extras()));
-        let members = &[(&**member, Some(Value::Token(token.token())))];
+        let (to, batch) = (addressee(permit, permit.extras()), batch_of(permit.extras()));
+        let members = &[(&**member, Some(Value::Token(operation.token.token())))];
         let message = OutgoingMessage::Result { to, members };
-        let sent = match permit.step() {
-            RequestStep::Withhold => None,
-            _ => send_response(&mut self.unsent, permit.machine(), &message, batch)?,
-        };
-        permit.begin(token);
+        // Nothing is sent for a silenced request, so its end is not announced either.
+        if permit.step() == RequestStep::Withhold {
+            operation.commit();
+            self.leave_batch(request);
+            return Ok(());
+        }
+        let sent = send_response(&mut self.unsent, permit.machine(), &message, batch)?;
+        operation.commit();
         self.note_sent(batch, sent, None);
         self.leave_batch(request);
         if let Some(cause) = cause {
@@ -302,7 +306,7 @@ impl<O, I: Default> Connection<O, I> {
             self.unsent.send(&context, &message, TransmitKind::Cancel, None)?;
         }
         let data = permit.commit();
-        Ok(self.release(data, batch))
+        Ok(self.finish(data, batch))
     }
 
     /// Cancels a request for a reason of our own: [`Cause::Internal`] or [`Cause::Shutdown`]. Legal at
@@ -337,13 +341,13 @@ impl<O, I: Default> Connection<O, I> {
 fn send_request<'m, O, I: Default>(
     machine: &'m mut Machine<Outgoing<O>, I>,
     unsent: &mut Unsent,
-    asked: &Asked<'_>,
+    head: &RequestHead<'_>,
     options: &'m CallOptions,
     now: Timestamp,
 ) -> Result<(NewCall<'m, Outgoing<O>, I>, Ticket), Refusal> {
     let permit = machine.call(options)?;
     let number = permit.id().number();
-    let Asked { kind, method, params, .. } = *asked;
+    let RequestHead { kind, method, params, .. } = *head;
     let (params, timeout) = (params.map(Value::Raw), options.timeout);
     let message = OutgoingMessage::Request { number, kind, method, params, timeout };
     let now = permit.machine().now().max(now);

@@ -11,7 +11,7 @@ use super::commands::token_id;
 use super::negotiation::declare_anew;
 use crate::cause::{Cause, CloseReason};
 use crate::config::Config;
-use crate::dialect::facts::Asked;
+use crate::dialect::facts::RequestHead;
 use crate::dialect::{CancelRule, RequestKind, ResponseRule, Role, code};
 use crate::envelope::{
     self, Addressee, Context, Message, Origin, OutgoingMessage, Request, ResponseBody,
@@ -56,8 +56,9 @@ impl<O, I: Default> Connection<O, I> {
         self.run_cascade();
     }
 
-    /// Ends the peer's input: every call settles, every request is marked cancelled, and the last event
-    /// is [`Event::Closed`] (G7).
+    /// Ends the peer's input. Every call settles, and every request is cancelled as
+    /// [`Dialect::closed_stream`](crate::Dialect::closed_stream) says. The last event is
+    /// [`Event::Closed`] (G7).
     pub fn handle_eof(&mut self, now: Timestamp) {
         self.close(CloseReason::PeerGone, now);
     }
@@ -170,18 +171,18 @@ impl<O, I: Default> Connection<O, I> {
         let Config { dialect, role, limits, .. } = self.config();
         let has_silence = dialect.response == ResponseRule::SilentWithProgress;
         let tokens_up_to = has_silence.then_some(limits.id_bytes);
-        let asked = Asked { by: role.other(), kind, method: &method, params, tokens_up_to };
-        let mut extras = RequestExtras { facts: dialect.facts(&asked), origin, batch };
+        let head = RequestHead { by: role.other(), kind, method: &method, params, tokens_up_to };
+        let mut extras = RequestExtras { facts: dialect.facts(&head), origin, batch };
         let is_cancel = dialect.cancels_are_requests() && dialect.cancel.has_method(&method);
-        let is_ours = is_cancel && !self.is_for_host(params);
+        let is_handled_here = is_cancel && !self.is_for_host(params);
         let id = match self.readable(token) {
-            _ if batch.is_some() && !is_ours && dialect.is_refused_in_batch(&method) => {
+            _ if batch.is_some() && !is_handled_here && dialect.is_refused_in_batch(&method) => {
                 Err(EnvelopeProblem::InBatch)
             }
             Some(id) if dialect.ids.allows(token) => Ok(id),
             _ => Err(EnvelopeProblem::Id),
         };
-        let taken = if is_ours {
+        let taken = if is_handled_here {
             self.receive_cancel_request(id, &extras, params).map(|()| None)
         } else {
             self.machine.receive_request(id, &mut extras).map(Some)

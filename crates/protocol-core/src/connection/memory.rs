@@ -17,7 +17,8 @@ use crate::slot;
 
 impl<O, I: Default> Connection<O, I> {
     /// Returns the most bytes of heap that a connection with these limits holds at any moment, if
-    /// its host polls all events after each command and input.
+    /// its host polls all events after each command and input. Before
+    /// [`StreamConnection::handle_eof`](crate::StreamConnection::handle_eof) it receives all whole messages.
     ///
     /// It does not count the memory that `O` and `I` point to, a dialect that owns its texts, the progress
     /// tokens of our own calls, or values of the host's that are longer than [`Limits::message_bytes`].
@@ -33,7 +34,8 @@ impl<O, I: Default> Connection<O, I> {
         let sum = requests(sum, limits, request, request_extras);
         let sum = remembered(unsent(sum, limits), limits);
         let (action, event) = (size_of::<Action<Outgoing<O>>>(), size_of::<Event<'_, O>>());
-        reading(sum, limits, action, event).total()
+        let Sum { held, moved } = reading(sum, limits, action, event);
+        held.saturating_add(moved)
     }
 }
 
@@ -84,17 +86,19 @@ fn requests(sum: Sum, limits: &Limits, row: usize, extras: usize) -> Sum {
 
 /// Adds messages that wait to be sent, and the room in which they are written.
 fn unsent(sum: Sum, limits: &Limits) -> Sum {
-    let Limits { calls, requests, unsent_bytes, unsent_messages, .. } = *limits;
-    // Above the limit there are the cancel of a call and the notice of an operation's end.
-    let above = calls.saturating_add(requests);
+    let Limits { requests, unsent_bytes, unsent_messages, .. } = *limits;
+    // Above the limit there are the cancels of calls, those of calls that settled before their token came,
+    // and the notices of cancelled operations.
+    let cancels = limits.calls.saturating_add(limits.abandoned_ids);
+    let above = cancels.saturating_add(requests);
     let messages = unsent_messages.saturating_add(above);
     let buffers = messages.min(Outbox::SPARE) + 1;
     let short = unsent_bytes.min(Outbox::SHORT);
     sum.table(Outbox::rows(messages), Outbox::ROW)
-        .table(Outbox::rows(calls), Outbox::ROW)
+        .table(Outbox::rows(cancels), Outbox::ROW)
         // The first messages may have buffers that are longer than they are, and so many are spare.
         .each(buffers, 2 * Outbox::BUFFER + size_of::<Vec<u8>>())
-        .each(above, Outbox::BUFFER)
+        .each(above, Outbox::BUFFER.saturating_add(limits.id_bytes))
         // The responses that a batch keeps back grow by an eighth. Less than half of what may wait has
         // been kept back before the last one.
         .each(1, unsent_bytes.saturating_add(unsent_bytes / 8))
@@ -122,7 +126,7 @@ fn reading(sum: Sum, limits: &Limits, action: usize, event: usize) -> Sum {
     let Limits { calls, requests, message_bytes, .. } = *limits;
     let members = limits.batch_members.saturating_add(1);
     let all = calls.saturating_mul(2).saturating_add(requests).saturating_add(members);
-    // A call has an outcome and may end the tree of an answered request. A request is cancelled. A
+    // A call has an outcome and may end the tree of a request that had its response. A request is cancelled. A
     // member of a batch is an event, and its response may be dropped. The end and room are told once.
     let events = all.saturating_add(members).saturating_add(2);
     sum.doubling(all.saturating_add(1), action)
@@ -155,10 +159,6 @@ struct Sum {
 }
 
 impl Sum {
-    fn total(self) -> usize {
-        self.held.saturating_add(self.moved)
-    }
-
     /// Adds so many things of so many bytes.
     fn each(self, many: usize, bytes: usize) -> Self {
         Self { held: self.held.saturating_add(many.saturating_mul(bytes)), ..self }

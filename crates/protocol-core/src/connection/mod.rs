@@ -138,10 +138,9 @@ impl<O, I: Default> Connection<O, I> {
             if self.events.is_empty() {
                 self.events.shrink_to(KEPT_EVENTS);
             }
+            // An event whose request has its response meanwhile would name nothing.
             match event {
-                // The host has responded meanwhile, so the event would name nothing.
-                Event::Cancelled { request, .. }
-                    if self.machine.request_data_mut(request).is_none() => {}
+                Event::Cancelled { request, .. } if self.request_data_mut(request).is_none() => {}
                 event => return Some(event),
             }
         }
@@ -154,7 +153,8 @@ impl<O, I: Default> Connection<O, I> {
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
     ///
-    /// The time of an idle timeout may be too early. Nothing happens then, and the next one is right.
+    /// The time of an idle timeout may be too early, because progress moves the timer only when it is due.
+    /// Nothing settles then, and the host asks again.
     pub fn poll_timeout(&self) -> Option<(Timestamp, TimerReason)> {
         self.machine.poll_timeout()
     }
@@ -251,9 +251,10 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Queues a cancel that names this id or token, ahead of everything but our response to an exchange.
+    /// Queues a cancel that names this id or token, ahead of all others, or behind all where order is kept.
     ///
-    /// Cancels are taken above the limit, because there is at most one a call; reasons are not (G8).
+    /// Cancels are taken above the limit, and reasons are not (G8). There is at most one a call, and at most
+    /// [`Limits::abandoned_ids`](crate::Limits::abandoned_ids) are of settled calls.
     /// `number` is the cancel's own, where it is a request.
     fn send_cancel(
         &mut self,
@@ -266,10 +267,10 @@ impl<O, I: Default> Connection<O, I> {
         let Config { dialect, limits, .. } = context.config;
         let Some((method, members)) = dialect.cancel.message(id, reason) else { return };
         let message = OutgoingMessage::cancel(number, method, &members);
-        // Where every message has a number, messages leave in the order of their numbers.
+        // Messages leave in the order of their numbers, if every message has one.
         let keeps_order = dialect.envelope.numbers_every_message() || self.exchange.is_some();
         let lane = if keeps_order { Lane::Bulk } else { Lane::Ahead };
-        // The number of a settled call is nobody's, so its cancel needs none.
+        // It is noted under the number of its call. Nobody has that number once the call has settled.
         let (kind, sent_as) = (TransmitKind::Cancel, Some(number.unwrap_or(call.number())));
         let most = reason.map_or(usize::MAX, |_| self.unsent.free(limits));
         match self.unsent.outbox.push(most, &context, &message, lane, kind, sent_as) {
@@ -289,7 +290,7 @@ impl<O, I: Default> Connection<O, I> {
     }
 
     /// Settles a call with the peer's response.
-    pub(super) fn settle_responded<'m>(
+    fn settle_responded<'m>(
         &mut self,
         done: Completion<Outgoing<O>>,
         body: ResponseBody<'m>,
@@ -369,8 +370,8 @@ impl<O, I: Default> Connection<O, I> {
 
     // Responses that were sent
 
-    /// Notes that a response was sent or kept back by its batch. What it negotiated holds once the
-    /// response is in the outbox.
+    /// Notes that a response was sent or kept back by its batch. Its agreement holds once the response is
+    /// in the outbox. A session that it opens was opened at once, by [`Negotiated::read`].
     fn note_sent(
         &mut self,
         batch: Option<Slot>,
@@ -395,7 +396,7 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Settles one member of a batch, or the taking of it; the last one sends the responses.
+    /// Settles one member of a batch, or the reading of the batch itself. The last one sends the responses.
     fn settle_member(&mut self, batch: Slot) {
         if self.unsent.settle_member(batch) {
             let sent = self.unsent.flush_batch(batch);
@@ -412,7 +413,7 @@ impl<O, I: Default> Connection<O, I> {
         }
     }
 
-    /// Takes a request out of its batch if it will have no response: it holds nothing back (B32).
+    /// Takes a request out of its batch if it will have no response, so the batch does not wait for it (B32).
     #[inline]
     fn leave_batch_if_withheld(&mut self, request: RequestHandle) {
         // Few connections have batches, so that is asked first.

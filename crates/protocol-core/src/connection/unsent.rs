@@ -67,8 +67,8 @@ impl Unsent {
 
     /// Queues a response, or keeps it back for the rest of its batch.
     ///
-    /// Returns what is in the outbox now: the response, or those of the batch if they take up half of the
-    /// limit.
+    /// Returns what is in the outbox now: the response, or those of the batch if all that is kept back takes
+    /// up half of the limit.
     ///
     /// # Errors
     ///
@@ -173,9 +173,7 @@ impl Unsent {
     pub(super) fn clear(&mut self) {
         self.outbox.clear();
         self.deferred_bytes = 0;
-        for (_, batch) in &mut self.batches {
-            batch.responses = Vec::new();
-        }
+        self.batches.iter_mut().for_each(|(_, batch)| batch.responses = Vec::new());
     }
 
     /// Returns why a message is refused, and promises a notice of room if it can ever fit.
@@ -191,10 +189,7 @@ impl Unsent {
     /// Returns whether there is room now for a message that was refused, once.
     pub(super) fn take_room_notice(&mut self, limits: &Limits) -> bool {
         let has_room = self.room_wanted.is_some_and(|wanted| wanted <= self.free(limits));
-        if has_room {
-            self.room_wanted = None;
-        }
-        has_room
+        has_room && self.room_wanted.take().is_some()
     }
 }
 

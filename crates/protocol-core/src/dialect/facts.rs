@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use protocol_json::{member, path};
 use serde_json::value::RawValue;
 
-use super::{CancelRule, Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text};
+use super::{Cancellers, CapabilityRule, Dialect, RequestKind, Role, Text};
 use crate::error::CancelRefusal;
 use crate::id::WireId;
 
@@ -55,7 +55,7 @@ pub struct Handshake {
 
 /// A request whose facts are to be read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestHead<'a> {
     /// The side that sends it.
     pub(crate) by: Role,
     pub(crate) kind: RequestKind,
@@ -67,29 +67,27 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Dialect {
-    /// Reads the facts of a request: its method first, and then its params in one pass, at the paths
-    /// that the dialect names.
+    /// Reads the facts of a request: its method, and then its params, once for each path that the dialect
+    /// names.
     #[inline(always)]
-    pub(crate) fn facts(&self, asked: &Asked<'_>) -> Facts {
-        let lists = |methods: &[Text]| methods.iter().any(|method| method == asked.method);
-        let mut facts = Facts { kind: asked.kind, ..Facts::default() };
-        let has_no_name = match &self.cancel {
-            CancelRule::Operation { started_by, .. } => {
-                facts.starts_operation = lists(started_by);
-                !facts.starts_operation
-            }
-            _ => asked.kind == RequestKind::Typed,
+    pub(crate) fn facts(&self, head: &RequestHead<'_>) -> Facts {
+        let lists = |methods: &[Text]| methods.iter().any(|method| method == head.method);
+        let mut facts = Facts { kind: head.kind, ..Facts::default() };
+        facts.starts_operation = self.starts_operation(head.method).is_some();
+        let has_no_name = match self.has_operations() {
+            true => !facts.starts_operation,
+            false => head.kind == RequestKind::Typed,
         };
         if has_no_name || lists(&self.uncancellable.methods) {
             facts.refusal = Some(CancelRefusal::Method);
         }
         if let Cancellers::Client { server_may_end } = &self.cancellers {
-            facts.server_may_end = asked.by == Role::Client && lists(server_may_end);
+            facts.server_may_end = head.by == Role::Client && lists(server_may_end);
         }
-        facts.handshake = self.handshake(asked.method);
+        facts.handshake = self.handshake(head.method);
         let names_paths = !self.uncancellable.params.is_empty() || facts.handshake.is_some();
-        if let Some(params) = asked.params.filter(|_| names_paths || asked.tokens_up_to.is_some()) {
-            self.read_params(params, asked.tokens_up_to, &mut facts);
+        if let Some(params) = head.params.filter(|_| names_paths || head.tokens_up_to.is_some()) {
+            self.read_params(params, head.tokens_up_to, &mut facts);
         }
         facts
     }

@@ -96,6 +96,8 @@ pub struct Dialect {
     ///
     /// Both sides speak the revision's dialect after the exchange. Before it, and if the result names no
     /// revision of this list, the rules of this dialect hold. A later exchange settles the revision anew.
+    ///
+    /// A request in flight keeps its [`Facts`](crate::Facts). All other rules are those of the new revision.
     pub revisions: List<(Text, Dialect)>,
 }
 

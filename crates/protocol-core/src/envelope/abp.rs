@@ -157,7 +157,7 @@ pub(super) fn write(message: &OutgoingMessage<'_>, context: &Context<'_>, out: &
             let id = token.map(|token| Value::Token(token.get()));
             write_envelope(method, id, params.unwrap_or(empty), context, out);
         }
-        OutgoingMessage::Result { to, members } => answer(to, Value::Object(members), context, out),
+        OutgoingMessage::Result { to, members } => emit(to, Value::Object(members), context, out),
         OutgoingMessage::Response { to, response } => respond(to, response, context, out),
     }
 }
@@ -174,7 +174,7 @@ fn write_envelope(
 }
 
 /// Writes a response, whose message has the id of the request's message.
-fn answer(to: Addressee<'_>, payload: Value<'_>, context: &Context<'_>, out: &mut Writer<'_>) {
+fn emit(to: Addressee<'_>, payload: Value<'_>, context: &Context<'_>, out: &mut Writer<'_>) {
     let id = to.origin.and_then(|origin| origin.message_id.as_ref());
     let id = Some(Value::Token(id.map_or("null", WireId::token)));
     write_envelope(to.name(), id, payload, context, out);
@@ -186,7 +186,7 @@ fn respond(to: Addressee<'_>, response: Response<'_>, context: &Context<'_>, out
     let is_call = to.name() == CALL_RESULT;
     let (success, content) = match translated(response, &mut object) {
         Response::Result(result) if !is_call => {
-            return answer(to, Value::Raw(result), context, out);
+            return emit(to, Value::Raw(result), context, out);
         }
         Response::Result(result) => (true, ("data", Some(Value::Raw(result)))),
         Response::Cancelled => (false, ("cancelled", Some(Value::Bool(true)))),
@@ -206,5 +206,5 @@ fn respond(to: Addressee<'_>, response: Response<'_>, context: &Context<'_>, out
     };
     let call = Some(Value::Token(to.id)).filter(|_| is_call);
     let payload = [("callId", call), ("success", Some(Value::Bool(success))), content];
-    answer(to, Value::Object(&payload), context, out);
+    emit(to, Value::Object(&payload), context, out);
 }

@@ -21,7 +21,7 @@ use crate::violation::EnvelopeProblem as Problem;
 const NAMES: [&str; 8] =
     ["seq", "type", "command", "arguments", "event", "body", "request_seq", "success"];
 
-/// Whether a cancel with these params is for the host: it names a progress, or no request.
+/// Returns whether a cancel with these params is for the host: it names a progress, or no request.
 pub(super) fn cancel_is_for_host(request: Option<&RawValue>, params: Option<&RawValue>) -> bool {
     let is_named = |member: Option<&RawValue>| member.is_some_and(|it| it.get() != "null");
     let progress = params.and_then(|params| protocol_json::member(params, "progressId"));
@@ -101,10 +101,10 @@ pub(super) fn write(message: &OutgoingMessage<'_>, context: &Context<'_>, out: &
     let next = context.next;
     match *message {
         OutgoingMessage::Request { number, method, params, .. } => {
-            ask(number, ["request", "command", "arguments"], method, params, out);
+            emit(number, ["request", "command", "arguments"], method, params, out);
         }
         OutgoingMessage::Notification { method, params } => {
-            ask(next, ["event", "event", "body"], method, params, out);
+            emit(next, ["event", "event", "body"], method, params, out);
         }
         // No result of our own has a place in the protocol: success is all that it reports.
         OutgoingMessage::Result { to, .. } => {
@@ -115,7 +115,7 @@ pub(super) fn write(message: &OutgoingMessage<'_>, context: &Context<'_>, out: &
 }
 
 /// Writes a request or an event.
-fn ask(seq: u32, names: [&str; 3], method: &str, params: Option<Value<'_>>, out: &mut Writer<'_>) {
+fn emit(seq: u32, names: [&str; 3], method: &str, params: Option<Value<'_>>, out: &mut Writer<'_>) {
     let [kind, name, body] = names;
     let (seq, kind) = (Some(Value::Number(seq.into())), Some(Value::Text(kind)));
     out.object(&[("seq", seq), ("type", kind), (name, Some(Value::Text(method))), (body, params)]);

@@ -37,15 +37,11 @@ pub(super) fn read(text: &str, depth: usize) -> Option<Message<'_>> {
     // An error object is read in the same pass.
     members.read(text, begun, &NAMES, ERROR, &mut error, &const { Names::new(ERROR_NAMES) })?;
     let has_opening = begun > 0;
-    let problem = if members.has_repeated() || (has_opening && members.token(VERSION).is_some()) {
-        Some(Problem::DuplicateMember)
-    } else if members.depth > depth {
-        Some(Problem::TooDeep)
-    } else if !has_opening && members.string(VERSION).as_deref() != Some("2.0") {
-        Some(Problem::Version)
-    } else {
-        None
-    };
+    let is_repeated = members.has_repeated() || (has_opening && members.token(VERSION).is_some());
+    let is_other = || !has_opening && members.string(VERSION).as_deref() != Some("2.0");
+    let problem = (is_repeated.then_some(Problem::DuplicateMember))
+        .or_else(|| (members.depth > depth).then_some(Problem::TooDeep))
+        .or_else(|| is_other().then_some(Problem::Version));
     Some(match members.token(METHOD) {
         Some(_) => with_method(&members, problem),
         None => without_method(&members, error.as_ref(), problem),
@@ -131,9 +127,11 @@ fn error_of<'m>(value: &'m RawValue, members: &Members<'m, 3>) -> Option<ErrorOb
 pub(super) fn write(message: &OutgoingMessage<'_>, context: &Context<'_>, out: &mut Writer<'_>) {
     let (to, response) = match *message {
         OutgoingMessage::Request { number, method, params, .. } => {
-            return ask(Some(number), method, params, out);
+            return emit(Some(number), method, params, out);
         }
-        OutgoingMessage::Notification { method, params } => return ask(None, method, params, out),
+        OutgoingMessage::Notification { method, params } => {
+            return emit(None, method, params, out);
+        }
         OutgoingMessage::Result { to, members } => {
             return respond(to.id, r#","result":"#, Value::Object(members), out);
         }
@@ -161,7 +159,7 @@ pub(super) fn write(message: &OutgoingMessage<'_>, context: &Context<'_>, out: &
 /// Writes a request, which has a number, or a notification. Most messages are written here, so they are
 /// written piece by piece and not as an object.
 #[inline]
-fn ask(number: Option<u32>, method: &str, params: Option<Value<'_>>, out: &mut Writer<'_>) {
+fn emit(number: Option<u32>, method: &str, params: Option<Value<'_>>, out: &mut Writer<'_>) {
     out.literal(OPENING);
     if let Some(number) = number {
         out.literal(r#""id":"#);

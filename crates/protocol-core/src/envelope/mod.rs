@@ -71,7 +71,7 @@ impl Envelope {
         if self == Self::Abp { abp::number_of(id) } else { id.parse().ok() }
     }
 
-    /// Whether every message takes a number, not just requests. Then messages leave in the order of their
+    /// Returns whether every message takes a number, not just requests. Then messages leave in the order of their
     /// numbers, so no cancel may overtake others.
     pub(crate) const fn numbers_every_message(self) -> bool {
         matches!(self, Self::Dap)
@@ -104,25 +104,25 @@ impl Envelope {
 
     // Responses
 
-    /// Whether an array of messages is a batch.
+    /// Returns whether an array of messages is a batch.
     pub(crate) const fn has_batches(self) -> bool {
         matches!(self, Self::JsonRpc)
     }
 
-    /// Whether a message that can't be read is responded to. Only JSON-RPC has a response with id null.
+    /// Returns whether a message that can't be read is responded to. Only JSON-RPC has a response with id null.
     pub(crate) const fn responds_to_unreadable(self) -> bool {
         matches!(self, Self::JsonRpc)
     }
 
     // Cancels
 
-    /// Whether the ids of cancels that are requests must differ from those of the requests that they can
+    /// Returns whether the ids of cancels that are requests must differ from those of the requests that they can
     /// name (B5). In ABP a cancel has the id of its message, and a request has a call id.
     pub(crate) const fn cancels_share_ids(self) -> bool {
         !matches!(self, Self::Abp)
     }
 
-    /// Whether the host responds to a cancel of the peer's that names this request and has these params. In
+    /// Returns whether the host responds to a cancel of the peer's that names this request and has these params. In
     /// DAP it may name a progress, or nothing at all.
     pub(crate) fn cancel_is_for_host(
         self,
@@ -132,7 +132,7 @@ impl Envelope {
         matches!(self, Self::Dap) && dap::cancel_is_for_host(request, params)
     }
 
-    /// Whether a cancel that the host responds to cancels the request that it names, too.
+    /// Returns whether a cancel that goes to the host also cancels the request that it names.
     pub(crate) const fn host_cancel_still_applies(self) -> bool {
         matches!(self, Self::Dap)
     }

@@ -55,7 +55,7 @@ fn written(message: &OutgoingMessage<'_>, envelope: Envelope) -> String {
     text[1..].into()
 }
 
-/// Where answers go in ABP's envelope: to a call and to another message.
+/// Returns the origins of two requests in ABP's envelope: a call, and a message of another type.
 fn origins() -> [Box<Origin>; 2] {
     ["capabilities/call", "a/\\\"b"].map(|kind| {
         let message = format!(

@@ -9,7 +9,7 @@ fn limits() -> Limits {
     Limits { message_bytes: 40, header_bytes: 96, ..Limits::DEFAULT }
 }
 
-/// What a stream holds, when it arrives in pieces of these sizes.
+/// Returns the messages and the faults of a stream that arrives in pieces of this size.
 fn read(framing: Framing, stream: &[u8], piece: usize) -> Vec<String> {
     let mut deframer = Deframer::new(framing, &limits());
     let (mut unread, mut found) = (Vec::new(), Vec::new());

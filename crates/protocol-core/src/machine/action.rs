@@ -76,8 +76,8 @@ pub enum CancelOutcome {
     AwaitsToken,
     /// A cancel was sent before; there is never a second.
     AlreadySent,
-    /// The call has settled here without a word to the peer. Either the dialect has no cancel, or one was
-    /// sent before and nobody waits for its response any more.
+    /// The call has settled here, and no cancel was sent by this. The dialect has none, or one was sent
+    /// before and the grace is zero.
     Settled,
     /// The call had settled before, or it is one of a connection with another number
     /// ([`Config::connection`](crate::Config::connection)).

@@ -30,8 +30,8 @@ pub(super) struct Call<C> {
     /// The slot of the request that it was made for. Invariant: that row exists and lists this call.
     pub(super) parent: Option<Slot>,
     pub(super) phase: CallPhase,
-    /// The outcome of a local settlement. Invariant: the first cancellation sets it, and only the loss
-    /// of the connection changes it (B22).
+    /// The outcome of a local settlement. Invariant: the first cancellation, timer or end by the peer sets
+    /// it, and only the loss of the connection changes it (B22).
     pub(super) ending: Option<(Settlement, Cause)>,
     /// The reason why it can't be cancelled on the wire, if it can't.
     pub(super) refusal: Option<CancelRefusal>,
@@ -96,7 +96,7 @@ pub(super) enum Fate {
     /// It was withdrawn, so the peer never saw its number.
     Withdrawn,
     /// Its call was settled here, and the peer may still respond.
-    Unanswered,
+    NoResponse,
     /// Its call was settled here, and its cancel follows if the response brings a token.
     AwaitingToken,
     /// The peer responded after its call was settled.
@@ -282,7 +282,7 @@ impl<C> Calls<C> {
     // Timers
 
     /// Changes the timers of one call.
-    pub(super) fn set_times(&mut self, key: RowKey, change: impl FnOnce(&mut CallExtras)) {
+    pub(super) fn change_extras(&mut self, key: RowKey, change: impl FnOnce(&mut CallExtras)) {
         let call = self.row(key).id;
         let extras = self.extras(key);
         let before = extras.next_timer();
@@ -302,7 +302,7 @@ impl<C> Calls<C> {
     /// Restarts the idle timeout of a call, if it has one, at the time of its progress.
     pub(super) fn restart_idle_timeout(&mut self, key: RowKey, at: Timestamp) {
         if self.row(key).extras.is_some() {
-            self.set_times(key, |extras| {
+            self.change_extras(key, |extras| {
                 extras.idle = extras.idle.map(|idle| Idle { since: idle.since.max(at), ..idle });
             });
         }
@@ -324,7 +324,7 @@ impl<C> Calls<C> {
             if reason == TimerReason::IdleTimeout {
                 self.catch_up(key);
             }
-            if self.timers.first().is_some_and(|timer| (timer.0, timer.1) == (due, call)) {
+            if self.timers.first() == Some(&(due, call, reason)) {
                 return Some((key, reason));
             }
         }

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use super::action::{Action, CancelOutcome};
 use super::calls::{self, Call, Calls, Fate, NumberOwner};
-use super::permits::{NewCall, Responding};
+use super::permits::{NewCall, NewOperation, Responding};
 use super::requests::{self, Request, RequestExtras, Requests};
 use super::state::Machine;
 use super::table::{
@@ -119,7 +119,7 @@ impl<C, R: Default> Machine<C, R> {
 
     // Commands
 
-    /// Asks to make a call, which [`NewCall::commit`] does.
+    /// Returns a permit to make a call, which [`NewCall::commit`] does.
     ///
     /// # Errors
     ///
@@ -141,8 +141,8 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Cancels a call, and returns the outcome and the action for this call.
     ///
-    /// A dropped call is cancelled with [`Cause::Dropped`]. Its grace is bounded by
-    /// [`Config::abandoned_grace`](crate::Config::abandoned_grace).
+    /// Nobody awaits a call that is cancelled with [`Cause::Dropped`] or [`Cause::Shutdown`]. Its grace is
+    /// bounded by [`Config::abandoned_grace`](crate::Config::abandoned_grace).
     #[must_use = "the action is still to be done"]
     pub fn cancel(
         &mut self,
@@ -221,7 +221,7 @@ impl<C, R: Default> Machine<C, R> {
         number
     }
 
-    /// Asks to respond to a request, which [`Responding::commit`] does. The permit says whether the
+    /// Returns a permit to respond to a request, which [`Responding::commit`] does. It says whether the
     /// response is to be sent, replaced or withheld.
     ///
     /// # Errors
@@ -229,16 +229,16 @@ impl<C, R: Default> Machine<C, R> {
     /// [`Refusal::AlreadyResponded`].
     #[inline]
     pub fn respond(&mut self, request: RequestHandle) -> Result<Responding<'_, C, R>, Refusal> {
-        self.ask(request, |machine, row| machine.respond_input(row.cause))
+        self.permit(request, |machine, row| machine.respond_input(row.cause))
     }
 
-    /// Asks to end a request without a response, as [`respond`](Self::respond) asks to end it with one.
+    /// Returns a permit to end a request without a response.
     ///
     /// # Errors
     ///
     /// [`Refusal::AlreadyResponded`] or [`Refusal::NotOursToEnd`].
     pub fn end_request(&mut self, request: RequestHandle) -> Result<Responding<'_, C, R>, Refusal> {
-        self.ask(request, |machine, row| {
+        self.permit(request, |machine, row| {
             let extras = machine.requests.extras(row);
             match extras.is_some_and(|extras| extras.facts.server_may_end) {
                 true => RequestInput::End,
@@ -247,7 +247,7 @@ impl<C, R: Default> Machine<C, R> {
         })
     }
 
-    /// Asks to release a request whose response can never be sent.
+    /// Returns a permit to release a request whose response can never be sent.
     ///
     /// # Errors
     ///
@@ -256,10 +256,10 @@ impl<C, R: Default> Machine<C, R> {
         &mut self,
         request: RequestHandle,
     ) -> Result<Responding<'_, C, R>, Refusal> {
-        self.ask(request, |_, _| RequestInput::Release)
+        self.permit(request, |_, _| RequestInput::Release)
     }
 
-    /// Asks to respond with the token of an operation, which [`Responding::begin`] does.
+    /// Returns a permit to respond with the token of an operation, which [`NewOperation::commit`] does.
     ///
     /// The token names the operation until [`respond`](Self::respond), which then only ends it.
     ///
@@ -270,10 +270,10 @@ impl<C, R: Default> Machine<C, R> {
     pub fn begin_operation(
         &mut self,
         request: RequestHandle,
-        token: &WireId,
-    ) -> Result<Responding<'_, C, R>, Refusal> {
-        let is_taken = self.requests.by_token(token).is_some();
-        let permit = self.ask(request, |machine, row| {
+        token: WireId,
+    ) -> Result<NewOperation<'_, C, R>, Refusal> {
+        let is_taken = self.requests.by_token(&token).is_some();
+        let request = self.permit(request, |machine, row| {
             let has_operations = machine.config.dialect.has_operations();
             let extras = machine.requests.extras(row).filter(|_| has_operations);
             match extras.is_some_and(|extras| extras.facts.starts_operation) {
@@ -281,12 +281,12 @@ impl<C, R: Default> Machine<C, R> {
                 false => RequestInput::BeginNotAllowed,
             }
         })?;
-        if is_taken { Err(Refusal::TokenInUse) } else { Ok(permit) }
+        if is_taken { Err(Refusal::TokenInUse) } else { Ok(NewOperation { request, token }) }
     }
 
-    /// Asks what `input` would do to a request, and refuses a step that the host may not take.
+    /// Returns a permit for the step that `input` leads to, unless the host may not take it.
     #[inline]
-    fn ask(
+    fn permit(
         &mut self,
         request: RequestHandle,
         input: impl FnOnce(&Self, &Request<R>) -> RequestInput,
@@ -324,7 +324,7 @@ impl<C, R: Default> Machine<C, R> {
     // Outputs
 
     /// Returns the next decision about others. To be called after every command and input, until there is
-    /// none.
+    /// none. It also closes a connection that drains, once nothing is in flight.
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.calls.assert_consistent();
@@ -461,7 +461,7 @@ impl<C, R: Default> Machine<C, R> {
         self.peer_may_cancel && !is_ruled_out
     }
 
-    pub(super) const fn only_clients_cancel(&self) -> bool {
+    const fn only_clients_cancel(&self) -> bool {
         matches!(self.config.dialect.cancellers, Cancellers::Client { .. })
     }
 

@@ -43,8 +43,9 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Closes the connection: nothing comes in any more.
     ///
-    /// Every call settles. Every request is marked cancelled, as far as the dialect's
-    /// [`closed_stream`](crate::Dialect::closed_stream) takes the end for a cancel.
+    /// Every call settles, and every request is marked cancelled with the cause of the end. For
+    /// [`CloseReason::PeerGone`], that is the dialect's [`closed_stream`](crate::Dialect::closed_stream),
+    /// which may leave the requests as they are.
     pub fn close(&mut self, reason: CloseReason, now: Timestamp) {
         self.advance_clock(now);
         self.step_life(LifeInput::Lose, reason);
@@ -87,7 +88,8 @@ impl<C, R: Default> Machine<C, R> {
         }
         // An early cancel is for this request, and not for the next one with its id.
         let is_cancelled_early = self.requests.early_cancels.take(&id).is_some();
-        // The session check has passed, so only a shutdown can refuse the request now.
+        // The session check has passed, so every request counts as an opening one: only a shutdown or the
+        // end can refuse it now.
         if self.life.on(LifeInput::OpeningRequest).step != LifeStep::Accept {
             return Err(Violation::RequestAfterShutdown);
         }
@@ -123,6 +125,7 @@ impl<C, R: Default> Machine<C, R> {
     }
 
     /// Lets a request into the session, if it has a usable id.
+    #[inline(always)]
     fn admit(
         &self,
         id: Result<WireId, EnvelopeProblem>,
@@ -136,7 +139,8 @@ impl<C, R: Default> Machine<C, R> {
         }
     }
 
-    /// Closes the connection after a request over a limit was refused, if the host chose that.
+    /// Notes that a request of the peer's was refused for this. If it was one too many, the connection
+    /// closes where [`Config::close_over_limit`](crate::Config::close_over_limit) is set.
     pub fn refused(&mut self, violation: Violation) {
         if violation == Violation::TooManyRequests && self.config.close_over_limit {
             self.step_life(LifeInput::Lose, CloseReason::OverLimit);
@@ -145,24 +149,24 @@ impl<C, R: Default> Machine<C, R> {
 
     /// Takes the peer's cancel of the request with this id, or of the operation with this token.
     ///
-    /// Returns the step, or `None` if nothing has that name, and the request that has it. Where messages
-    /// can overtake each other, a cancel of nothing is remembered for the request that may still come.
+    /// Returns the step and the request with that name. The step is `None` if nothing has the name. Such a
+    /// cancel is remembered for a request that may still come, if messages can overtake each other.
     #[must_use = "the host is to be told of the mark"]
     pub fn receive_cancel(&mut self, id: &WireId) -> (Option<RequestStep>, Option<RequestHandle>) {
-        let named = match self.config.dialect.has_operations() {
-            true => self.requests.by_token(id),
-            false => self.requests.by_id(id),
-        };
+        let is_token = self.config.dialect.has_operations();
+        let may_be_early = !is_token && self.config.dialect.order == MessageOrder::MayChange;
+        let named = if is_token { self.requests.by_token(id) } else { self.requests.by_id(id) };
         let Some(request) = named else {
             if !self.accepts_cancels() {
                 return (Some(RequestStep::Ignore), None);
             }
-            if self.config.dialect.order == MessageOrder::MayChange {
+            let before = self.requests.finished.get(id);
+            let step = before.map(|phase| phase.on(RequestInput::LateCancel).step);
+            if step.is_none() && may_be_early {
                 let most = self.config.limits.early_cancels;
                 self.requests.early_cancels.insert(id.clone(), (), most);
             }
-            let before = self.requests.finished.get(id);
-            return (before.map(|phase| phase.on(RequestInput::LateCancel).step), None);
+            return (step, None);
         };
         let input = self.peer_cancel_input(request);
         (Some(self.mark(request, input, Cause::Peer)), Some(request))
@@ -357,7 +361,8 @@ impl<C, R: Default> Machine<C, R> {
         (step, action)
     }
 
-    /// Queues the decision about another call or request, before what follows from it.
+    /// Queues the action that `decide` returns, in front of those that `decide` itself queues. So a
+    /// decision comes before the decisions that follow from it.
     fn queue_before_effects(&mut self, decide: impl FnOnce(&mut Self) -> Option<Action<C>>) {
         let begin = self.cascade.len();
         if let Some(action) = decide(self) {
@@ -375,7 +380,7 @@ impl<C, R: Default> Machine<C, R> {
 
     pub(super) fn shorten_grace(&mut self, key: RowKey, grace: Duration) {
         let due = self.now + grace;
-        self.calls.set_times(key, |extras| {
+        self.calls.change_extras(key, |extras| {
             extras.release = Some(extras.release.map_or(due, |earlier| earlier.min(due)));
         });
     }
@@ -455,7 +460,7 @@ impl<C, R: Default> Machine<C, R> {
     pub(super) fn step_life(&mut self, input: LifeInput, reason: CloseReason) {
         use LifeStep::*;
         let Transition { next, step } = self.life.on(input);
-        self.life = next.unwrap_or(self.life);
+        self.life = next;
         match step {
             // Only a call or a request is accepted or refused.
             Accept | RefuseUninitialized | RefuseShuttingDown | RefuseClosed => return,

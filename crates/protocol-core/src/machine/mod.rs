@@ -24,7 +24,7 @@ mod timers;
 mod tokens;
 
 pub use action::{Action, CancelOutcome, Completion, ResponseKind};
-pub use permits::{NewCall, Responding};
+pub use permits::{NewCall, NewOperation, Responding};
 pub use requests::RequestExtras;
 pub use state::Machine;
 pub use table::{CallPhase, RequestPhase, RequestStep};

@@ -1,4 +1,4 @@
-//! Permits: decisions that have changed nothing yet.
+//! Permits: decisions that have changed nothing yet. Dropping one changes nothing.
 
 use super::calls::Idle;
 use super::requests::RequestExtras;
@@ -37,10 +37,10 @@ impl<C, R: Default> NewCall<'_, C, R> {
         let now = machine.advance_clock(now);
         let parent = options.parent.map(|parent| parent.slot);
         let key = machine.calls.insert(id, parent, facts.refusal, data);
-        if options.has_times() || !facts.is_plain() {
+        if options.needs_extras() || !facts.is_plain() {
             machine.calls.peer_may_end += usize::from(facts.server_may_end);
             facts.progress_tokens.iter().for_each(|token| machine.calls.tokens.claim(token));
-            machine.calls.set_times(key, |extras| {
+            machine.calls.change_extras(key, |extras| {
                 extras.facts = facts;
                 extras.grace = options.grace;
                 extras.deadline = options.timeout.map(|timeout| now + timeout);
@@ -65,7 +65,7 @@ pub struct Responding<'m, C, R> {
     pub(super) machine: &'m mut Machine<C, R>,
     pub(super) request: RequestHandle,
     /// The phase afterwards.
-    pub(super) next: Option<RequestPhase>,
+    pub(super) next: RequestPhase,
     pub(super) step: RequestStep,
 }
 
@@ -96,10 +96,26 @@ impl<C, R: Default> Responding<'_, C, R> {
     pub fn commit(self) -> R {
         self.machine.finish_request(self.request, self.step)
     }
+}
 
-    /// Settles the request with the token of an operation, which goes on.
-    pub fn begin(self, token: WireId) {
-        let next = self.next.unwrap_or(RequestPhase::Operation);
-        self.machine.requests.begin_operation(self.request.slot, next, token);
+/// A request that may get the token of an operation as its response.
+#[derive(Debug)]
+#[must_use = "the operation is begun by `commit`"]
+pub struct NewOperation<'m, C, R> {
+    pub(super) request: Responding<'m, C, R>,
+    /// Invariant: no operation has it.
+    pub(crate) token: WireId,
+}
+
+impl<'m, C, R: Default> NewOperation<'m, C, R> {
+    /// Returns the permit to respond, for its getters.
+    pub const fn request(&self) -> &Responding<'m, C, R> {
+        &self.request
+    }
+
+    /// Settles the request with the token of the operation, which goes on.
+    pub fn commit(self) {
+        let Responding { machine, request, next, .. } = self.request;
+        machine.requests.begin_operation(request.slot, next, self.token);
     }
 }

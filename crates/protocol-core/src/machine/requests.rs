@@ -79,7 +79,7 @@ pub(super) struct Requests<R> {
     last: u64,
 }
 
-impl<R> Requests<R> {
+impl<R: Default> Requests<R> {
     pub(super) fn new(connection: u32) -> Self {
         Self {
             rows: Slab::new(),
@@ -102,10 +102,7 @@ impl<R> Requests<R> {
 
     /// Inserts the row of a request, and takes its extras unless there are none.
     #[inline]
-    pub(super) fn insert(&mut self, id: WireId, extras: &mut RequestExtras) -> RequestHandle
-    where
-        R: Default,
-    {
+    pub(super) fn insert(&mut self, id: WireId, extras: &mut RequestExtras) -> RequestHandle {
         self.last += 1;
         let (serial, refusal) = (self.last, extras.facts.refusal);
         let is_plain = extras.facts.is_plain() && extras.origin.is_none() && extras.batch.is_none();
@@ -187,7 +184,7 @@ impl<R> Requests<R> {
         if step == RequestStep::MarkCancelled {
             row.cause = Some(cause);
         }
-        self.enter(request.slot, next.unwrap_or(RequestPhase::Responded));
+        self.enter(request.slot, next);
         step
     }
 
@@ -214,10 +211,7 @@ impl<R> Requests<R> {
 
     /// Ends a request that awaits its response. Returns the phase it was in, its id or token, and its data.
     #[inline]
-    pub(super) fn end(&mut self, slot: Slot) -> (RequestPhase, Option<WireId>, R)
-    where
-        R: Default,
-    {
+    pub(super) fn end(&mut self, slot: Slot) -> (RequestPhase, Option<WireId>, R) {
         let row = &mut self.rows[slot.get()];
         let before = mem::replace(&mut row.phase, RequestPhase::Responded);
         let (data, id) = (mem::take(&mut row.data), row.id.take());
@@ -300,7 +294,8 @@ impl<R> Hash for Requests<R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for (slot, row) in &self.rows {
             let Request { serial, id, phase, cause, refusal, is_parent, .. } = row;
-            (slot, serial, id, phase, is_parent, refusal, cause).hash(state);
+            let facts = row.extras.map(|slot| &self.extras[slot.get()].facts);
+            (slot, serial, id, phase, is_parent, refusal, cause, facts).hash(state);
         }
         (&self.children, &self.early_cancels, &self.finished, self.last).hash(state);
         (&self.tokens, &self.silenced_tokens).hash(state);

@@ -37,7 +37,7 @@ impl<C> Calls<C> {
                 return (step, Some(Action::SendCancel { call, number }));
             }
             Withdraw => self.give_up(key, Fate::Withdrawn, limit),
-            Settle => self.give_up(key, Fate::Unanswered, limit),
+            Settle => self.give_up(key, Fate::NoResponse, limit),
             AwaitTokenAndSettle => self.give_up(key, Fate::AwaitingToken, limit),
             Complete | WithdrawAndComplete => self.settle(key, response, limit),
             CompleteCancelled | WithdrawAndCompleteCancelled => {

@@ -42,9 +42,9 @@ pub struct Machine<C, R> {
 
 /// Hashes the state that decides the machine's future, for searches through its states.
 ///
-/// Two machines that hash alike behave alike from now on, but for the slots in handles of later
-/// requests and for time that goes back. The host's data tells no two states apart. Neither does the
-/// configuration, except the dialect, which negotiation may change.
+/// It is to be taken when no action waits. Two machines that hash alike behave alike from now on, but for
+/// the slots in handles of later requests and for time that goes back. The host's data tells no two states
+/// apart. Neither does the configuration, except the dialect, which negotiation may change.
 impl<C, R> Hash for Machine<C, R> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.config.dialect.name.hash(state);

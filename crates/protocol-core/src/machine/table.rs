@@ -11,21 +11,21 @@ use core::time::Duration;
 /// The result of one input: the phase afterwards and the step to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transition<P, S> {
-    /// The phase afterwards; `None` once the row is gone.
-    pub(super) next: Option<P>,
+    /// The phase afterwards. That of a call is `None` once its row is gone.
+    pub(super) next: P,
     /// The step to carry out.
     pub(super) step: S,
 }
 
 /// Goes on to a phase.
 #[track_caller]
-fn to<P, S>(next: P, step: S) -> Transition<P, S> {
-    taken(Transition { next: Some(next), step })
+fn to<P, N: From<P>, S>(next: P, step: S) -> Transition<N, S> {
+    taken(Transition { next: next.into(), step })
 }
 
 /// Ends the row.
 #[track_caller]
-fn end<P, S>(step: S) -> Transition<P, S> {
+fn end<P, S>(step: S) -> Transition<Option<P>, S> {
     taken(Transition { next: None, step })
 }
 
@@ -123,7 +123,7 @@ pub(super) enum CallStep {
 impl CallPhase {
     /// Looks up what `input` does in this phase.
     #[inline]
-    pub(super) fn on(self, input: CallInput) -> Transition<Self, CallStep> {
+    pub(super) fn on(self, input: CallInput) -> Transition<Option<Self>, CallStep> {
         use {CallInput::*, CallPhase::*, CallStep::*};
         match (self, input) {
             // The message that waited in the outbox has left.
@@ -217,7 +217,7 @@ pub enum RequestPhase {
     Operation,
     /// Its operation is marked cancelled, and the host still has to end it.
     OperationCancelled,
-    /// It is over, and calls made on its behalf are still in flight.
+    /// It had its response, had that withheld, or was ended. Calls made on its behalf are in flight.
     Responded,
 }
 
@@ -248,16 +248,16 @@ pub(super) enum RequestInput {
     Release,
 }
 
-/// The step that a transition of a request asks for.
+/// The step that a transition of a request asks for. If a cancel is acknowledged, its step says how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestStep {
     /// Sets the cancelled mark, and cancels the calls made on its behalf.
     MarkCancelled,
-    /// Acknowledges the cancel: an earlier one has marked the request.
+    /// Changes no mark, because an earlier cancellation has marked the request.
     CancelledBefore,
-    /// Acknowledges that the cancel is not obeyed.
+    /// Does not obey the cancel.
     Ignore,
-    /// Acknowledges that the request was over before.
+    /// Changes nothing, because the request was over before.
     Completed,
     /// Sends the token, which names the operation from now on.
     SendToken,
@@ -391,9 +391,9 @@ pub(super) enum LifeInput {
     NewNestedCall,
     /// The peer sent a request.
     NewRequest,
-    /// The peer sent the request whose result opens the session.
+    /// The peer sent the request whose result opens the session, or one whose session was checked.
     OpeningRequest,
-    /// That request has its result.
+    /// The request that opens the session has its result.
     OpenSession,
     /// The host shuts down, and lets everything in flight finish.
     Drain,
@@ -428,8 +428,8 @@ pub(super) enum LifeStep {
     SilenceRequests,
     /// Settles every call as lost, cancels and silences every request, and closes.
     AbandonEverything,
-    /// Settles every call as lost, cancels the requests as the dialect's closed stream says, and closes
-    /// (G7).
+    /// Settles every call as lost, cancels every request, and closes. If the peer is gone, the dialect's
+    /// `closed_stream` may leave the requests as they are (G7).
     LoseEverything,
     /// Closes, because nothing is in flight.
     Close,

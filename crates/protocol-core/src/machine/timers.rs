@@ -17,8 +17,8 @@ pub enum TimerReason {
 }
 
 impl TimerReason {
-    /// The cause that the timer records, unless the call was cancelled before: that of a grace is for
-    /// calls that were detached.
+    /// Returns the cause of a call that this timer settles, unless an earlier cancellation recorded one.
+    /// Only a detached call has none at the end of its grace, so the cause of that is `dropped`.
     pub(super) const fn cause(self) -> Cause {
         match self {
             Self::Deadline => Cause::Deadline,

@@ -81,7 +81,7 @@ fn g06_what_a_server_asks_of_an_acp_client_is_cancelled_by_its_own_form() {
 }
 
 #[test]
-fn b25_the_progress_of_a_server_is_passed_on_with_its_token_as_it_is() {
+fn b25_the_progress_of_a_server_is_forwarded_with_its_token_as_it_is() {
     let mut bench = between(Dialect::ACP_V1, Dialect::MCP_2025_06_18);
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#;
     bench.receive(Side::Down, progress);
@@ -108,7 +108,7 @@ fn b25_the_token_of_an_operation_passes_every_hop_as_it_is() {
 }
 
 /// It names an operation; as a request, from the client, or to a client that has cancels of this name,
-/// it would be a cancel that is passed on as it is.
+/// it would be a cancel that is forwarded as it is.
 #[test]
 fn b25_only_a_client_that_knows_of_operations_is_told_of_a_cancelled_one() {
     let method = "notifications/cancelled";
@@ -117,7 +117,7 @@ fn b25_only_a_client_that_knows_of_operations_is_told_of_a_cancelled_one() {
         let mut bench = between(dialects[0].clone(), dialects[1].clone());
         bench.receive(side, message);
         assert_eq!(bench.sent(side.other()), [""; 0]);
-        let reason = "was not passed on: it is no cancel of this dialect";
+        let reason = "was not forwarded: it is no cancel of this dialect";
         assert_eq!(bench.events(), [format!("{side}: {method} {reason}")]);
     };
     for side in Side::BOTH {

@@ -1,4 +1,4 @@
-//! Cancels: obeyed where they arrive, made anew on the other side, never passed on.
+//! Cancels: obeyed where they arrive, made anew on the other side, never forwarded.
 
 use protocol_core::{CancelRule, Config, Dialect};
 use protocol_relay::Side;
@@ -135,7 +135,7 @@ fn silent() -> Dialect {
 }
 
 #[test]
-fn b25_no_cancel_of_any_dialect_is_ever_passed_on() {
+fn b25_no_cancel_of_any_dialect_is_ever_forwarded() {
     for raw_cancels in [false, true] {
         let shown = |config: &mut Config| config.show_raw_cancels = raw_cancels;
         between(shown, |bench, near, far| {
@@ -153,7 +153,7 @@ fn b25_no_cancel_of_any_dialect_is_ever_passed_on() {
                     let events = bench.events();
                     if !own.has_method(method) {
                         let dropped = format!(
-                            "{near}: {method} was not passed on: it is no cancel of this dialect"
+                            "{near}: {method} was not forwarded: it is no cancel of this dialect"
                         );
                         assert_eq!(events, [dropped]);
                     } else if params.contains('1') {

@@ -569,7 +569,7 @@ fn burn_a_number(relay: &mut Relay, near: Side) {
         }
     };
     receive_all(relay, near, frame(peers[0], request));
-    let transmit = relay.poll_transmit(near.other(), &mut out).expect("it is passed on");
+    let transmit = relay.poll_transmit(near.other(), &mut out).expect("it is forwarded");
     let message: serde_json::Value =
         serde_json::from_slice(transmit.message(&out)).expect("it is JSON");
     let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":null}}"#, message["id"]);

@@ -93,7 +93,7 @@ fn g07_what_was_sent_before_the_end_still_arrives() {
 }
 
 #[test]
-fn g07_a_last_line_without_its_end_is_passed_on() {
+fn g07_a_last_line_without_its_end_is_forwarded() {
     between_all(|bench, near, far| {
         if bench.dialect(near).framing != protocol_core::Framing::Newline {
             return;
@@ -107,7 +107,7 @@ fn g07_a_last_line_without_its_end_is_passed_on() {
 }
 
 #[test]
-fn g07_nothing_new_is_passed_on_to_a_side_that_is_gone() {
+fn g07_nothing_new_is_forwarded_to_a_side_that_is_gone() {
     between_cancelling(|bench, near, far| {
         both_ways(bench, near, far);
         bench.hang_up(near);
@@ -119,7 +119,7 @@ fn g07_nothing_new_is_passed_on_to_a_side_that_is_gone() {
         assert!(refused.len() == 1 && refused[0].contains(r#""id":8,"error":"#), "{refused:?}");
         let expected = [
             format!("{far}: id 8: a request came during shutdown"),
-            format!("{far}: notification log was not passed on: the connection is closed"),
+            format!("{far}: notification log was not forwarded: the connection is closed"),
         ];
         assert_eq!(bench.events(), expected);
         assert_eq!(bench.sent(near), [""; 0]);

@@ -44,7 +44,7 @@ fn g08_too_many_calls_are_answered_with_the_overload_code() {
         let answers = bench.sent(near);
         assert!(answers.len() == 1 && answers[0].contains(&code.to_string()), "{answers:?}");
         let reason = "too many calls are in flight (limits.calls)";
-        let event = format!("{near}: id 2: the request was not passed on: {reason}");
+        let event = format!("{near}: id 2: the request was not forwarded: {reason}");
         assert_eq!(bench.events(), [event]);
         bench.receive(far, &result("1", "1"));
         assert_eq!(bench.sent(near), [result("1", "1")]);
@@ -60,7 +60,7 @@ fn g08_a_notification_that_does_not_fit_is_an_event() {
         let (passed, events) = (bench.sent(far).len(), bench.events());
         assert_eq!(passed + events.len(), 20, "none is dropped in silence");
         let reason = "the outbox is full (limits.unsent_bytes, limits.unsent_messages)";
-        assert_eq!(events[0], format!("{near}: notification log was not passed on: {reason}"));
+        assert_eq!(events[0], format!("{near}: notification log was not forwarded: {reason}"));
     });
 }
 
@@ -77,7 +77,7 @@ fn g08_an_answer_that_does_not_fit_is_replaced_and_the_replacement_waits_for_roo
         }
         let events = bench.events();
         assert_eq!(events.len(), 2, "{events:?}");
-        assert!(events[0].starts_with(&format!("{near}: id 2: the response was not passed on")));
+        assert!(events[0].starts_with(&format!("{near}: id 2: the response was not forwarded")));
         assert!(bench.relay.connection(near).unsent_bytes() <= ROOM);
 
         bench.hang_up(near);

@@ -1,4 +1,4 @@
-//! F17, F74: the reason of a cancel is passed on where both sides have a place for it.
+//! F17, F74: the reason of a cancel is forwarded where both sides have a place for it.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn f17_f74_a_reason_passes_between_equal_dialects_both_ways() {
 }
 
 #[test]
-fn f17_a_cancel_without_a_reason_is_passed_on_without_one() {
+fn f17_a_cancel_without_a_reason_is_forwarded_without_one() {
     let mcp = Dialect::MCP_2025_11_25;
     let mut bench = between(Side::Up, [&mcp, &mcp]);
     bench.receive(Side::Up, &request("7", "work"));

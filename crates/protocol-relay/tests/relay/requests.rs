@@ -118,7 +118,7 @@ fn b32_a_batch_passes_member_by_member_and_is_answered_as_one() {
 }
 
 #[test]
-fn g09_bad_messages_are_answered_here_and_never_passed_on() {
+fn g09_bad_messages_get_a_response_here_and_are_never_forwarded() {
     between_cancelling(|bench, near, far| {
         for (bad, answered) in [
             ("{", r#""id":null,"error":{"code":-32700"#),

@@ -25,7 +25,7 @@ fn numbers_wrap_at_31_bits_and_skip_all_those_in_flight() {
 }
 
 #[test]
-fn a_reissued_number_does_not_answer_to_the_old_id() {
+fn a_reissued_number_does_not_belong_to_the_old_id() {
     let mut calls = Calls::new(0);
     let old = insert(&mut calls);
     calls.remove(calls.find(old).unwrap());
@@ -46,18 +46,18 @@ fn g12_nothing_is_remembered_of_the_last_call_of_a_reissued_number() {
         machine.transmitted(id.number());
         id
     };
-    let answered =
+    let responded =
         |machine: &mut Machine<(), ()>| machine.receive_response(1, ResponseKind::Result);
     let old = call(&mut machine);
-    // It settles here, so that its answer would be late.
+    // It settles here, so its response would be late.
     let _ = machine.cancel(old, Cause::Dropped, Timestamp::ZERO);
     machine.handle_timeout(Timestamp::from_millis(u64::MAX / 2));
     assert!(machine.calls.get(old).is_none() && machine.calls.settled_numbers.get(&1).is_some());
     machine.calls.last = CallId(u64::from(CallId::LAST_NUMBER));
     let new = call(&mut machine);
     assert_eq!(new.number(), old.number());
-    assert!(matches!(answered(&mut machine), (Some(Action::Complete(_)), None)));
-    assert_eq!(answered(&mut machine).1, Some(Violation::DuplicateResponse));
+    assert!(matches!(responded(&mut machine), (Some(Action::Complete(_)), None)));
+    assert_eq!(responded(&mut machine).1, Some(Violation::DuplicateResponse));
 }
 
 #[test]
