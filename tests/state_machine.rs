@@ -160,7 +160,7 @@ fn table<P: Copy, I: Copy, N: Into<Option<P>>, S>(
     phases: &[P],
     inputs: &[I],
     on: impl Fn(P, I) -> Transition<N, S>,
-) -> Vec<Vec<Transition<Option<P>, S>>> {
+) -> Vec<Vec<Cell<P, S>>> {
     let look_up = |phase: P, input: I| {
         let Transition { next, step } = on(phase, input);
         Transition { next: next.into(), step }
@@ -207,6 +207,9 @@ fn list(title: &str, words: &Words) -> String {
     format!("{title}:\n\n{}", items.collect::<String>())
 }
 
+/// A transition as it is shown. A settled call has no phase.
+type Cell<P, S> = Transition<Option<P>, S>;
+
 /// One of the tables, and the meanings of its words.
 struct Section<P, S> {
     title: &'static str,
@@ -215,7 +218,7 @@ struct Section<P, S> {
     inputs: Words,
     steps: Words,
     /// The transitions: a row for each phase, a column for each input.
-    table: Vec<Vec<Transition<Option<P>, S>>>,
+    table: Vec<Vec<Cell<P, S>>>,
     /// The step of the pairs that can't occur.
     impossible: S,
     groups: &'static [(&'static str, &'static [&'static str])],
@@ -248,7 +251,7 @@ impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<P, S> {
         writeln!(out)
     }
 
-    fn cell(&self, phase: &str, Transition { next, step }: Transition<Option<P>, S>) -> String {
+    fn cell(&self, phase: &str, Transition { next, step }: Cell<P, S>) -> String {
         let next = next.map_or("settled".to_owned(), |next| format!("{next:?}"));
         if step == self.impossible {
             assert_eq!(next, phase, "nothing happens where nothing can");
@@ -265,7 +268,7 @@ impl<P: Copy + Debug + PartialEq, S: Copy + Debug + PartialEq> Section<P, S> {
     fn draw(&self, out: &mut String) -> fmt::Result {
         writeln!(out, "```mermaid\nstateDiagram-v2\n    [*] --> {}", self.phases[0].0)?;
         for ((phase, _), row) in self.phases.iter().zip(&self.table) {
-            let mut edges: Vec<(Transition<Option<P>, S>, Vec<&str>)> = Vec::new();
+            let mut edges: Vec<(Cell<P, S>, Vec<&str>)> = Vec::new();
             let columns = self.inputs.iter().zip(row);
             for ((input, _), on) in columns.filter(|(_, on)| on.step != self.impossible) {
                 match edges.iter_mut().find(|(known, _)| known == on) {
