@@ -419,8 +419,8 @@ fn names_are_those_of_opentelemetry() {
 fn g08_what_the_peer_chose_is_cut() {
     let seen = record();
     with_far(acp(), ENDLESS, async |_peer, incoming, mut far| {
-        let long = "x".repeat(900);
-        far.send(&[&format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"{long}"}}"#)]).await;
+        let (id, method) = ("x".repeat(200), "x".repeat(900));
+        far.send(&[&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"}}"#)]).await;
         incoming.receive().await.unwrap();
         let seen = seen.lines().remove(0);
         let cut = "x".repeat(128);
