@@ -162,8 +162,8 @@ fn f63_a_timeout_and_a_grace_cover_the_wait_for_an_operation() {
     for (options, code, story) in [
         // The time is over before the cancel is due: it is sent all the same.
         (&["--cancel-after", "1h", "--timeout", "300ms"][..], 4, "work timed out after "),
-        (&["--cancel-after", "1ms", "--timeout", "300ms"], 4, "; timed out without an answer, "),
-        (&["--cancel-after", "1ms", "--grace", "200ms"], 3, "; settled here, without an answer, "),
+        (&["--cancel-after", "100ms", "--timeout", "300ms"], 4, "; timed out without an answer, "),
+        (&["--cancel-after", "100ms", "--grace", "200ms"], 3, "; settled here, without an answer, "),
     ] {
         let said = rescind([&call[..], options, &["work", "{}"], &DEAF].concat());
         assert_eq!(said.code, Some(code), "{options:?}: {said:?}");
@@ -171,7 +171,7 @@ fn f63_a_timeout_and_a_grace_cover_the_wait_for_an_operation() {
         let cancels = said.stderr.matches(r#""method":"cancel""#).count();
         assert_eq!(cancels, 1, "{options:?}: {said:?}");
     }
-    let arguments = ["--cancel-after", "1ms", "--grace", "1h", "sleep", r#"{"ms":3600000}"#];
+    let arguments = ["--cancel-after", "100ms", "--grace", "1h", "sleep", r#"{"ms":3600000}"#];
     let said = rescind([&call[..], &arguments].concat());
     assert_eq!(said.code, Some(3), "{said:?}");
     assert!(said.stderr.contains("; acknowledged"), "{said:?}");
