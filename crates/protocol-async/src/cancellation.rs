@@ -1,4 +1,4 @@
-//! Markers: how a handler learns that its work is to stop.
+//! Markers, from which a handler learns that its work is to stop.
 
 mod listeners;
 
@@ -11,89 +11,95 @@ use std::task::{Context, Poll};
 
 use protocol_core::Cause;
 
-use crate::cancelled::Cancelled;
-use crate::failure::Failure;
-use crate::sync::{Arc, AtomicU8, Mutex, Ordering, Weak, get_mut, lock};
+use crate::sync::{Arc, AtomicU8, AtomicU32, Mutex, Ordering, Weak, get_mut, lock};
 use listeners::{Listener, Listeners};
+use protocol_endpoint::{Cancelled, Failure};
 
-/// Says whether, and why, some work was cancelled. Clones are the same marker.
+/// A marker that tells whether, and why, some work was cancelled. Clones are the same marker.
 ///
-/// The marker of a request is set while the peer's cancel is decoded, before any handler sees
-/// anything of it (G3).
+/// The marker of a request is set when the read that brings the peer's cancel returns, whatever handlers
+/// do (G3).
 #[derive(Clone)]
 pub struct Cancellation {
     inner: Arc<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
-    /// 0, or 1 + the index of the cause in [`Cause::ALL`]. Set once.
+    /// 0, or 1 + the index of the cause in [`Cause::ALL`]. It is set once.
     cause: AtomicU8,
+    /// The number of those who can set the marker: its cancellers, strong and weak, and the connection
+    /// of its request. 0 is final.
+    setters: AtomicU32,
     around: Mutex<Around>,
 }
 
-/// What is around a marker.
+/// The listeners of a marker, and the source that sets it.
 #[derive(Default)]
 struct Around {
-    /// Invariant: nobody, once the marker is set.
+    /// Invariant: empty once the marker is set, or once nobody can set it.
     listeners: Listeners,
-    /// What sets the marker from outside. In a box because it is mostly not there, and every
+    /// The source that sets the marker from outside. It is boxed because it is mostly absent, and every
     /// request has a marker.
     source: Option<Box<Source>>,
 }
 
-/// What sets a marker from outside.
+/// A value that sets a marker from outside, and is kept as long as the marker.
 struct Source {
     #[allow(dead_code, reason = "it is kept, and dropped")]
     kept: Box<dyn Any + Send>,
-    /// The marker itself, once somebody follows it [for ever](Following::forever): else it would go,
-    /// and the source with it, before it is set. Whatever sets it breaks the circle.
+    /// The marker itself, once somebody follows it [for ever](Following::forever). Otherwise it would be
+    /// dropped, and the source with it, before it is set. The circle is broken when the marker is set, or
+    /// when nobody can set it any more (F90).
     marker: Option<Cancellation>,
 }
 
 impl Cancellation {
-    /// What one holds, beside what listens to it.
+    /// The bytes of heap of one marker, without its listeners.
     pub(crate) const HEAP: usize = size_of::<Inner>() + size_of::<[usize; 2]>();
 
+    /// Returns a marker that its maker can set.
     pub(crate) fn new() -> Self {
-        Self { inner: Arc::default() }
+        let (cause, setters) = (AtomicU8::new(0), AtomicU32::new(1));
+        Self { inner: Arc::new(Inner { cause, setters, around: Mutex::default() }) }
     }
 
-    /// Whether it is set. One relaxed load: as cheap as it gets, for the inside of loops.
+    /// Returns whether the marker is set. It costs one relaxed load, so it is fit for inner loops.
     #[must_use]
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.inner.cause.load(Ordering::Relaxed) != 0
     }
 
-    /// Why it is set, if it is.
+    /// Returns the cause for which the marker is set, if it is.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         let index = self.inner.cause.load(Ordering::Acquire).checked_sub(1)?;
         Cause::ALL.get(usize::from(index)).copied()
     }
 
-    /// `Err` if it is set: for `?` between two steps of some work.
+    /// Returns an error if the marker is set: for `?` between two steps of some work.
     ///
     /// # Errors
     ///
-    /// [`Cancelled`].
+    /// Returns [`Cancelled`] if the marker is set.
     pub fn checkpoint(&self) -> Result<(), Cancelled> {
         self.cause().map_or(Ok(()), |cause| Err(Cancelled { cause }))
     }
 
-    /// Waits until it is set. Any number of tasks may wait.
+    /// Waits until the marker is set. Any number of tasks may wait.
     pub fn cancelled(&self) -> impl Future<Output = Cause> + Send + Unpin + 'static {
         WaitForCancel(Following { marker: self.clone(), key: None })
     }
 
     /// Runs some work that may fail until it is done or the marker is set, as
-    /// [`unless_cancelled`](Self::unless_cancelled) does. Gives what a handler gives:
+    /// [`unless_cancelled`](Self::unless_cancelled) does.
+    ///
+    /// It returns what a handler returns:
     /// `responder.respond_with_result(marker.run_until_cancelled(work).await)`.
     ///
     /// # Errors
     ///
-    /// [`Failure::Cancelled`], if the marker won; else how the work failed.
+    /// Returns [`Failure::Cancelled`] if the marker won, and otherwise the failure of the work.
     pub async fn run_until_cancelled<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -103,12 +109,12 @@ impl Cancellation {
 
     /// Runs any work until it is done or the marker is set.
     ///
-    /// If it is set already, the work is never polled; if both happen at once, the work's result
-    /// wins. When the marker wins, the work is dropped before this returns.
+    /// If it is set already, the work is never polled. If both happen at once, the work's result wins.
+    /// When the marker wins, the work is dropped before this returns.
     ///
     /// # Errors
     ///
-    /// [`Cancelled`], if the marker won.
+    /// Returns [`Cancelled`] if the marker won.
     pub async fn unless_cancelled<F: Future>(&self, work: F) -> Result<F::Output, Cancelled> {
         self.checkpoint()?;
         let mut work = pin!(work);
@@ -122,7 +128,7 @@ impl Cancellation {
         .await
     }
 
-    /// A canceller of its own whose marker is also set, cause `parent`, when this one is.
+    /// Returns a new canceller. Its marker is also set when this one is, with the cause `parent`.
     #[must_use]
     pub fn child(&self) -> Canceller {
         let child = Canceller::new();
@@ -131,11 +137,17 @@ impl Cancellation {
         child
     }
 
-    /// Runs `follow` once when the marker is set, on whatever thread sets it; at once if it is set
-    /// already. It must not block.
+    /// Runs `follow` once when the marker is set, on the thread that sets it. If the marker is set
+    /// already, it runs at once.
+    ///
+    /// `follow` must not block. It is dropped when nobody is left who could set the marker.
     pub fn on_cancel(&self, follow: impl FnOnce(Cause) + Send + 'static) -> Following {
         let mut around = lock(&self.inner.around);
         let key = match self.cause() {
+            None if self.inner.is_over() => {
+                drop(around);
+                None
+            }
             None => Some(around.listeners.insert(Listener::Follower(Box::new(follow)))),
             Some(cause) => {
                 drop(around);
@@ -146,10 +158,10 @@ impl Cancellation {
         Following { marker: self.clone(), key }
     }
 
-    /// Sets the flag, and says whom to tell. The first cause stays.
+    /// Sets the flag, and returns the listeners to tell. The first cause stays.
     ///
-    /// Split from telling because the flag is set under the connection's lock, and whoever is told
-    /// may take that of another connection.
+    /// Telling them is a step of its own. The flag may be set under the lock of a connection, and a
+    /// listener may take the lock of another.
     pub(crate) fn raise(&self, cause: Cause) -> Told {
         let index = Cause::ALL.iter().position(|&other| other == cause).expect("ALL has all");
         let index = u8::try_from(index + 1).expect("there are few causes");
@@ -162,9 +174,10 @@ impl Cancellation {
         Told { cause, listeners: mem::take(&mut around.listeners), _own: own }
     }
 
-    /// Whether nobody else has it, and nothing was ever done with it: then it can be another's.
+    /// Returns whether nobody else has the marker, and nothing was ever done with it. Then it can be used
+    /// again.
     pub(crate) fn is_unused(&mut self) -> bool {
-        let Some(Inner { cause, around }) = Arc::get_mut(&mut self.inner) else { return false };
+        let Some(Inner { cause, around, .. }) = Arc::get_mut(&mut self.inner) else { return false };
         let around = get_mut(around);
         *cause.get_mut() == 0 && around.listeners.is_empty() && around.source.is_none()
     }
@@ -172,14 +185,44 @@ impl Cancellation {
     pub(crate) fn set(&self, cause: Cause) {
         self.raise(cause).tell();
     }
+
+    /// Drops the marker of a request that is over, which its connection can't set any more. Its listeners
+    /// are dropped too, and may own values of the host's. So no lock may be held.
+    pub(crate) fn release(self) {
+        self.inner.release();
+    }
 }
 
-/// Whom a raised marker has still to tell.
+impl Inner {
+    /// Returns whether nobody can set the marker any more.
+    fn is_over(&self) -> bool {
+        self.setters.load(Ordering::Acquire) == 0
+    }
+
+    fn retain(&self) {
+        self.setters.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that one setter is gone. With the last one, all listeners and the source are dropped.
+    fn release(&self) {
+        if self.setters.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let mut around = lock(&self.around);
+        let gone = (mem::take(&mut around.listeners), around.source.take());
+        // They are the host's, and may run anything when they are dropped.
+        drop(around);
+        drop(gone);
+    }
+}
+
+/// The listeners that a raised marker has still to tell.
 #[must_use]
 pub(crate) struct Told {
     cause: Cause,
     listeners: Listeners,
-    /// May be the last of it, and own what is the host's: dropped outside every lock.
+    /// The marker itself. It may be the last clone and own values of the host's, so it is dropped outside
+    /// every lock.
     _own: Option<Cancellation>,
 }
 
@@ -189,20 +232,20 @@ impl Told {
     }
 }
 
-/// What [`Cancellation::on_cancel`] is to run; dropping it undoes that.
+/// A function that runs when a marker is set ([`Cancellation::on_cancel`]). Dropping this undoes that.
 ///
-/// It keeps the marker, and so what sets that: whoever follows a marker that nobody else has is told all
-/// the same (F33).
+/// It keeps the marker, and so the source that sets it. So a function that follows a marker which nobody
+/// else has still runs (F33).
 #[must_use = "dropping it undoes it"]
 pub struct Following {
     marker: Cancellation,
-    /// Among the marker's listeners.
+    /// The key of the function among the marker's listeners.
     key: Option<usize>,
 }
 
 impl Following {
-    /// Never undoes it: the marker keeps what it is to run until it is set, or until nobody is left
-    /// who could set it.
+    /// Keeps the function with the marker until the marker is set, or until nobody is left who could set
+    /// it.
     pub fn forever(mut self) {
         self.key = None;
         let mut around = lock(&self.marker.inner.around);
@@ -252,6 +295,8 @@ impl Future for WaitForCancel {
                 drop(around);
                 drop(replaced);
             }
+            // Nobody can set it any more.
+            None if marker.inner.is_over() => {}
             None => *key = Some(around.listeners.insert(Listener::Task(cx.waker().clone()))),
         }
         Poll::Pending
@@ -270,20 +315,23 @@ impl fmt::Debug for Cancellation {
     }
 }
 
-/// Sets a marker: for work of the host's own.
-#[derive(Clone, Debug, Default)]
+/// A value that sets a marker, for work of the host's own.
+///
+/// With the last canceller, weak ones included, everything that follows the marker is dropped. Nobody
+/// could set the marker any more.
+#[derive(Debug, Default)]
 pub struct Canceller {
     marker: Cancellation,
 }
 
 impl Canceller {
-    /// One whose marker is not set.
+    /// Returns a canceller whose marker is not set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The marker that it sets.
+    /// Returns the marker that it sets.
     #[must_use]
     pub fn marker(&self) -> Cancellation {
         self.marker.clone()
@@ -294,13 +342,15 @@ impl Canceller {
         self.marker.set(cause);
     }
 
-    /// One that doesn't keep the marker: for what sets it from outside.
+    /// Returns a canceller that does not keep the marker, for sources that set it from outside.
     #[must_use]
     pub fn downgrade(&self) -> WeakCanceller {
+        self.marker.inner.retain();
         WeakCanceller { inner: Arc::downgrade(&self.marker.inner) }
     }
 
-    /// Drops `source` when nobody has the marker any more: it is what sets it from outside.
+    /// Keeps `source`, which sets the marker from outside through a [`WeakCanceller`]. It is dropped when
+    /// nobody has the marker, or nobody could set it any more.
     pub fn keep(&self, source: impl Any + Send) {
         let source = Box::new(Source { kept: Box::new(source), marker: None });
         let replaced = lock(&self.marker.inner.around).source.replace(source);
@@ -308,8 +358,20 @@ impl Canceller {
     }
 }
 
-/// Sets a marker as long as anyone has it.
-#[derive(Clone)]
+impl Clone for Canceller {
+    fn clone(&self) -> Self {
+        self.marker.inner.retain();
+        Self { marker: self.marker.clone() }
+    }
+}
+
+impl Drop for Canceller {
+    fn drop(&mut self) {
+        self.marker.inner.release();
+    }
+}
+
+/// A [`Canceller`] that does not keep its marker. It sets the marker as long as anyone has it.
 pub struct WeakCanceller {
     inner: Weak<Inner>,
 }
@@ -319,6 +381,23 @@ impl WeakCanceller {
     pub fn cancel(&self, cause: Cause) {
         if let Some(inner) = Weak::upgrade(&self.inner) {
             Cancellation { inner }.set(cause);
+        }
+    }
+}
+
+impl Clone for WeakCanceller {
+    fn clone(&self) -> Self {
+        if let Some(inner) = Weak::upgrade(&self.inner) {
+            inner.retain();
+        }
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl Drop for WeakCanceller {
+    fn drop(&mut self) {
+        if let Some(inner) = Weak::upgrade(&self.inner) {
+            inner.release();
         }
     }
 }

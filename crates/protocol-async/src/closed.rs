@@ -1,4 +1,4 @@
-//! How a connection ended.
+//! The end of a connection, and its reason.
 
 use std::fmt;
 use std::io;
@@ -7,13 +7,13 @@ use protocol_core::CloseReason;
 
 use crate::sync::Arc;
 
-/// Why a connection closed, as [`Peer::closed`](crate::Peer::closed) tells it.
+/// The reason why a connection closed, from [`Peer::closed`](crate::Peer::closed).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Closed {
     /// The connection's own reason.
     pub reason: CloseReason,
-    /// What reading or writing failed with, if that ended the connection. The end of input is no error.
+    /// The error of reading or writing, if one ended the connection. The end of input is no error.
     pub error: Option<Arc<io::Error>>,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Closed {
     }
 }
 
-/// The same error once more: the driver gives the first one to whoever runs it.
+/// Returns a copy of an error. The driver returns the first one to the task that runs it.
 pub(crate) fn copy(error: &io::Error) -> Arc<io::Error> {
     Arc::new(match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),

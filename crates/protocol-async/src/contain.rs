@@ -1,9 +1,8 @@
-//! Running what is the host's own.
+//! Calls of the host's own code.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs the host's own code where a panic of it must harm nobody else (B33). The panic hook reports
-/// it.
-pub(crate) fn contain(work: impl FnOnce()) {
+/// Runs the host's own code where a panic of it must harm nothing else. The panic hook reports the panic.
+pub fn contain(work: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(work));
 }

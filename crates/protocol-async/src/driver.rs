@@ -15,7 +15,7 @@ use crate::peer::Peer;
 use crate::pipe::{Read, Reader, TURNS, Writer, is_hang_up};
 use crate::timer::{Alarm, Timer};
 
-/// Bytes that are read in one poll: then other tasks have their turn (F47).
+/// The bytes that one poll reads before other tasks have their turn (F47).
 const READ_BYTES: usize = 64 << 10;
 
 /// Makes a connection out of two byte streams. Nothing happens until the driver is polled.
@@ -35,25 +35,26 @@ where
     let (hub, peer, incoming) = Hub::new(options, move || clock.now());
     let driver =
         Driver { hub, reader, writer: Writer::new(writer), alarm: Alarm::new(timer), error: None };
-    (peer, incoming, driver)
+    (peer, incoming.yielding(T::yield_now), driver)
 }
 
 /// Moves the bytes of one connection: a future for an executor to run.
 ///
 /// It reads and marks cancels while handlers run, while the outbox is full and while the peer isn't
-/// reading (G3); it writes many messages at once; it fires the timers. It ends when nothing can
-/// come any more and everything is answered and written, and closes the writer then. Dropping it
-/// settles everything in flight as lost.
+/// reading (G3). It writes many messages at once, and fires the timers.
 ///
-/// Its output is the error that ended reading or writing, if one did; what a peer's going away looks
-/// like is none. [`Peer::closed`] tells every error.
+/// It ends when nothing can come any more and every response is written, and closes the writer then.
+/// Dropping it settles everything in flight as lost.
+///
+/// Its output is the error that ended reading or writing, if one did. An error that means that the peer
+/// went away is none. [`Peer::closed`] reports every error.
 #[must_use = "nothing is read or written unless it is polled"]
 pub struct Driver<R, W, T: Timer> {
     hub: Hub,
     reader: Reader<R>,
     writer: Writer<W>,
     alarm: Alarm<T>,
-    /// What ended reading or writing.
+    /// The error that ended reading or writing.
     error: Option<io::Error>,
 }
 
@@ -92,7 +93,7 @@ where
     }
 }
 
-/// What one turn of the writing side did.
+/// The result of one turn of the writing side.
 enum Turn {
     Made,
     Over,
@@ -104,7 +105,7 @@ where
     W: AsyncWrite + Unpin,
     T: Timer + Unpin,
 {
-    /// Reads, and says how many bytes.
+    /// Reads, and returns the number of bytes.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         let before = self.reader.input.unread().len();
         match ready!(self.reader.poll(cx)) {
@@ -124,8 +125,9 @@ where
         }
     }
 
-    /// Writes; an error ends the connection, once what the peer has said before is read (F34). The hub
-    /// waits for that a while: what ends the input may say why, as a process's exit status does.
+    /// Writes. An error ends the connection, once the peer's last words are read (F34). The hub waits a
+    /// while for them, because the end of the input may carry the reason, such as a process's exit
+    /// status.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Err(error) = ready!(self.writer.poll(cx)) {
             self.hub.fail(&error);
@@ -134,13 +136,13 @@ where
         Poll::Ready(())
     }
 
-    /// Keeps an error for whoever runs the driver. What a peer's going away looks like is none.
+    /// Keeps an error for the task that runs the driver, unless it means that the peer went away.
     fn keep(&mut self, error: Option<io::Error>) {
         let error = error.filter(|error| !is_hang_up(error));
         self.error = self.error.take().or(error);
     }
 
-    /// Fires timers and writes. The first is ready when a timer was due.
+    /// Fires timers and writes. The first value is ready when a timer was due.
     fn poll_hub(&mut self, cx: &mut Context<'_>) -> (Poll<()>, Poll<Turn>) {
         if self.poll_write(cx).is_pending() {
             let due = self.hub.poll_timers(cx.waker());

@@ -1,4 +1,4 @@
-//! What cancels a call from anywhere.
+//! Handles that cancel a call from anywhere.
 
 use std::{fmt, mem};
 
@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::spanned;
 use crate::sync::{Arc, Mutex, Weak, lock};
 
-/// Cancels one call, from anywhere. It keeps neither the call nor the connection alive.
+/// A handle that cancels one call, from anywhere. It keeps neither the call nor the connection alive.
 #[derive(Clone)]
 pub struct CancellationHandle(Target);
 
@@ -36,13 +36,13 @@ impl CancellationHandle {
         Self(Target::Nothing)
     }
 
-    /// Cancels the call, cause `caller`; no effect on a settled one.
+    /// Cancels the call, with the cause `caller`. It has no effect on a settled one.
     pub fn cancel(&self) -> CancelOutcome {
         self.cancel_because(Cause::Caller, None)
     }
 
-    /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place for
-    /// that. A call that is not sent yet is taken back without a word.
+    /// As [`cancel`](Self::cancel). The peer gets the reason in words, if the dialect has a place for it.
+    /// A call that is not sent yet is withdrawn, and the peer learns nothing of it.
     pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
         self.cancel_because(Cause::Caller, Some(reason))
     }
@@ -55,7 +55,7 @@ impl CancellationHandle {
         };
         let Some(shared) = shared else { return CancelOutcome::AlreadySettled };
         spanned::cancelling(&shared, call, cause);
-        shared.command(|core, now| core.cancel_because(call, cause, reason, now))
+        shared.at(|inner, now, effects| inner.endpoint.cancel(call, cause, reason, now, effects))
     }
 }
 
@@ -65,7 +65,7 @@ impl fmt::Debug for CancellationHandle {
     }
 }
 
-/// What a call has come to that can be cancelled before it is sent.
+/// The state of a call that can be cancelled before it is sent.
 #[derive(Default)]
 pub(crate) struct Preparation(Mutex<Prepared>);
 
@@ -73,13 +73,14 @@ pub(crate) struct Preparation(Mutex<Prepared>);
 enum Prepared {
     #[default]
     Waiting,
-    /// Before it was sent; it never is, unless it is being sent at this moment: then the peer is told why.
+    /// Cancelled before it was sent. It is never sent, unless it is being sent at this moment. Then the
+    /// peer gets the reason.
     Cancelled(Cause, Option<Box<str>>),
     Published(CancellationHandle),
 }
 
 impl Preparation {
-    /// Why it was cancelled before it was sent, if it was.
+    /// Returns the cause for which the call was cancelled before it was sent, if it was.
     pub(crate) fn cancelled(&self) -> Option<Cause> {
         match *lock(&self.0) {
             Prepared::Cancelled(cause, _) => Some(cause),
@@ -87,7 +88,7 @@ impl Preparation {
         }
     }
 
-    /// It was sent, and this cancels it now.
+    /// Declares that the call was sent, and can be cancelled through this handle.
     pub(crate) fn published(&self, handle: CancellationHandle) {
         let before = mem::replace(&mut *lock(&self.0), Prepared::Published(handle));
         if let Prepared::Cancelled(cause, reason) = before {

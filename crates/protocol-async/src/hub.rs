@@ -1,36 +1,33 @@
-//! What the handles of one connection share, for whoever drives it.
+//! The transport's side of a connection, for drivers.
 //!
-//! A [`Hub`] stands between a transport and the handles. [`Driver`](crate::Driver) drives one with
-//! a single future; a host with other means, such as a thread for each direction, does the same:
+//! A [`Hub`] stands between a transport and the handles. [`Driver`](crate::Driver) drives one with a
+//! single future. A host with other means, such as a thread for each direction, does the same:
 //!
-//! 1. read bytes into an [`InputBuffer`] and call [`Hub::receive`]; at the end [`Hub::finish`];
-//! 2. call [`Hub::poll_output`] and do what it says: write, or wait for the waker;
-//! 3. call [`Hub::poll_timers`] and wait for the waker or the time. One task for both calls
+//! 1. It reads bytes into an [`InputBuffer`] and calls [`Hub::receive`], and at the end [`Hub::finish`].
+//! 2. It calls [`Hub::poll_output`], and writes or waits for the waker.
+//! 3. It calls [`Hub::poll_timers`], and waits for the waker or the time. A task that does both calls
 //!    [`Hub::poll`].
 //!
-//! Where the transport keeps messages apart by itself, [`Hub::receive_message`] takes the place of the
+//! If the transport keeps messages apart by itself, [`Hub::receive_message`] takes the place of the
 //! first.
 
 use std::io;
-use std::mem;
 use std::ops::ControlFlow;
 use std::task::Waker;
 
 use protocol_core::{InputBuffer, Shutdown, Timestamp};
+pub use protocol_endpoint::{Arrived, Buckets, Inbox, Messages, Output};
 
-use crate::afterwards::Afterwards;
-pub use crate::budget::Buckets;
 use crate::closed;
-pub use crate::inbox::{Arrived, Inbox};
 use crate::incoming::Incoming;
 use crate::lease::{Lease, Taker};
-use crate::options::{Options, Way};
-pub use crate::outgoing::Messages;
-use crate::outside;
+pub use crate::options::Callbacks;
+use crate::options::Options;
 use crate::peer::Peer;
-use crate::shared::Shared;
-use crate::state::{State, Writing};
-use crate::sync::{Arc, MutexGuard};
+use crate::shared::{Inner, Shared};
+use crate::sync::Arc;
+use crate::wait::is_same;
+use crate::waiter::{Effects, Waiter};
 
 /// The transport's side of a connection.
 #[derive(Debug)]
@@ -38,19 +35,8 @@ pub struct Hub {
     shared: Arc<Shared>,
 }
 
-/// What [`Hub::poll_output`] wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Write the bytes that were added, then ask again.
-    Write,
-    /// Nothing until the waker is woken.
-    Idle,
-    /// Nothing ever again: close the writer.
-    Over,
-}
-
 impl Hub {
-    /// A connection that has read nothing yet. `now` reads the clock that the core's times are of.
+    /// Makes a connection that has read nothing yet. `now` reads the clock of the core's times.
     ///
     /// A connection whose [`Config::connection`](protocol_core::Config::connection) is 0 gets a number of
     /// its own in this process.
@@ -59,15 +45,8 @@ impl Hub {
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> (Self, Peer, Incoming) {
         let mut options = options.into();
-        let config = &mut options.config;
-        if config.unix_time_at_zero.is_zero() {
-            config.unix_time_at_zero = outside::unix_time_at_zero(now());
-        }
-        if config.connection == 0 {
-            config.connection = outside::connection_number();
-        }
-        let state = State::new(options);
-        let shared = Arc::new(Shared::new(state, Box::new(now)));
+        let callbacks = options.prepare(now());
+        let shared = Arc::new(Shared::new(options, callbacks, Box::new(now)));
         let lease = Arc::new(Lease(shared.clone()));
         let taker = Arc::new(Taker(shared.clone()));
         (Self { shared }, Peer::new(lease.clone()), Incoming::new(lease, taker))
@@ -75,168 +54,171 @@ impl Hub {
 
     /// Takes every whole message in the input, and marks what they cancel.
     ///
-    /// All of that is marked when this returns (G3). It reports whether more may come, as
-    /// [`is_closed`](Self::is_closed) does.
+    /// All of that is marked when this returns (G3). It breaks if nothing more can come, as
+    /// [`is_closed`](Self::is_closed) reports.
     pub fn receive(&self, input: &mut InputBuffer) -> ControlFlow<()> {
-        self.shared.at(|state, after| {
-            // Once nothing is unread, asking again gives nothing.
-            while !input.unread().is_empty() {
-                let taken = state.stream.receive(input.unread(), state.now);
-                if let Some(message) = taken.message {
-                    state.trace(Way::Received, message);
-                }
-                if taken.message.is_some() || taken.event.is_some() {
-                    state.hear(taken.message.unwrap_or(input.unread()), taken.event, after);
-                }
-                state.dispatch_queued(after);
-                if taken.consumed == 0 {
-                    break;
-                }
-                input.consume(taken.consumed);
-            }
-            let is_closed = state.core().machine().is_closed();
-            if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
+        let is_closed = self.shared.at(|inner, now, effects| {
+            let used = inner.endpoint.receive(input.unread(), now, effects);
+            input.consume(used);
+            inner.endpoint.core().is_closed()
+        });
+        self.shared.show_all();
+        if is_closed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// The input has ended, with these bytes unread; with an error, if that is why.
+    /// Takes the end of the input, with these bytes unread, and the error that ended it, if one did.
     pub fn finish(&self, input: &InputBuffer, error: Option<&io::Error>) {
-        self.shared.at(|state, after| {
-            // What ended the input says more than what a write to a peer that is gone has met.
-            if error.is_some() {
-                state.error = error.map(closed::copy);
-            }
-            if let Some(message) = state.stream.handle_eof(input.unread(), state.now) {
-                state.trace(Way::Received, message);
-                if let event @ Some(_) = state.stream.connection_mut().poll_event() {
-                    state.hear(message, event, after);
-                }
-            }
+        let text = error.map(ToString::to_string);
+        let error = error.map(closed::copy);
+        let replaced = self.shared.at(|inner, now, effects| {
+            inner.endpoint.handle_eof(input.unread(), text.as_deref(), now, effects);
+            // It says more than the error of a write to a peer that is gone.
+            error.and_then(|error| inner.error.replace(error))
         });
+        drop(replaced);
+        self.shared.show_all();
     }
 
-    /// Nothing can be written any more, for this reason: the connection closes, and whatever is given
-    /// to be written from now on is to be dropped (F34).
+    /// Closes the connection because nothing can be written any more, for this reason. The host drops
+    /// everything that it is given to write from now on (F34).
     ///
-    /// What the peer has said already is still to be read. Whoever knows that nothing of it is left
-    /// calls [`finish`](Self::finish); otherwise that is done in a second.
+    /// The peer's last words are still to be read. A host that knows their end calls
+    /// [`finish`](Self::finish). Otherwise the input ends in a second.
     pub fn fail(&self, error: &io::Error) {
-        self.shared.at(|state, _| {
-            state.error.get_or_insert_with(|| closed::copy(error));
-            state.mute(state.now);
+        let (text, copy) = (error.to_string(), closed::copy(error));
+        let unused = self.shared.at(|inner, now, effects| {
+            inner.endpoint.stop_writing(&text, now, effects);
+            match &inner.error {
+                Some(_) => Some(copy),
+                None => inner.error.replace(copy),
+            }
         });
+        drop(unused);
     }
 
-    /// Fires the timers that are due, and says when the next one is; the waker is woken when that
-    /// changes. It never waits for writing: a deadline frees its caller however stuck the peer is
-    /// (G5).
-    pub fn poll_timers(&self, waker: &Waker) -> Option<Timestamp> {
-        let (mut state, due) = self.fire_timers();
-        let replaced = set(&mut state.timers.waker, waker);
-        drop(state);
-        drop(replaced);
-        due
-    }
-
-    /// Adds what there is to write to `out`, which the caller has cleared: what was given before is
-    /// written, or never will be. Any number of messages may be in it: one write for all.
+    /// Fires the timers that are due, and returns the time of the next one. The waker is woken when that
+    /// changes.
     ///
-    /// They are framed as the dialect says; [`Whole`](protocol_core::Framing::Whole) adds nothing to them.
-    pub fn poll_output(&self, waker: &Waker, out: &mut Messages) -> Output {
-        self.take_from(self.shared.lock(), waker, out)
-    }
-
-    /// [`poll_timers`](Self::poll_timers) and then [`poll_output`](Self::poll_output), for one task
-    /// that does both.
-    pub fn poll(&self, waker: &Waker, out: &mut Messages) -> (Option<Timestamp>, Output) {
-        let (mut state, due) = self.fire_timers();
-        let replaced = set(&mut state.timers.waker, waker);
-        let output = self.take_from(state, waker, out);
-        drop(replaced);
-        (due, output)
-    }
-
-    /// Fires the timers that are due; then the next one, if there is any, is armed.
-    fn fire_timers(&self) -> (MutexGuard<'_, State>, Option<Timestamp>) {
+    /// It never waits for writing: a deadline frees its caller however stuck the peer is (G5).
+    pub fn poll_timers(&self, waker: &Waker) -> Option<Timestamp> {
+        self.fire_timers();
+        let mut waiter = None;
         loop {
-            let mut state = self.shared.lock();
-            if state.lacks_patience() {
-                state.writing = Writing::Busy { settled: Some(self.shared.now()) };
+            let armed = self.shared.with(|inner, _| {
+                let endpoint = &mut inner.endpoint;
+                if is_same(endpoint.waiting_for_timer(), waker) {
+                    let due = endpoint.due();
+                    endpoint.arm_timer(due);
+                    return Some(due);
+                }
+                waiter.is_some().then(|| endpoint.wait_for_timer(&mut waiter))
+            });
+            match armed {
+                Some(due) => return due,
+                None => waiter = Some(Waiter::Task(waker.clone())),
             }
-            let due = state.due();
-            // The clock is read only when there is something to compare it with.
-            if due.is_none_or(|due| due > self.shared.now()) {
-                state.timers.armed = due;
-                return (state, due);
-            }
-            state.handle_timeout(self.shared.now());
-            self.shared.settle(state, &mut Afterwards::default());
         }
     }
 
-    fn take_from(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        waker: &Waker,
-        out: &mut Messages,
-    ) -> Output {
-        let mut after = Afterwards::default();
-        if mem::replace(&mut state.writing, Writing::Idle) != Writing::Idle {
-            state.room.wake_all(&mut after);
+    /// Adds the messages that may be written to `out`, which the caller has cleared. The messages before
+    /// were written, or never will be. There may be any number, for one write.
+    ///
+    /// The dialect frames them; [`Whole`](protocol_core::Framing::Whole) adds nothing to them.
+    pub fn poll_output(&self, waker: &Waker, out: &mut Messages) -> Output {
+        let mut waiter = Some(Waiter::Task(waker.clone()));
+        let output =
+            self.shared.with(|inner, effects| poll_output(inner, &mut waiter, out, effects));
+        self.shared.show_all();
+        output
+    }
+
+    /// Does [`poll_timers`](Self::poll_timers) and then [`poll_output`](Self::poll_output), for a task
+    /// that needs both.
+    pub fn poll(&self, waker: &Waker, out: &mut Messages) -> (Option<Timestamp>, Output) {
+        // Wakers are the executor's, and so is the clock: neither is used under the lock.
+        let (mut now, mut timer) = (None, None);
+        let mut waiter = Some(Waiter::Task(waker.clone()));
+        loop {
+            let polled = self.shared.with(|inner, effects| {
+                let endpoint = &mut inner.endpoint;
+                let due = match now {
+                    Some(now) => endpoint.handle_timeout(now, effects),
+                    None if endpoint.needs_time() => return Err(Missing::Time),
+                    None => None,
+                };
+                if is_same(endpoint.waiting_for_timer(), waker) {
+                    endpoint.arm_timer(due);
+                } else if timer.is_some() {
+                    endpoint.wait_for_timer(&mut timer);
+                } else {
+                    return Err(Missing::Timer);
+                }
+                Ok((due, poll_output(inner, &mut waiter, out, effects)))
+            });
+            match polled {
+                Ok(polled) => {
+                    self.shared.show_all();
+                    return polled;
+                }
+                Err(Missing::Time) => now = Some(self.shared.now()),
+                Err(Missing::Timer) => timer = Some(Waiter::Task(waker.clone())),
+            }
         }
-        if state.take_output(out) {
-            state.writing = Writing::Busy { settled: None };
-            // Taking messages out makes room for others.
-            self.shared.settle(state, &mut after);
-            return Output::Write;
+    }
+
+    /// Fires the timers that are due.
+    fn fire_timers(&self) {
+        // The clock is read only when there is something to compare it with.
+        if self.shared.lock().endpoint.needs_time() {
+            self.shared.at(|inner, now, effects| inner.endpoint.handle_timeout(now, effects));
         }
-        if state.is_over() {
-            self.shared.settle(state, &mut after);
-            return Output::Over;
-        }
-        let replaced = set(&mut state.driver, waker);
-        drop(state);
-        drop(replaced);
-        after.run();
-        Output::Idle
     }
 
     /// Takes one whole message, without framing.
     ///
     /// A cancel is carried out before this returns (G3).
     pub fn receive_message(&self, message: &[u8]) {
-        self.shared.at(|state, after| {
-            let event = state.stream.connection_mut().receive(message, state.now);
-            state.trace(Way::Received, message);
-            state.hear(message, event, after);
+        self.shared.at(|inner, now, effects| {
+            inner.endpoint.receive_message(message, now, effects);
         });
+        self.shared.show_all();
     }
 
-    /// Whether nothing will ever be read, written or timed again.
+    /// Returns whether nothing will ever be read, written or timed again.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shared.lock().is_over()
+        self.shared.lock().endpoint.is_over()
     }
 
-    /// Whether nothing comes in any more.
+    /// Returns whether nothing comes in any more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.shared.lock().core().machine().is_closed()
+        self.shared.lock().endpoint.core().is_closed()
     }
 }
 
-/// Nobody drives the connection any more: everything in flight settles as lost.
+/// Settles everything in flight as lost, because nobody drives the connection any more.
 impl Drop for Hub {
     fn drop(&mut self) {
         self.shared.shutdown(Shutdown::Abandon);
     }
 }
 
-/// Keeps a waker, without cloning the one that is there already. Gives another one back, to be
-/// dropped when the lock is released.
-fn set(place: &mut Option<Waker>, waker: &Waker) -> Option<Waker> {
-    match place {
-        Some(other) if other.will_wake(waker) => None,
-        _ => place.replace(waker.clone()),
+/// A value that is made outside the lock, if it is needed.
+enum Missing {
+    Time,
+    Timer,
+}
+
+fn poll_output(
+    inner: &mut Inner,
+    waiter: &mut Option<Waiter>,
+    out: &mut Messages,
+    effects: &mut Effects,
+) -> Output {
+    let output = inner.endpoint.poll_output(out, effects);
+    if output == Output::Idle {
+        inner.endpoint.wait_for_output(waiter);
     }
+    output
 }

@@ -1,68 +1,79 @@
-//! What the peer sends.
+//! Arrivals: the messages of the peer, and the rules that it broke.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use protocol_core::{BeforeStart, CloseReason, Violation, WireId};
+use protocol_core::{CloseReason, Violation, WireId};
+use protocol_endpoint::{Arrived, Line, Notification, Place, Request};
 
-use crate::failure::Failure;
-use crate::inbox::Arrived;
 use crate::lease::{Lease, Taker};
-use crate::message::{Notification, Request};
 use crate::peer::Peer;
 use crate::responder::Responder;
+use crate::shared::Inner;
 use crate::spanned;
 use crate::spans;
-use crate::state::{Given, State};
-use crate::sync::{Arc, MutexGuard};
-use crate::wait::{Line, WaitFor, leave, poll_wait};
-use crate::waiters::Place;
+use crate::sync::Arc;
+use crate::wait::{leave, poll_wait};
+use crate::waiter::Effects;
 
-/// One thing that the peer sent, or did wrong.
+/// An arrival: one message of the peer, or one rule that it broke.
 #[derive(Debug)]
 #[non_exhaustive]
 // Its tag is a word, because a tag of one byte splits the words that are moved with it.
 #[repr(usize)]
 pub enum Arrival {
-    /// A request, and what answers it.
+    /// A request, and its responder.
     Request(Request, Responder),
     /// A notification, which has no response.
     Notification(Notification),
-    /// The peer broke a rule; the core has answered it already.
+    /// The peer broke a rule. The core has responded already, if a response was possible.
     Violation {
         /// The rule that the peer broke.
         violation: Violation,
         /// The id of the message that broke it, if it can be read.
         id: Option<WireId>,
     },
-    /// So many notifications were not kept, because nobody took them:
-    /// [`Options::inbox_bytes`](crate::Options::inbox_bytes).
+    /// A number of notifications that were not kept, because too much waited to be taken
+    /// ([`Options::inbox_bytes`](protocol_endpoint::Options::inbox_bytes)).
     Missed {
         /// The number of notifications that were not kept.
         count: usize,
     },
 }
 
-/// The stream of what the peer sends, in its order. It ends when the connection is closed and
-/// everything that arrived before is taken. Clones share the queue.
+/// The stream of arrivals, in the order of the wire. It ends when the connection is closed and everything
+/// that arrived before is taken. Clones share the queue, and the one that waited longest gets the next
+/// arrival.
 ///
-/// When the last clone is dropped, requests are answered -32601 and everything else is let go.
+/// When the last clone is dropped, requests get error -32601, and everything else is dropped.
 #[derive(Debug)]
 pub struct Incoming {
     // Goes before the lease: what it refuses is then still answered.
     taker: Arc<Taker>,
     lease: Arc<Lease>,
-    /// Where the stream waits.
+    /// The place of the stream among those that wait.
     place: Option<Place>,
+    /// The [`Timer::yield_now`](crate::Timer::yield_now) of the connection's runtime.
+    yields: Yields,
 }
 
-const ARRIVED: Line = |state| &mut state.arrived;
-
+type Yields = fn(&mut Context<'_>);
 impl Incoming {
     pub(crate) fn new(lease: Arc<Lease>, taker: Arc<Taker>) -> Self {
-        Self { taker, lease, place: None }
+        Self { taker, lease, place: None, yields: |cx| cx.waker().wake_by_ref() }
+    }
+
+    pub(crate) fn yielding(mut self, yields: Yields) -> Self {
+        self.yields = yields;
+        self
+    }
+
+    /// Wakes the task once other tasks have run, the driver among them.
+    #[doc(hidden)]
+    pub fn yield_now(&self, cx: &mut Context<'_>) {
+        (self.yields)(cx);
     }
 
     /// Waits for the next arrival.
@@ -71,21 +82,21 @@ impl Incoming {
     ///
     /// # Errors
     ///
-    /// Why the connection closed, once everything that arrived before is taken.
+    /// Returns the reason why the connection closed, once everything that arrived before is taken.
     pub fn receive(
         &self,
     ) -> impl Future<Output = Result<Arrival, CloseReason>> + Send + Unpin + '_ {
-        WaitFor::new(&self.lease, ARRIVED, |state| take(&self.lease, state))
+        Receive { lease: &self.lease, place: None }
     }
 
-    /// Takes the oldest waiting notification with this method ahead of its turn: for feature
-    /// methods, such as `session/cancel`, that are about work at hand.
+    /// Takes the oldest waiting notification with this method ahead of its turn. It is for feature
+    /// methods that concern running work, such as `session/cancel`.
     #[must_use]
     pub fn take_notification(&self, method: &str) -> Option<Notification> {
-        self.lease.lock().inbox.take_notification(method)
+        self.lease.with(|inner, _| inner.endpoint.take_notification(method))
     }
 
-    /// The peer whose messages these are.
+    /// Returns the peer whose messages these are.
     #[must_use]
     pub fn peer(&self) -> Peer {
         Peer::new(self.lease.clone())
@@ -94,13 +105,13 @@ impl Incoming {
 
 impl Clone for Incoming {
     fn clone(&self) -> Self {
-        Self::new(self.lease.clone(), self.taker.clone())
+        Self::new(self.lease.clone(), self.taker.clone()).yielding(self.yields)
     }
 }
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        leave(&self.lease, ARRIVED, self.place.take());
+        leave(&self.lease, Line::Arrival, self.place.take());
     }
 }
 
@@ -109,54 +120,67 @@ impl Stream for Incoming {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arrival>> {
         let this = self.get_mut();
-        let found = take(&this.lease, this.lease.lock());
-        poll_wait(found, ARRIVED, &mut this.place, cx).map(Result::ok)
+        poll_take(&this.lease, &mut this.place, cx).map(Result::ok)
     }
 }
 
-/// Takes the next arrival, or gives the lock back. Requests that find no place among those at work are
-/// answered here, and where the dialect says so, those that were cancelled before their turn.
-fn take<'a>(
+/// The future of [`Incoming::receive`].
+struct Receive<'a> {
     lease: &'a Arc<Lease>,
-    mut state: MutexGuard<'a, State>,
-) -> Result<Result<Arrival, CloseReason>, MutexGuard<'a, State>> {
-    // A loop: a peer may cancel any number of requests before their turn (F30).
-    loop {
-        let Some(arrived) = state.inbox.pop() else {
-            return state.closed.map_or(Err(state), |reason| Ok(Err(reason)));
-        };
-        return Ok(Ok(match arrived {
-            Arrived::Request(handle, request) => {
-                let rule = state.core().config().dialect.before_start;
-                let entry = state.stream.connection_mut().request_data_mut(handle);
-                let marker = entry.and_then(|entry| entry.marker.clone());
-                let marker = marker.expect("only its responder answers a request");
-                let taken = if rule == BeforeStart::Skipped && marker.is_cancelled() {
-                    Err(Given::Failure(Failure::Cancelled))
-                } else {
-                    state.at_work.enter(&request).ok_or_else(|| state.too_many_at_work())
-                };
-                drop(state);
-                match taken {
-                    Ok(place) => {
-                        spanned::request_begins(lease, handle, &request, &marker);
-                        let responder = Responder::new(lease.clone(), handle, marker, place);
-                        Arrival::Request(request, responder)
-                    }
-                    Err(refusal) => {
-                        lease.respond(handle, None, refusal);
-                        state = lease.lock();
-                        continue;
-                    }
-                }
-            }
-            Arrived::Notification(notification) => Arrival::Notification(notification),
-            Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
-            Arrived::Missed(count) => {
-                drop(state);
-                spans::missed(count);
-                Arrival::Missed { count }
-            }
-        }));
+    place: Option<Place>,
+}
+
+impl Future for Receive<'_> {
+    type Output = Result<Arrival, CloseReason>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { lease, place } = self.get_mut();
+        poll_take(lease, place, cx)
     }
+}
+
+impl Drop for Receive<'_> {
+    fn drop(&mut self) {
+        leave(self.lease, Line::Arrival, self.place.take());
+    }
+}
+
+/// Takes the next arrival, or waits for it.
+fn poll_take(
+    lease: &Arc<Lease>,
+    place: &mut Option<Place>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Arrival, CloseReason>> {
+    let take =
+        |inner: &mut Inner, _: Option<&Place>, effects: &mut Effects| take(lease, inner, effects);
+    let taken = poll_wait(lease, Line::Arrival, place, cx.waker(), take);
+    match &taken {
+        Poll::Ready(Ok(Arrival::Request(request, responder))) => {
+            let marker = || responder.cancellation();
+            spanned::request_begins(lease, request, responder.handle(), marker);
+        }
+        Poll::Ready(Ok(Arrival::Missed { count })) => spans::missed(*count),
+        _ => {}
+    }
+    taken
+}
+
+fn take(
+    lease: &Arc<Lease>,
+    inner: &mut Inner,
+    effects: &mut Effects,
+) -> Option<Result<Arrival, CloseReason>> {
+    let Some(arrived) = inner.endpoint.take(effects) else {
+        let is_empty = inner.endpoint.arrivals() == 0;
+        return inner.endpoint.closed().filter(|_| is_empty).map(Err);
+    };
+    Some(Ok(match arrived {
+        Arrived::Request(handle, request) => {
+            let marker = inner.mark(handle);
+            Arrival::Request(request, Responder::new(lease.clone(), handle, marker))
+        }
+        Arrived::Notification(notification) => Arrival::Notification(notification),
+        Arrived::Violation(violation, id) => Arrival::Violation { violation, id },
+        Arrived::Missed(count) => Arrival::Missed { count },
+    }))
 }

@@ -12,13 +12,14 @@ thread_local! {
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Hands a value over as JSON, in a buffer of this thread that goes back to it: nothing is allocated
-/// for a value that leaves at once.
+/// Writes a value as JSON into a buffer of this thread, and lends it to `take`.
+///
+/// The buffer is used again, so nothing is allocated for a value that leaves at once.
 ///
 /// # Errors
 ///
-/// What serde says about the value.
-pub(crate) fn written<T>(
+/// Fails as the value's `Serialize` does.
+pub fn written<T>(
     value: &(impl Serialize + ?Sized),
     take: impl FnOnce(&RawValue) -> T,
 ) -> serde_json::Result<T> {

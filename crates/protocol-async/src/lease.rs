@@ -1,14 +1,13 @@
-//! What keeps a connection going.
+//! Leases: what keeps a connection going.
 
 use std::ops::Deref;
 
 use protocol_core::Shutdown;
 
-use crate::inbox::Arrived;
 use crate::shared::Shared;
 use crate::sync::Arc;
 
-/// Held by every handle; when the last one goes, so does the connection.
+/// The lease of every handle. The connection shuts down when the last one goes.
 #[derive(Debug)]
 pub(crate) struct Lease(pub(crate) Arc<Shared>);
 
@@ -20,28 +19,20 @@ impl Deref for Lease {
     }
 }
 
-/// Nobody can call or serve any more: what is queued goes out, what is in flight finishes, and
-/// nothing new is taken.
+/// Nobody can call or serve any more: what is queued goes out, what is in flight finishes, and nothing new
+/// is taken.
 impl Drop for Lease {
     fn drop(&mut self) {
         self.shutdown(Shutdown::Drain);
     }
 }
 
-/// Held by every [`Incoming`](crate::Incoming); when the last one goes, nobody serves what the peer
-/// sends.
+/// The lease of every [`Incoming`](crate::Incoming). When the last one goes, nobody serves the peer.
 #[derive(Debug)]
 pub(crate) struct Taker(pub(crate) Arc<Shared>);
 
 impl Drop for Taker {
     fn drop(&mut self) {
-        self.0.with(|state, after| {
-            state.is_served = false;
-            while let Some(arrived) = state.inbox.pop() {
-                if let Arrived::Request(request, _) = arrived {
-                    state.refuse_unserved(request, after);
-                }
-            }
-        });
+        self.0.with(|inner, effects| inner.endpoint.stop_serving(effects));
     }
 }

@@ -2,62 +2,63 @@
 //!
 //! # The parts
 //!
-//! - [`connect`] makes a connection out of any byte streams: a [`Peer`] to send, an [`Incoming`]
-//!   stream to receive, and a [`Driver`] future for the executor to run. The driver reads and marks
-//!   cancels while handlers run, while the outbox is full and while the peer isn't reading (G3).
-//! - [`connect_messages`] does the same over a transport that keeps messages apart by itself, such
-//!   as a WebSocket.
-//! - [`SentRequest`] is a call in flight: a future of its outcome. It can be cancelled, detached,
-//!   forwarded; dropping it cancels the call.
-//! - [`Responder`] owes a request its one answer, and pays even when it is dropped.
+//! - [`connect`] makes a connection out of any byte streams. It returns a [`Peer`] to send, an
+//!   [`Incoming`] stream to receive, and a [`Driver`] future for the executor to run. The driver reads
+//!   and marks cancels while handlers run, while the outbox is full and while the peer isn't reading
+//!   (G3).
+//! - [`connect_messages`] does the same over a transport that keeps messages apart by itself, such as a
+//!   WebSocket.
+//! - [`SentRequest`] is a call in flight: a future of its outcome. It can be cancelled, detached or
+//!   forwarded. Dropping it cancels the call.
+//! - [`Responder`] owes a request its one response, and sends one even when it is dropped.
 //! - [`Cancellation`] is the marker that tells a handler to stop.
-//! - [`Router`] serves by method on top of [`Incoming`].
-//! - [`SharedOperations`] knows the operations of a dialect whose requests are answered with a token.
+//! - The crate `protocol-router` serves by method on top of [`Incoming`].
+//! - [`SharedOperations`] lists the operations of a dialect whose requests get a token as their response.
 //! - [`relay()`] joins a client and a server whose messages only pass through.
 //! - [`Timer`] is all that a runtime has to bring besides byte streams.
 //!
-//! Handles are `Send` and work on any thread, inside a runtime or outside: each operation only
-//! takes a short lock and enqueues. Nothing asks for `Send` from handlers: those of a [`Router`] are
-//! `Send`, those of a [`LocalRouter`] need not be.
+//! Everything that decides is in [`protocol_endpoint`]: an endpoint stands behind one lock, which is held
+//! for one command or one read. Wakers, callbacks and destructors of the host's run after it is released.
+//!
+//! Handles are `Send` and work on any thread, inside a runtime or outside. Nothing asks for `Send` from
+//! the code that serves:
 //!
 //! ```
-//! use protocol_async::Router;
+//! use protocol_async::{Arrival, Incoming};
 //!
-//! // Serves `add`; on any executor.
-//! let router = Router::new().request("add", async |(a, b): (i64, i64), _cx| Ok(a + b));
+//! /// Serves `add`; on any executor.
+//! async fn serve(incoming: Incoming) {
+//!     while let Ok(arrival) = incoming.receive().await {
+//!         let Arrival::Request(request, responder) = arrival else { continue };
+//!         match request.method.as_str() {
+//!             "add" => responder.cast().respond_with_result(
+//!                 request.params().map(|(a, b): (i64, i64)| a + b),
+//!             ),
+//!             _ => responder.respond_with_failure(request.unknown_method()),
+//!         }
+//!     }
+//! }
 //! ```
 #![forbid(unsafe_code)]
 
-mod afterwards;
-mod answer;
-mod at_work;
-mod budget;
 mod cancellation;
-mod cancelled;
 mod closed;
 mod contain;
 mod driver;
-mod failure;
 mod handle;
 #[doc(hidden)]
+pub mod hooks;
+#[doc(hidden)]
 pub mod hub;
-mod in_flight;
-mod inbox;
 mod incoming;
 mod json;
-mod keep_alive;
 mod lease;
-mod mcp;
-mod memory;
-mod message;
+#[cfg(feature = "tracing")]
+mod map;
 mod messages;
-mod method;
-mod names;
-mod noise;
 pub mod operations;
 mod options;
 mod outcome;
-mod outgoing;
 pub mod outside;
 mod peer;
 mod pipe;
@@ -65,43 +66,32 @@ mod prepared;
 mod proxy;
 pub mod relay;
 mod responder;
-pub mod router;
 mod sent;
 mod shared;
 mod spanned;
 #[cfg_attr(not(feature = "tracing"), path = "spans_off.rs")]
 mod spans;
-mod state;
 mod sync;
 mod timer;
-mod turn;
-mod verdict;
 mod wait;
-mod waiters;
+mod waiter;
 
-pub use answer::{CallError, RpcError};
-pub use budget::{Bucket, Budget, Budgets, Cheap, OverBudget};
 pub use cancellation::{Cancellation, Canceller, Following, WeakCanceller};
-pub use cancelled::Cancelled;
 pub use closed::Closed;
 pub use driver::{Driver, connect};
-pub use failure::{Answer, Failure, Internal, InvalidParams, Panicked};
 pub use handle::CancellationHandle;
-pub use in_flight::{Direction, InFlight, Phase};
 pub use incoming::{Arrival, Incoming};
-pub use keep_alive::{KeepAlive, NoKeepAlive, Unanswered};
-pub use memory::Memory;
-pub use message::{Notification, Request};
 pub use messages::{MessageDriver, connect_messages};
-pub use method::{Method, MethodName};
-pub use noise::Noise;
 pub use operations::SharedOperations;
-pub use options::{Options, Trace, Way};
+pub use options::{Noise, Observer, Options, Trace};
 pub use peer::{Cork, Peer};
 pub use prepared::PreparedRequest;
+pub use protocol_endpoint::{
+    Answer, Bucket, Budget, Budgets, CallError, Cancelled, Cheap, Direction, Failure, InFlight,
+    Internal, InvalidParams, KeepAlive, Memory, MethodName, NoKeepAlive, Notification, OverBudget,
+    Panicked, Phase, Request, RpcError, Unanswered, Verdict, Way,
+};
 pub use relay::{RelayDriver, relay};
 pub use responder::Responder;
-pub use router::{Claim, Context, LocalContext, LocalRouter, Router};
 pub use sent::SentRequest;
 pub use timer::Timer;
-pub use verdict::{Observer, Verdict};

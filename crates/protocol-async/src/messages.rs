@@ -14,27 +14,27 @@ use protocol_core::{Framing, InputBuffer, Timestamp};
 use crate::hub::{Hub, Output};
 use crate::incoming::Incoming;
 use crate::options::Options;
-use crate::outgoing::Messages;
 use crate::peer::Peer;
 use crate::pipe::{TURNS, is_hang_up};
 use crate::timer::{Alarm, Timer};
+use protocol_endpoint::Messages;
 
-/// Bytes of messages that are read before the writing side, and then other tasks, have their turn (F47):
-/// what they ask for is answered in one flush.
+/// The bytes of messages that are read before the writing side, and then other tasks, have their turn
+/// (F47). The responses to them leave in one flush.
 const TURN_BYTES: usize = 4 << 10;
-/// A shorter message counts for so many: a turn is 16 of them at most.
+/// The bytes that a shorter message counts: a turn is 16 of them at most.
 const LEAST_BYTES: usize = TURN_BYTES / 16;
-/// How long the peer may take to say goodbye once we have.
+/// The time that the peer has to say goodbye once we have.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Makes a connection out of a transport that keeps messages apart, such as a WebSocket. Nothing
 /// happens until the driver is polled.
 ///
-/// Each item of the stream is one whole message, and so is each that the sink gets. The framing of
-/// the dialect is not used: any dialect goes over any such transport.
+/// Each item of the stream is one whole message, and so is each that the sink gets. The framing of the
+/// dialect is not used, so any dialect goes over any such transport.
 ///
-/// Closing the sink asks the peer to close too; the driver then reads on for at most two seconds,
-/// so that nothing which is still on its way is torn up by a connection that is gone.
+/// Closing the sink asks the peer to close too. The driver then reads on for at most two seconds, because
+/// a connection that is gone would tear up messages that are on their way.
 pub fn connect_messages<S, M, T>(
     transport: S,
     timer: T,
@@ -60,38 +60,38 @@ where
         leave_by: None,
         error: None,
     };
-    (peer, incoming, driver)
+    (peer, incoming.yielding(T::yield_now), driver)
 }
 
 /// Moves the messages of one connection: a future for an executor to run.
 ///
-/// It does for messages what [`Driver`](crate::Driver) does for bytes, and keeps the same promises:
-/// cancels are read and marked while handlers run, while the outbox is full and while the peer
-/// isn't reading (G3). Messages that wait together leave in one flush.
+/// It does for messages what [`Driver`](crate::Driver) does for bytes, and keeps the same promises. It
+/// reads and marks cancels while handlers run, while the outbox is full and while the peer isn't reading
+/// (G3). Messages that wait together leave in one flush.
 ///
-/// Its output is the error that ended reading or writing, if one did; what a peer's going away looks
-/// like is none.
+/// Its output is the error that ended reading or writing, if one did. An error that means that the peer
+/// went away is none.
 #[must_use = "nothing is read or written unless it is polled"]
 pub struct MessageDriver<S, T: Timer> {
     hub: Hub,
     transport: S,
     receiving: Receiving,
     sending: Sending,
-    /// What is being sent. Nothing may be added before all of it is.
+    /// The messages that are being sent. Nothing may be added before all of them are.
     output: Messages,
-    /// Bytes that may still be read before others have their turn.
+    /// The bytes that may still be read before others have their turn.
     left: usize,
     alarm: Alarm<T>,
-    /// Until when the peer's goodbye is waited for, once we are closing.
+    /// The time until which the peer's goodbye is waited for, once we are closing.
     leave_by: Option<Timestamp>,
-    /// What ended reading or writing.
+    /// The error that ended reading or writing.
     error: Option<io::Error>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receiving {
     Open,
-    /// Nothing that comes is wanted, but what is said on the side, such as a ping, may be.
+    /// Messages that come are dropped. The transport still handles pings and its like.
     Unwanted,
     Ended,
 }
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// What one turn did.
+/// The result of one turn.
 enum Turn {
     Made,
     Over,
@@ -149,7 +149,7 @@ where
     M: AsRef<[u8]>,
     T: Timer + Unpin,
 {
-    /// Reads, keeps time and writes; pending when none of them can.
+    /// Reads, keeps time and writes. It is pending when none of them can go on.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         let read = self.poll_receive(cx);
         let timers = self.alarm.poll(self.hub.poll_timers(cx.waker()), cx);
@@ -199,13 +199,13 @@ where
         }
     }
 
-    /// Keeps an error for whoever runs the driver. What a peer's going away looks like is none.
+    /// Keeps an error for the task that runs the driver, unless it means that the peer went away.
     fn keep(&mut self, error: Option<io::Error>) {
         let error = error.filter(|error| !is_hang_up(error));
         self.error = self.error.take().or(error);
     }
 
-    /// Says what the connection wants, unless that is to wait.
+    /// Sends the output, and returns what the connection wants next, unless that is to wait.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Output> {
         if !self.output.is_empty() {
             match self.poll_send(cx) {
@@ -245,7 +245,7 @@ where
         transport.poll_flush(cx)
     }
 
-    /// There is nothing left to do but to say goodbye.
+    /// Begins to say goodbye, because nothing else is left to do.
     fn leave(&mut self) -> Turn {
         if !self.output.is_empty() {
             // It was given up in the middle, and closing would wait for the rest.

@@ -1,82 +1,71 @@
-//! What a connection is made from.
+//! The options of a connection.
 
 use std::fmt;
-use std::time::Duration;
+use std::ops::{Deref, DerefMut};
 
-use protocol_core::Config;
+use protocol_core::{Config, Timestamp, Violation};
+use protocol_endpoint::{Memory, Verdict, Way};
 
-use crate::budget::Budgets;
-use crate::keep_alive::KeepAlive;
-use crate::noise::Noise;
+use crate::cancellation::Cancellation;
 use crate::operations::SharedOperations;
 use crate::outside::{self, Entropy};
-use crate::verdict::Observer;
+use crate::spans::Spans;
+use crate::waiter::Endpoint;
 
-/// Bytes of one read.
-pub(crate) const PIPE_BYTES: usize = 64 << 10;
-/// How long a peer that does not read is waited for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What a connection is made from.
+/// The options of a connection: those of its [endpoint](protocol_endpoint::Options), which are fields of
+/// this type, and callbacks.
 #[non_exhaustive]
 pub struct Options {
-    /// What the core is made from.
-    pub config: Config,
-    /// Bytes of arrivals that wait to be taken; 64 MiB. Above it notifications are counted and not
-    /// kept ([`Arrival::Missed`](crate::Arrival::Missed)), and requests are answered with the
-    /// dialect's overload code.
-    pub inbox_bytes: usize,
-    /// Requests at work: taken to be served, and not answered; 16,384. One more is answered with the
-    /// dialect's overload code when its turn comes. Cancels get through (G3).
-    pub work_requests: usize,
-    /// Bytes of what the requests at work ask, which is mostly params; 64 MiB. A request that does not
-    /// fit is answered in the same way. One that is alone always fits, so
-    /// [`Limits::message_bytes`](protocol_core::Limits::message_bytes) bounds it.
-    pub work_bytes: usize,
-    /// Bytes of answers that wait for room among those to be sent
-    /// ([`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes)); 64 MiB. An answer above it is
-    /// replaced by the dialect's overload code, and so is each request that comes then. Reading goes
-    /// on, so cancels get through (G3).
-    pub answer_bytes: usize,
-    /// Bytes of what became of calls, and waits until whoever made them takes it; 256 MiB. An outcome
-    /// above it is let go ([`CallError::Untaken`](crate::CallError::Untaken)); one that is alone always
-    /// fits.
-    pub result_bytes: usize,
-    /// Bytes asked for in one read, and of the messages that are taken to be written ahead of the peer's
-    /// reading; 64 KiB, and at least one byte.
-    pub pipe_bytes: usize,
-    /// How often the peer may do what costs it next to nothing. Over it the connection ends
-    /// ([`OverBudget`](crate::OverBudget)).
-    pub budgets: Budgets,
-    /// How long a peer that does not read is waited for once nothing else keeps the connection alive;
-    /// 5 s.
-    pub patience: Duration,
-    /// Asks the peer every so often whether it is still there; nobody does. A host on one thread never does.
-    pub keep_alive: Option<KeepAlive>,
-    /// Sees every message.
+    /// The limits, and the configuration of the core. `options.inbox_bytes` is one of its fields.
+    pub endpoint: protocol_endpoint::Options,
+    /// The callback that sees every message.
     pub trace: Option<Trace>,
-    /// Sees what the core decides.
+    /// The callback that sees the core's decisions.
     pub observer: Option<Observer>,
-    /// Sees what a server says that is no message. Without it, and in a host on one thread, that is an
+    /// The callback that sees output of a server that is no message. Without it, that is an
     /// [`Arrival::Violation`](crate::Arrival::Violation).
     pub noise: Option<Noise>,
-    /// What unforgeable tokens are made of; the operating system's.
+    /// The source of unforgeable tokens; the operating system's.
     pub entropy: Entropy,
-    /// Where the operations that requests start are kept, for a dialect that has any.
+    /// The registry of the operations that requests start, for a dialect that has any.
     pub operations: Option<SharedOperations>,
 }
 
-/// Sees every message, without framing. It runs while the connection is locked: it must not use
-/// any handle of it, and should be quick.
+/// A callback that sees every message, without framing, in the order of the connection.
+///
+/// It runs on one thread at a time, while no lock of the connection is held. So it may use any handle,
+/// and reading and writing wait until it returns.
 pub type Trace = Box<dyn FnMut(Way, &[u8]) + Send>;
 
-/// Which way a message went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// From us to the peer.
-    Sent,
-    /// From the peer to us.
-    Received,
+/// A callback that sees the core's decisions, as [`Trace`] sees messages.
+pub type Observer = Box<dyn FnMut(&Verdict) + Send>;
+
+/// A callback that sees output of a server that is no message, as [`Trace`] sees messages. It is a line
+/// on its standard output, or the rest of its input once its framing is broken.
+///
+/// A client does not respond to it, so nobody else learns of it.
+pub type Noise = Box<dyn FnMut(Violation, &[u8]) + Send>;
+
+/// The most bytes of a connection itself, with its lock.
+pub(crate) const SHARED: usize = 4 << 10;
+
+/// The callbacks of one connection.
+pub struct Callbacks {
+    pub(crate) trace: Option<Trace>,
+    pub(crate) observer: Option<Observer>,
+    pub(crate) noise: Option<Noise>,
+}
+
+impl Callbacks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.trace.is_none() && self.observer.is_none() && self.noise.is_none()
+    }
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callbacks").finish_non_exhaustive()
+    }
 }
 
 impl Options {
@@ -84,22 +73,77 @@ impl Options {
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
-            config,
-            inbox_bytes: 64 << 20,
-            work_requests: 16_384,
-            work_bytes: 64 << 20,
-            answer_bytes: 64 << 20,
-            result_bytes: 256 << 20,
-            pipe_bytes: PIPE_BYTES,
-            budgets: Budgets::default(),
-            patience: PATIENCE,
-            keep_alive: None,
+            endpoint: protocol_endpoint::Options::new(config),
             trace: None,
             observer: None,
             noise: None,
             entropy: outside::entropy,
             operations: None,
         }
+    }
+
+    /// Completes the options with the inputs of the core that only the process has, and takes the
+    /// callbacks out of them.
+    #[doc(hidden)]
+    pub fn prepare(&mut self, now: Timestamp) -> Callbacks {
+        let config = &mut self.endpoint.config;
+        if config.unix_time_at_zero.is_zero() {
+            config.unix_time_at_zero = outside::unix_time_at_zero(now);
+        }
+        if config.connection == 0 {
+            config.connection = outside::connection_number();
+        }
+        let shows = &mut self.endpoint.shows;
+        shows.messages = self.trace.is_some();
+        shows.verdicts = self.observer.is_some();
+        shows.noise = self.noise.is_some();
+        let (trace, observer) = (self.trace.take(), self.observer.take());
+        Callbacks { trace, observer, noise: self.noise.take() }
+    }
+
+    /// Returns the most bytes of heap that a connection with these options holds over two streams of
+    /// bytes (G8).
+    ///
+    /// Memory of the host's own code is not included: the data of handlers, the lines of a trace, the
+    /// tasks of a runtime.
+    ///
+    /// ```
+    /// use protocol_async::Options;
+    /// use protocol_core::{Config, Dialect};
+    ///
+    /// let mut options = Options::new(Config::server(Dialect::LSP_3_17));
+    /// options.inbox_bytes = 1 << 20;
+    /// let memory = options.memory();
+    /// assert!(memory.inbox < 20 << 20, "it, and one message that is alone");
+    /// assert!(memory.total() > memory.core);
+    /// ```
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        let mut memory = Endpoint::memory(&self.endpoint);
+        let limits = &self.config.limits;
+        let request = Spans::REQUEST + Cancellation::HEAP + 3 * size_of::<Cancellation>();
+        let handles = [
+            memory.handles,
+            SHARED,
+            limits.calls.saturating_mul(Spans::CALL),
+            limits.requests.saturating_mul(request),
+        ];
+        memory.handles = handles.into_iter().fold(0, usize::saturating_add);
+        memory
+    }
+}
+
+impl Deref for Options {
+    type Target = protocol_endpoint::Options;
+
+    fn deref(&self) -> &protocol_endpoint::Options {
+        &self.endpoint
+    }
+}
+
+impl DerefMut for Options {
+    fn deref_mut(&mut self) -> &mut protocol_endpoint::Options {
+        &mut self.endpoint
     }
 }
 
@@ -111,17 +155,6 @@ impl From<Config> for Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("config", &self.config)
-            .field("inbox_bytes", &self.inbox_bytes)
-            .field("work_requests", &self.work_requests)
-            .field("work_bytes", &self.work_bytes)
-            .field("answer_bytes", &self.answer_bytes)
-            .field("result_bytes", &self.result_bytes)
-            .field("pipe_bytes", &self.pipe_bytes)
-            .field("budgets", &self.budgets)
-            .field("patience", &self.patience)
-            .field("keep_alive", &self.keep_alive)
-            .finish_non_exhaustive()
+        f.debug_struct("Options").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }

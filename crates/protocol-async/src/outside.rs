@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use protocol_core::Timestamp;
 
-/// Gives 16 bytes that nobody can guess, or `None` if it can't.
+/// A function that returns 16 bytes that nobody can guess, or `None` if it can't.
 pub type Entropy = fn() -> Option<[u8; 16]>;
 
-/// The entropy of the operating system.
+/// Returns 16 bytes of the operating system's entropy.
 #[must_use]
 pub fn entropy() -> Option<[u8; 16]> {
     let mut bytes = [0; 16];
@@ -16,7 +16,8 @@ pub fn entropy() -> Option<[u8; 16]> {
     Some(bytes)
 }
 
-/// The Unix time at [`Timestamp::ZERO`] of a clock that says `now`; zero if it is not after 1970.
+/// Returns the Unix time at [`Timestamp::ZERO`] of a clock that reads `now`; zero if it is not after
+/// 1970.
 #[must_use]
 pub fn unix_time_at_zero(now: Timestamp) -> Duration {
     let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

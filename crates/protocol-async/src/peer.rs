@@ -1,25 +1,26 @@
 //! The sending side.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use protocol_core::{CallOptions, Dialect, Refusal, Shutdown, Timestamp, WireId};
+use protocol_endpoint::{InFlight, Line, Place};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::closed::Closed;
-use crate::in_flight::{self, InFlight};
 use crate::json::written;
 use crate::lease::Lease;
-use crate::outcome::Interest;
 use crate::sent::SentRequest;
+use crate::shared::Inner;
 use crate::spanned;
 use crate::spans::RequestSpan;
-use crate::state::State;
-use crate::sync::{Arc, MutexGuard};
-use crate::turn::waits_for_peer;
-use crate::wait::WaitFor;
+use crate::sync::Arc;
+use crate::wait::{WaitFor, is_same, leave};
+use crate::waiter::Waiter;
 
-/// Calls and notifies the peer, from anywhere. Clones share the connection.
+/// The peer, to be called and notified from anywhere. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
     lease: Arc<Lease>,
@@ -30,7 +31,7 @@ impl Peer {
         Self { lease }
     }
 
-    /// Calls the peer. Never blocks and never fails at once: a refusal is the call's outcome.
+    /// Calls the peer. It never blocks and never fails at once: a refusal is the call's outcome.
     pub fn call<T>(&self, method: &str, params: impl Serialize) -> SentRequest<T> {
         self.call_with(method, params, CallOptions::default())
     }
@@ -46,7 +47,7 @@ impl Peer {
             .unwrap_or_else(|_| SentRequest::refused(Refusal::InvalidParams.into()))
     }
 
-    /// As [`call_with`](Self::call_with), with params as they are to be on the wire.
+    /// As [`call_with`](Self::call_with), with params that are JSON already.
     pub fn call_raw<T>(
         &self,
         method: &str,
@@ -54,14 +55,14 @@ impl Peer {
         options: CallOptions,
     ) -> SentRequest<T> {
         let span = spanned::call(&self.lease, method, &options);
-        let called = self.lease.send(|state, now| {
-            let call = state.call(method, params, Interest::default(), options)?;
-            state.spans.call_begins(call, span.clone(), now);
+        let called = self.lease.at(|inner, now, effects| {
+            let call = inner.endpoint.call(method, params, options, now, effects)?;
+            inner.spans.call_begins(call.id, span.clone(), now);
             Ok(call)
         });
         match called {
             Ok(call) => {
-                span.accepted(call.number());
+                span.accepted(call.id.number());
                 SentRequest::sent(self.lease.clone(), call)
             }
             Err(refusal) => {
@@ -73,6 +74,9 @@ impl Peer {
 
     /// Notifies the peer, and waits for room in the outbox if there is none.
     ///
+    /// Its place in the queue for room is taken when it is first polled. No later notification overtakes
+    /// it, so one whose future is kept and not polled holds up all others.
+    ///
     /// # Errors
     ///
     /// As [`try_notify`](Self::try_notify), without [`Refusal::OutboxFull`].
@@ -83,49 +87,43 @@ impl Peer {
         }
         // Written once for all that is still to be tried.
         let params = to_raw_value(&params).map_err(|_| Refusal::InvalidParams)?;
-        loop {
-            self.ready().await;
-            let sent = self.try_notify_raw(method, Some(&params));
-            if sent != Err(Refusal::OutboxFull) {
-                return sent;
-            }
-        }
+        Notify { lease: &self.lease, method, params: &params, place: None }.await
     }
 
-    /// Notifies the peer if there is room. Never blocks.
+    /// Notifies the peer if there is room, and nobody waits for room before us. It never blocks.
     ///
     /// # Errors
     ///
-    /// As [`Connection::notify`](protocol_core::Connection::notify). After
-    /// [`Refusal::OutboxFull`], [`ready`](Self::ready) waits for room.
+    /// As [`Connection::notify`](protocol_core::Connection::notify). After [`Refusal::OutboxFull`],
+    /// [`ready`](Self::ready) waits for room.
     pub fn try_notify(&self, method: &str, params: impl Serialize) -> Result<(), Refusal> {
         written(&params, |params| self.try_notify_raw(method, Some(params)))
             .unwrap_or(Err(Refusal::InvalidParams))
     }
 
-    /// As [`try_notify`](Self::try_notify), with params as they are to be on the wire.
+    /// As [`try_notify`](Self::try_notify), with params that are JSON already.
     ///
     /// # Errors
     ///
     /// As [`try_notify`](Self::try_notify).
     pub fn try_notify_raw(&self, method: &str, params: Option<&RawValue>) -> Result<(), Refusal> {
-        self.lease.send(|state, _| state.stream.connection_mut().notify(method, params))
+        self.lease.with(|inner, effects| inner.endpoint.try_notify(method, params, effects))
     }
 
-    /// Sends the dialect's cancel for a request whose id on this connection the host knows: for
-    /// routing of its own. [`SentRequest::cancel`] knows the id by itself.
+    /// Sends the dialect's cancel for a request whose id on this connection the host knows. It is for
+    /// hosts that route by themselves; [`SentRequest::cancel`] knows the id.
     ///
     /// # Errors
     ///
     /// As [`Connection::send_cancel_request`](protocol_core::Connection::send_cancel_request).
     pub fn send_cancel_request(&self, id: &WireId) -> Result<(), Refusal> {
-        self.lease.send(|state, _| state.stream.connection_mut().send_cancel_request(id))
+        self.lease.with(|inner, effects| inner.endpoint.send_cancel_request(id, effects))
     }
 
-    /// The dialect that the connection speaks.
+    /// Returns the dialect that the connection speaks.
     #[must_use]
     pub fn dialect(&self) -> Dialect {
-        self.lease.lock().core().config().dialect.clone()
+        self.lease.lock().endpoint.dialect().clone()
     }
 
     /// Shuts the connection down.
@@ -133,82 +131,102 @@ impl Peer {
         self.lease.shutdown(how);
     }
 
-    /// Holds writing back: what is sent until the cork is dropped leaves in one write, in order.
-    /// It counts as sent at once, so cancelling it sends a cancel. Once it is more than
-    /// [`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes) it leaves all the same.
+    /// Holds writing back: messages that are sent until the cork is dropped leave in one write, in order.
+    ///
+    /// They count as sent at once, so cancelling one sends a cancel. Above
+    /// [`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes) they leave all the same.
     #[must_use = "dropping it ends it"]
     pub fn cork(&self) -> Cork {
-        self.lease.with(|state, _| state.corks += 1);
+        self.lease.with(|inner, _| inner.endpoint.cork());
         Cork { lease: self.lease.clone() }
     }
 
     /// Waits until everything queued is written, or never will be.
     pub fn flushed(&self) -> impl Future<Output = ()> + Send + Unpin + '_ {
-        self.wait_for_room(State::is_flushed)
+        WaitFor::new(&self.lease, Line::Flushed, |inner: &mut Inner, _| {
+            inner.endpoint.is_flushed().then_some(())
+        })
     }
 
-    /// Waits until the connection is closed, and says why: nothing comes any more, and every call has
-    /// settled. Like every handle of the connection, it keeps that going as long as it waits.
+    /// Waits until the connection is closed, and returns how. Nothing comes any more then, and every call
+    /// has settled. Like every handle, it keeps the connection going as long as it waits.
     pub fn closed(&self) -> impl Future<Output = Closed> + Send + Unpin + '_ {
-        fn check(state: MutexGuard<'_, State>) -> Result<Closed, MutexGuard<'_, State>> {
-            state.how_closed().ok_or_else(|| {
-                waits_for_peer();
-                state
-            })
-        }
-        WaitFor::new(&self.lease, |state| &mut state.ended, check)
+        WaitFor::new(&self.lease, Line::End, |inner: &mut Inner, _| inner.how_closed())
     }
 
-    /// Whether the connection is closed.
+    /// Returns whether the connection is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.lease.lock().closed.is_some()
+        self.lease.lock().endpoint.closed().is_some()
     }
 
-    /// After [`Refusal::OutboxFull`], waits until there is room for what was refused, or the
-    /// connection is closed.
+    /// After [`Refusal::OutboxFull`], waits until there is room for the message that was refused, or the
+    /// connection is closed. Waiters are served in the order in which they began to wait.
     pub fn ready(&self) -> impl Future<Output = ()> + Send + Unpin + '_ {
-        self.wait_for_room(|state| !state.is_full)
+        WaitFor::new(&self.lease, Line::Room, |inner: &mut Inner, place| {
+            inner.endpoint.has_room(place).then_some(())
+        })
     }
 
-    fn wait_for_room(
-        &self,
-        there: fn(&State) -> bool,
-    ) -> impl Future<Output = ()> + Send + Unpin + '_ {
-        WaitFor::new(&self.lease, |state| &mut state.room, holds(there))
-    }
-
-    /// The span of a notification that is about to be handled.
-    pub(crate) fn span_of_notification(&self, method: &str) -> RequestSpan {
+    /// Returns the span of a notification that is about to be handled.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn span_of_notification(&self, method: &str) -> RequestSpan {
         spanned::notification(&self.lease, method)
     }
 
-    /// What the connection's clock says.
-    pub(crate) fn now(&self) -> Timestamp {
+    /// Returns the time of the connection's clock, which is that of its
+    /// [`Timer`](crate::Timer).
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
         self.lease.now()
     }
 
-    /// What is in flight both ways, oldest first, at most `limit` of each. Never any params.
+    /// Lists the calls and the requests in flight, oldest first, at most `limit` of each. It never holds
+    /// any params.
     #[must_use]
     pub fn in_flight(&self, limit: usize) -> Vec<InFlight> {
-        self.lease.at(|state, _| in_flight::list(state, limit))
+        self.lease.at(|inner, now, _| inner.endpoint.in_flight(limit, now))
     }
 }
 
-/// A check that is about the state alone.
-fn holds<'a>(
-    there: fn(&State) -> bool,
-) -> impl FnMut(MutexGuard<'a, State>) -> Result<(), MutexGuard<'a, State>> {
-    move |state| {
-        if there(&state) {
-            return Ok(());
+/// A notification that stands in the queue for room.
+struct Notify<'a> {
+    lease: &'a Lease,
+    method: &'a str,
+    params: &'a RawValue,
+    place: Option<Place>,
+}
+
+impl Future for Notify<'_> {
+    type Output = Result<(), Refusal>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { lease, method, params, place } = self.get_mut();
+        // A waker is the executor's, so it is cloned and dropped outside the lock.
+        let waiting = lease
+            .lock()
+            .endpoint
+            .waiting(Line::Room, place.as_ref())
+            .map(|waiting| is_same(Some(waiting), cx.waker()));
+        if waiting == Some(true) {
+            return Poll::Pending;
         }
-        waits_for_peer();
-        Err(state)
+        let mut waiter = Some(Waiter::Task(cx.waker().clone()));
+        let sent = lease.with(|inner, effects| {
+            inner.endpoint.poll_notify(method, Some(params), place, &mut waiter, effects)
+        });
+        sent.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
-/// Holds writing back; see [`Peer::cork`].
+impl Drop for Notify<'_> {
+    fn drop(&mut self) {
+        leave(self.lease, Line::Room, self.place.take());
+    }
+}
+
+/// A hold on writing; see [`Peer::cork`].
 #[derive(Debug)]
 pub struct Cork {
     lease: Arc<Lease>,
@@ -216,6 +234,6 @@ pub struct Cork {
 
 impl Drop for Cork {
     fn drop(&mut self) {
-        self.lease.with(|state, _| state.corks -= 1);
+        self.lease.with(|inner, effects| inner.endpoint.uncork(effects));
     }
 }

@@ -1,4 +1,4 @@
-//! What drivers of byte streams poll: the two directions.
+//! The two directions of a byte stream, for its drivers.
 
 use std::io;
 use std::pin::Pin;
@@ -7,30 +7,30 @@ use std::task::{Context, Poll, ready};
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_core::InputBuffer;
 
-use crate::outgoing::Messages;
+use protocol_endpoint::Messages;
 
-/// Turns that a driver takes in one poll: then other tasks have theirs.
+/// The turns that a driver takes in one poll before other tasks have theirs.
 pub(crate) const TURNS: usize = 32;
-/// Reads in which the last words of a peer are taken that reads no more itself: more than any pipe or
-/// socket holds.
+/// The reads in which the last words of a peer are taken that reads no more itself. It is more than any
+/// pipe or socket holds.
 const LAST_READS: u32 = 256;
 
 pub(crate) struct Reader<R> {
     /// `None` once the input has ended.
     stream: Option<R>,
-    /// What was read and not used yet.
+    /// The bytes that were read and not used yet.
     pub(crate) input: InputBuffer,
-    /// Bytes asked for in one read.
+    /// The bytes asked for in one read.
     room: usize,
-    /// How many reads are left, once only what is there already is still to be read.
+    /// The number of reads that are left, once only the bytes that are here already are to be read.
     left: Option<u32>,
 }
 
-/// What one read gave.
+/// The result of one read.
 pub(crate) enum Read {
     /// There are more bytes in the input.
     Bytes,
-    /// Nothing comes any more, perhaps because of this.
+    /// Nothing comes any more, perhaps because of this error.
     End(Option<io::Error>),
 }
 
@@ -40,6 +40,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Self { stream: Some(stream), input: InputBuffer::new(), room: room.max(1), left: None }
     }
 
+    #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Read> {
         let Some(stream) = &mut self.stream else { return Poll::Pending };
         if self.left == Some(0) {
@@ -69,25 +70,25 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Poll::Ready(Read::End(error))
     }
 
-    /// Reads what is there already, and then ends: the peer reads no more, so nothing it says later can
-    /// be answered.
+    /// Reads the bytes that are here already, and then ends. The peer reads no more, so it can get no
+    /// response to anything later.
     pub(crate) fn end_soon(&mut self) {
         self.left.get_or_insert(LAST_READS);
     }
 
-    /// Whether [`poll`](Self::poll) is ready whatever the peer does.
+    /// Returns whether [`poll`](Self::poll) is ready whatever the peer does.
     pub(crate) const fn is_ending(&self) -> bool {
         self.stream.is_some() && self.left.is_some()
     }
 
-    /// Reads no more.
+    /// Stops reading, and drops what was read.
     pub(crate) fn close(&mut self) {
         self.stream = None;
         self.input = InputBuffer::new();
     }
 }
 
-/// What the peer's going away looks like to a reader; it is no failure of ours.
+/// Returns whether an error means that the peer went away, which is no failure of ours.
 pub(crate) fn is_hang_up(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
@@ -96,7 +97,7 @@ pub(crate) fn is_hang_up(error: &io::Error) -> bool {
 pub(crate) struct Writer<W> {
     /// `None` once the peer reads no more.
     stream: Option<W>,
-    /// What is to be written. Nothing may be added before all of it is.
+    /// The messages to be written. Nothing may be added before all of them are.
     pub(crate) output: Messages,
     written: usize,
 }
@@ -106,11 +107,13 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Self { stream: Some(stream), output: Messages::default(), written: 0 }
     }
 
-    /// Writes what there is; ready when nothing is left of it.
+    /// Writes the output. It is ready when nothing is left.
     ///
     /// # Errors
     ///
-    /// Why nothing can be written any more: once, and from then on everything is dropped.
+    /// Returns the error after which nothing can be written any more. It does so once, and from then on
+    /// everything is dropped.
+    #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.output.is_empty() {
             return Poll::Ready(Ok(()));
@@ -127,12 +130,12 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Poll::Ready(written)
     }
 
-    /// How many bytes of what there is are written.
+    /// Returns the number of bytes of the output that are written.
     pub(crate) const fn written(&self) -> usize {
         self.written
     }
 
-    /// Writes no more of what is left, and does not close the stream, which might wait for that.
+    /// Stops writing. It does not close the stream, which might wait for the rest.
     pub(crate) fn give_up(&mut self) {
         self.stream = None;
     }

@@ -4,18 +4,18 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use protocol_core::{CallOptions, Refusal};
+use protocol_endpoint::CallError;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::answer::CallError;
 use crate::handle::{CancellationHandle, Preparation};
 use crate::peer::Peer;
 use crate::sent::SentRequest;
 use crate::sync::Arc;
 
 impl Peer {
-    /// Prepares a call without sending it: so that others can hold its
-    /// [`CancellationHandle`] before it exists for the peer.
+    /// Prepares a call without sending it. Others can hold its [`CancellationHandle`] before the peer
+    /// knows of it.
     pub fn prepare<T>(
         &self,
         method: &str,
@@ -45,14 +45,14 @@ pub struct PreparedRequest<T> {
 }
 
 impl<T> PreparedRequest<T> {
-    /// A handle that cancels the call, before it is published or after.
+    /// Returns a handle that cancels the call, before it is published or after.
     #[must_use]
     pub fn cancellation_handle(&self) -> CancellationHandle {
         CancellationHandle::of_prepared(self.preparation.clone())
     }
 
-    /// Sends the call, unless it was cancelled already: then its outcome is that, and nothing is
-    /// sent.
+    /// Sends the call, unless it was cancelled already. Then nothing is sent, and the cancellation is its
+    /// outcome.
     pub fn publish(self) -> SentRequest<T> {
         let Self { peer, method, params, options, preparation, .. } = self;
         if let Some(cause) = preparation.cancelled() {

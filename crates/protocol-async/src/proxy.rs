@@ -1,26 +1,25 @@
 //! One hop of a proxy.
 
 use protocol_core::{CallOptions, SendError};
+use protocol_endpoint::{Failure, Notification};
 
-use crate::failure::Failure;
 use crate::incoming::Arrival;
-use crate::message::Notification;
 use crate::outcome::HandOver;
 use crate::peer::Peer;
 use crate::responder::Responder;
 use crate::sent::SentRequest;
 
 impl Peer {
-    /// Sends on what another connection received: a request with its answer and its cancels
-    /// forwarded back and on, a notification as it is.
+    /// Forwards what another connection received. The response to a request and its cancels are forwarded
+    /// too.
     ///
-    /// A raw cancel is dropped: it names an id of the other connection (B25). The cancel itself has
-    /// reached the request's marker already, and goes on from there under this connection's own id.
+    /// A raw cancel is dropped, because it names an id of the other connection (B25). The cancel itself
+    /// has reached the request's marker already, and goes on from there under this connection's own id.
     ///
     /// # Errors
     ///
-    /// As [`try_notify`](Self::try_notify), for a notification, which is given back. A request that can't be
-    /// sent on is answered with why.
+    /// As [`try_notify`](Self::try_notify), for a notification, which is returned with the error. A
+    /// request that can't be forwarded gets the reason as its response.
     pub fn send_proxied(&self, arrival: Arrival) -> Result<(), SendError<Notification>> {
         match arrival {
             Arrival::Request(request, responder) => {
@@ -46,8 +45,8 @@ impl Peer {
 }
 
 impl<T> SentRequest<T> {
-    /// Answers another request with the outcome, and cancels this call when that request is
-    /// cancelled: one hop of a proxy.
+    /// Responds to another request with the outcome, and cancels this call when that request is
+    /// cancelled. This is one hop of a proxy.
     pub fn forward_response_to<R>(self, responder: Responder<R>) {
         let responder: Responder = responder.cast();
         let forwarded = self.forward_cancellation_from(&responder.cancellation());

@@ -1,31 +1,27 @@
 //! The handle that responds to one request of the peer.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use protocol_core::{Cause, Refusal, RequestHandle, code};
+use protocol_core::{Cause, Refusal, RequestHandle, Response};
+use protocol_endpoint::{Answer, Failure};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::answer::RpcError;
-use crate::at_work::Place;
 use crate::cancellation::Cancellation;
-use crate::failure::{Answer, Failure};
 use crate::json::written;
 use crate::lease::Lease;
-use crate::method::clip;
 use crate::peer::Peer;
+use crate::shared::release;
 use crate::spanned;
 use crate::spans::RequestSpan;
-use crate::state::Given;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex, Weak, lock};
 
-/// Owes one request its answer. Dropping it pays too: as cancelled if the request is, else with
-/// error -32603 that names the method.
+/// A responder, which owes one request its response. Dropping it responds too: as cancelled if the
+/// request is, else with error -32603, which names the method.
 #[must_use = "dropping it answers the request with an error"]
 pub struct Responder<T = Box<RawValue>> {
-    /// Invariant: `Some` until the request is answered.
+    /// Invariant: `Some` until the request has its response.
     debt: Option<Debt>,
     result: PhantomData<fn(T)>,
 }
@@ -34,137 +30,165 @@ struct Debt {
     lease: Arc<Lease>,
     request: RequestHandle,
     marker: Cancellation,
-    /// Among the requests at work.
-    place: Place,
+    /// The place to which the responder returns if it is dropped before it responds.
+    returns_to: Option<Weak<Mutex<Option<Responder>>>>,
+}
+
+/// A place to which a responder returns that is dropped before it responds.
+///
+/// Dropping this place drops the responder in it, which then responds as any other does.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ReturnSlot(Arc<Mutex<Option<Responder>>>);
+
+impl ReturnSlot {
+    /// Takes the responder, if it was dropped.
+    #[must_use]
+    pub fn take(&self) -> Option<Responder> {
+        lock(&self.0).take()
+    }
 }
 
 impl Responder {
-    pub(crate) fn new(
-        lease: Arc<Lease>,
-        request: RequestHandle,
-        marker: Cancellation,
-        place: Place,
-    ) -> Self {
-        Self { debt: Some(Debt { lease, request, marker, place }), result: PhantomData }
+    pub(crate) fn new(lease: Arc<Lease>, request: RequestHandle, marker: Cancellation) -> Self {
+        let returns_to = None;
+        Self { debt: Some(Debt { lease, request, marker, returns_to }), result: PhantomData }
+    }
+
+    /// Makes the responder return to a place when it is dropped, instead of responding.
+    ///
+    /// Once the place is gone, it responds when it is dropped, as ever.
+    #[doc(hidden)]
+    pub fn return_to(&mut self) -> ReturnSlot {
+        let slot = Arc::new(Mutex::new(None));
+        if let Some(debt) = &mut self.debt {
+            debt.returns_to = Some(Arc::downgrade(&slot));
+        }
+        ReturnSlot(slot)
     }
 }
 
 impl<T> Responder<T> {
-    /// The request's marker.
+    /// Returns the request's marker.
     #[must_use]
     pub fn cancellation(&self) -> Cancellation {
         self.owed().marker.clone()
     }
 
-    /// Whether the request was cancelled. One relaxed load.
+    /// Returns whether the request was cancelled. It costs one relaxed load.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.owed().marker.is_cancelled()
     }
 
-    /// Names the request; what a call is made on behalf of
+    /// Returns the handle of the request, for calls on its behalf
     /// ([`CallOptions::parent`](protocol_core::CallOptions::parent)).
     #[must_use]
     pub fn handle(&self) -> RequestHandle {
         self.owed().request
     }
 
-    /// The peer that sent the request.
+    /// Returns the peer that sent the request.
     #[must_use]
     pub fn peer(&self) -> Peer {
         Peer::new(self.owed().lease.clone())
     }
 
-    /// Does some work inside the request's span, if it has one: what a [`Router`](crate::Router) does for
-    /// its handlers.
+    /// Runs some work inside the request's span, if it has one. A router does so for its handlers.
     pub fn in_span<U>(&self, work: impl FnOnce() -> U) -> U {
         self.request_span().inside(work)
     }
 
-    /// The request's span, for futures: `work.instrument(responder.span())`. It is disabled if nobody
-    /// listened when the request was taken.
+    /// Returns the request's span, for futures: `work.instrument(responder.span())`. It is disabled if
+    /// nobody listened when the request was taken.
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn span(&self) -> tracing::Span {
         self.request_span().span()
     }
 
-    pub(crate) fn request_span(&self) -> RequestSpan {
+    /// Returns the span, which a clone keeps open.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn request_span(&self) -> RequestSpan {
         let Debt { lease, request, .. } = self.owed();
         spanned::of_request(lease, *request)
     }
 
-    /// Cancels the request for a reason of our own: it is marked exactly as if the peer had asked.
+    /// Cancels the request for a reason of our own. It is marked exactly as if the peer had cancelled it.
     pub fn cancel(&self) {
         let Debt { lease, request, .. } = self.owed();
-        lease.command(|core, now| core.cancel_request(*request, Cause::Internal, now));
+        lease.at(|inner, now, effects| {
+            inner.endpoint.cancel_request(*request, Cause::Internal, now, effects);
+        });
     }
 
-    /// Ends a request of the client's that the dialect lets the server end, without an answer, and
-    /// perhaps tells why.
+    /// Ends a request of the client's without a response, if the dialect lets the server do that. The
+    /// client gets the reason, if there is one.
     ///
     /// # Errors
     ///
-    /// As [`Connection::end_request`](protocol_core::Connection::end_request), with the responder
-    /// given back.
+    /// As [`Connection::end_request`](protocol_core::Connection::end_request). The responder is returned
+    /// with the error.
     pub fn end(mut self, reason: Option<&str>) -> Result<(), (Refusal, Self)> {
         let Debt { lease, request, .. } = self.owed();
-        let ended =
-            lease.send(|state, _| state.stream.connection_mut().end_request(*request, reason));
+        let ended = lease.with(|inner, effects| {
+            let mark = inner.endpoint.end_request(*request, reason, effects)?;
+            Ok(inner.recycle(mark))
+        });
         match ended {
-            Ok(entry) => {
+            Ok(mark) => {
+                release(mark);
                 spanned::request_ends(lease, *request);
-                if let Some(Debt { lease, place, .. }) = self.debt.take() {
-                    lease.with(|state, after| {
-                        state.at_work.leave(place);
-                        state.let_go(entry, after);
-                    });
-                }
+                self.debt = None;
                 Ok(())
             }
             Err(refusal) => Err((refusal, self)),
         }
     }
 
-    /// The same debt, for a result of another type.
+    /// Converts this responder into one for results of another type.
     pub fn cast<U>(mut self) -> Responder<U> {
         Responder { debt: self.debt.take(), result: PhantomData }
     }
 
-    /// Answers with a failure.
+    /// Responds with a failure.
     pub fn respond_with_failure(self, failure: impl Into<Failure>) {
         self.answer(Err(failure.into()));
     }
 
-    /// Answers with what is already on the wire's terms. Never blocks: an answer that has no room
-    /// yet waits for it.
+    /// Responds with a result that is JSON already, or with a failure. It never blocks: a response that
+    /// has no room yet waits for it.
     pub fn answer(mut self, answer: Answer) {
-        self.pay(answer.into());
+        match answer {
+            Ok(result) => self.pay(Response::Result(&result)),
+            Err(failure) => self.pay(failure.as_response()),
+        }
     }
 
     fn owed(&self) -> &Debt {
         self.debt.as_ref().expect("only answering, which consumes the responder, takes it")
     }
 
-    fn pay(&mut self, given: Given<'_>) {
-        if let Some(Debt { lease, request, marker, place }) = self.debt.take() {
+    fn pay(&mut self, response: Response<'_>) {
+        if let Some(Debt { lease, request, marker, .. }) = self.debt.take() {
             // Nobody else may have the marker: then it is used again.
             drop(marker);
-            lease.respond(request, Some(place), given);
+            lease.respond(request, response);
         }
     }
 }
 
 impl<T: Serialize> Responder<T> {
-    /// Answers with a result.
+    /// Responds with a result.
     pub fn respond(mut self, result: T) {
-        let paid = written(&result, |result| self.pay(Given::Result(Cow::Borrowed(result))));
+        let paid = written(&result, |result| self.pay(Response::Result(result)));
         if let Err(error) = paid {
-            self.pay(Given::Failure(error.into()));
+            self.pay(Failure::from(error).as_response());
         }
     }
 
-    /// Answers with a result or a failure.
+    /// Responds with a result or a failure.
     pub fn respond_with_result<E: Into<Failure>>(self, result: Result<T, E>) {
         match result {
             Ok(result) => self.respond(result),
@@ -175,15 +199,19 @@ impl<T: Serialize> Responder<T> {
 
 impl<T> Drop for Responder<T> {
     fn drop(&mut self) {
-        let Some(debt) = &self.debt else { return };
-        let method = debt.lease.worker_gone(debt.request);
-        let failure = if debt.marker.is_cancelled() {
-            Failure::Cancelled
-        } else {
-            let message = format!("no answer from the handler of {}", clip(&method));
-            Failure::Error(RpcError::new(code::INTERNAL_ERROR, message))
-        };
-        self.pay(Given::Failure(failure));
+        let Some(debt) = &mut self.debt else { return };
+        if let Some(slot) = debt.returns_to.take().and_then(|slot| slot.upgrade()) {
+            *lock(&slot) = Some(Responder { debt: self.debt.take(), result: PhantomData });
+            return;
+        }
+        if let Some(Debt { lease, request, marker, .. }) = self.debt.take() {
+            drop(marker);
+            let mark = lease.with(|inner, effects| {
+                let mark = inner.endpoint.respond_for_worker(request, effects);
+                inner.recycle(mark)
+            });
+            release(mark);
+        }
     }
 }
 

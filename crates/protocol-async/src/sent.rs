@@ -5,55 +5,62 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use protocol_core::{CallId, CancelOutcome, Cause};
+use protocol_endpoint::{Call, CallError};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::answer::CallError;
 use crate::cancellation::{Cancellation, Following};
 use crate::handle::CancellationHandle;
 use crate::lease::Lease;
-use crate::outcome::{HandOver, RawOutcome};
+use crate::outcome::{CallOutcome, HandOver};
 use crate::spanned;
 use crate::sync::Arc;
-use crate::turn::waits_for_peer;
+use crate::wait::is_same;
+use crate::waiter::Waiter;
 
 /// A call in flight: a future of its outcome.
 ///
-/// Dropping it before the response is routed cancels the call, cause `dropped`; once the response
-/// is routed that does nothing, whether or not anyone took the outcome.
+/// Dropping it before the response is routed cancels the call, with the cause `dropped`. Once the
+/// response is routed, dropping it does nothing.
 ///
-/// Awaiting it gives the result as `T`, or the [`CallError`]; a call that was never sent gives
+/// Its output is the result as `T`, or a [`CallError`]. A call that was never sent has
 /// [`CallError::Refused`].
 #[must_use = "dropping it cancels the call"]
 pub struct SentRequest<T = Box<RawValue>> {
     outcome: Whereabouts,
-    /// Kept as long as it is in flight. In a box because it is mostly not there.
+    /// The markers that cancel the call, kept while it is in flight. They are boxed because they are
+    /// mostly absent.
     followers: Option<Box<Followers>>,
     result: PhantomData<fn() -> T>,
 }
 
-/// What cancels a call when a marker is set.
+/// Markers that cancel a call.
 struct Followers {
     _last: Following,
     _earlier: Option<Box<Followers>>,
 }
 
-/// Where the outcome of a call is.
+/// The place of a call's outcome.
 enum Whereabouts {
-    /// With the connection, or still to come.
-    There { lease: Arc<Lease>, call: CallId },
-    /// Here: the call was refused.
+    /// The connection has it, or it is still to come.
+    There {
+        lease: Arc<Lease>,
+        call: Call,
+        /// Whether a task waits for it.
+        is_awaited: bool,
+    },
+    /// It is here, because the call was refused.
     Here(Box<CallError>),
-    /// Nowhere: it was taken, handed over or given up. The call's id, if it was sent.
+    /// It was taken, handed over or given up. The id is that of the call, if it was sent.
     Taken(Option<CallId>),
 }
 
 impl<T> SentRequest<T> {
-    pub(crate) const fn sent(lease: Arc<Lease>, call: CallId) -> Self {
-        Self::of(Whereabouts::There { lease, call })
+    pub(crate) const fn sent(lease: Arc<Lease>, call: Call) -> Self {
+        Self::of(Whereabouts::There { lease, call, is_awaited: false })
     }
 
     pub(crate) fn refused(error: CallError) -> Self {
@@ -64,11 +71,11 @@ impl<T> SentRequest<T> {
         Self { outcome, followers: None, result: PhantomData }
     }
 
-    /// The call's id, whose number is what stands on the wire; `None` if it was refused.
+    /// Returns the call's id, whose number stands on the wire; `None` if it was refused.
     #[must_use]
     pub const fn id(&self) -> Option<CallId> {
         match self.outcome {
-            Whereabouts::There { call, .. } => Some(call),
+            Whereabouts::There { call, .. } => Some(call.id),
             Whereabouts::Taken(id) => id,
             Whereabouts::Here(_) => None,
         }
@@ -81,32 +88,41 @@ impl<T> SentRequest<T> {
         self.cancellation_handle().cancel()
     }
 
-    /// As [`cancel`](Self::cancel), and tells the peer why in words, where the dialect has a place for
-    /// that.
+    /// As [`cancel`](Self::cancel). The peer gets the reason in words, if the dialect has a place for it.
     pub fn cancel_with_reason(&self, reason: &str) -> CancelOutcome {
         self.cancellation_handle().cancel_with_reason(reason)
     }
 
-    /// A handle that cancels the call from anywhere. It keeps nothing alive.
+    /// Returns a handle that cancels the call from anywhere. It keeps nothing alive.
     #[must_use]
     pub fn cancellation_handle(&self) -> CancellationHandle {
         match &self.outcome {
-            Whereabouts::There { lease, call } => CancellationHandle::of(&lease.0, *call),
+            Whereabouts::There { lease, call, .. } => CancellationHandle::of(&lease.0, call.id),
             Whereabouts::Here(_) | Whereabouts::Taken(_) => CancellationHandle::of_nothing(),
         }
     }
 
     /// Gives up interest in the outcome without cancelling the call.
     pub fn detach(mut self) {
-        if let Whereabouts::There { lease, call } = self.take_outcome() {
-            if lease.hand_over(call, self.and_let_go(HandOver::NOBODY)).is_ok() {
-                lease.command(|core, now| core.detach(call, now));
+        match (self.followers.take(), self.take_outcome()) {
+            (None, Whereabouts::There { lease, call, .. }) => {
+                lease.at(|inner, now, effects| inner.endpoint.detach(call, now, effects));
             }
+            // They cancel the call as long as it is in flight.
+            (Some(followers), Whereabouts::There { lease, call, .. }) => {
+                let then = HandOver::to(move |_| drop(followers));
+                if hand_over(&lease, call, then).is_ok() {
+                    lease.at(|inner, now, effects| {
+                        inner.endpoint.detach_call(call.id, now, effects);
+                    });
+                }
+            }
+            _ => {}
         }
     }
 
-    /// Cancels the call when `marker` is set. To be chained before the call is awaited or handed
-    /// over; without it a call made by a proxy absorbs the cancel.
+    /// Cancels the call when `marker` is set. It is to be chained before the call is awaited or handed
+    /// over. Without it a call that a proxy makes absorbs the cancel.
     pub fn forward_cancellation_from(mut self, marker: &Cancellation) -> Self {
         let handle = self.cancellation_handle();
         let last = marker.on_cancel(move |_| {
@@ -117,10 +133,12 @@ impl<T> SentRequest<T> {
         self
     }
 
-    /// Hands the outcome over, once it is there, to `then`, which is not dropped before that.
+    /// Hands the outcome to `then` once it is there. `then` is not dropped before that.
     pub(crate) fn hand_to(mut self, then: HandOver) {
         let settled = match self.take_outcome() {
-            Whereabouts::There { lease, call } => lease.hand_over(call, self.and_let_go(then)),
+            Whereabouts::There { lease, call, .. } => {
+                hand_over(&lease, call, self.and_let_go(then))
+            }
             Whereabouts::Here(error) => Err((then, Err(error))),
             Whereabouts::Taken(_) => Ok(()),
         };
@@ -129,7 +147,7 @@ impl<T> SentRequest<T> {
         }
     }
 
-    /// Keeps what cancels the call as long as it is in flight.
+    /// Keeps the markers that cancel the call as long as it is in flight.
     fn and_let_go(&mut self, then: HandOver) -> HandOver {
         let Some(followers) = self.followers.take() else { return then };
         HandOver::to(move |outcome| {
@@ -145,8 +163,8 @@ impl<T> SentRequest<T> {
 }
 
 impl<T: DeserializeOwned> SentRequest<T> {
-    /// Hands the outcome to `then` when it is there, on whatever thread routes it; `then` must not
-    /// block. The call is not cancelled when this returns.
+    /// Hands the outcome to `then` when it is there, on the thread that routes it. `then` must not block.
+    /// The call is not cancelled when this returns.
     pub fn on_result(self, then: impl FnOnce(Result<T, CallError>) + Send + 'static) {
         self.hand_to(HandOver::to(move |outcome| then(decode(outcome))));
     }
@@ -157,12 +175,11 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if let Whereabouts::There { lease, call } = &this.outcome {
-            let Poll::Ready(outcome) = lease.poll_outcome(*call, cx.waker()) else {
-                waits_for_peer();
+        if let Whereabouts::There { lease, call, is_awaited } = &mut this.outcome {
+            let Poll::Ready(outcome) = poll_outcome(lease, *call, is_awaited, cx.waker()) else {
                 return Poll::Pending;
             };
-            this.outcome = Whereabouts::Taken(Some(*call));
+            this.outcome = Whereabouts::Taken(Some(call.id));
             return Poll::Ready(decode(outcome));
         }
         match this.take_outcome() {
@@ -172,7 +189,42 @@ impl<T: DeserializeOwned> Future for SentRequest<T> {
     }
 }
 
-fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
+/// Takes the outcome of a call, or waits for it.
+fn poll_outcome(
+    lease: &Lease,
+    call: Call,
+    is_awaited: &mut bool,
+    waker: &Waker,
+) -> Poll<CallOutcome> {
+    // A waker is the executor's, so it is cloned and dropped outside the lock. The first time it is
+    // needed, mostly.
+    let mut waiter = (!*is_awaited).then(|| Waiter::Task(waker.clone()));
+    *is_awaited = true;
+    loop {
+        let is_cloned = waiter.is_some();
+        let mut inner = lease.lock();
+        let outcome = inner.endpoint.poll_outcome(call, &mut waiter);
+        let waits = is_cloned || is_same(inner.endpoint.waiting_for(call), waker);
+        drop(inner);
+        match outcome {
+            Some(outcome) => return Poll::Ready(outcome),
+            None if waits => return Poll::Pending,
+            None => waiter = Some(Waiter::Task(waker.clone())),
+        }
+    }
+}
+
+/// Hands the outcome of a call over once it is there, or returns both if it is there already.
+fn hand_over(lease: &Lease, call: Call, then: HandOver) -> Result<(), (HandOver, CallOutcome)> {
+    let waiter = Waiter::HandOver(then);
+    let handed = lease.with(|inner, effects| inner.endpoint.hand_over(call, waiter, effects));
+    handed.map_err(|(waiter, outcome)| match waiter {
+        Waiter::HandOver(then) => (then, outcome),
+        Waiter::Task(_) => unreachable!("it is the waiter of above"),
+    })
+}
+
+fn decode<T: DeserializeOwned>(outcome: CallOutcome) -> Result<T, CallError> {
     let result = outcome.map_err(|error| *error)?;
     serde_json::from_str(result.get())
         .map_err(|error| CallError::InvalidResult { problem: error.to_string() })
@@ -180,11 +232,9 @@ fn decode<T: DeserializeOwned>(outcome: RawOutcome) -> Result<T, CallError> {
 
 impl<T> Drop for SentRequest<T> {
     fn drop(&mut self) {
-        if let Whereabouts::There { lease, call } = &self.outcome {
-            if lease.hand_over(*call, HandOver::NOBODY).is_ok() {
-                spanned::cancelling(lease, *call, Cause::Dropped);
-                lease.command(|core, now| core.cancel(*call, Cause::Dropped, now));
-            }
+        if let Whereabouts::There { lease, call, .. } = &self.outcome {
+            spanned::cancelling(lease, call.id, Cause::Dropped);
+            lease.at(|inner, now, effects| inner.endpoint.drop_call(*call, now, effects));
         }
     }
 }

@@ -1,29 +1,79 @@
-//! What the handles of one connection share, and how it is used: under a lock that is held for one
-//! command or one read, and with all that is told to others left until it is released.
+//! The endpoint that the handles of one connection share, behind a lock.
+//!
+//! The lock is held for one command or one read. Effects are carried out after it is released, so no code
+//! and no destructor of the host's runs under it (F85).
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::mem;
-use std::task::{Poll, Waker};
+use std::io;
+use std::mem::ManuallyDrop;
 
-use protocol_core::{CallId, Refusal, RequestHandle, Shutdown, Timestamp};
+use protocol_core::{RequestHandle, Response, Shutdown, Timestamp};
+use protocol_endpoint::{EndReason, OperationEnd, Shown};
 
-use crate::afterwards::Afterwards;
-use crate::at_work::Place;
-use crate::method::MethodName;
-use crate::outcome::{HandOver, Interest, RawOutcome};
-use crate::spans;
-use crate::state::{Core, Given, State};
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::cancellation::Cancellation;
+use crate::closed::Closed;
+use crate::contain::contain;
+use crate::operations::{self, CleanUp, SharedOperations};
+use crate::options::{Callbacks, Options, SHARED};
+use crate::outside::Entropy;
+use crate::spans::{Seen, Spans};
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
+use crate::waiter::{Effect, Effects, Endpoint, Waiter};
 
-/// The state behind its lock, and the clock.
-pub(crate) struct Shared {
-    state: Mutex<State>,
-    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+/// The endpoint and what this adapter keeps beside it.
+pub(crate) struct Inner {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) spans: Spans,
+    /// Marks for the next requests. Most are never set, so most can be used again.
+    spare: Vec<Cancellation>,
+    /// Messages and decisions that the callbacks have still to see, in the order of the connection.
+    shown: VecDeque<Shown>,
+    /// Effects that the registry of operations has still to learn of, in the order of the connection.
+    operations: VecDeque<Effect>,
+    /// The error that the transport failed with.
+    pub(crate) error: Option<Arc<io::Error>>,
 }
 
+/// The endpoint behind its lock, the clock, and the host's callbacks.
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    /// `None` if there are none. They have a lock of their own, since they are the host's.
+    callbacks: Option<Mutex<Callbacks>>,
+    operations: Option<SharedOperations>,
+    /// Held by whoever reports to the registry of operations.
+    order: Mutex<()>,
+    entropy: Entropy,
+}
+
+/// The formula counts it so.
+const _: () = assert!(size_of::<Shared>() <= SHARED);
+
 impl Shared {
-    pub(crate) fn new(state: State, clock: Box<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
-        Self { state: Mutex::new(state), clock }
+    pub(crate) fn new(
+        options: Options,
+        callbacks: Callbacks,
+        clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    ) -> Self {
+        let Options { endpoint, entropy, operations, .. } = options;
+        let inner = Inner {
+            endpoint: Endpoint::new(endpoint),
+            spans: Spans::default(),
+            spare: Vec::new(),
+            shown: VecDeque::new(),
+            operations: VecDeque::new(),
+            error: None,
+        };
+        let callbacks = (!callbacks.is_empty()).then(|| Mutex::new(callbacks));
+        Self {
+            inner: Mutex::new(inner),
+            clock,
+            callbacks,
+            operations,
+            order: Mutex::new(()),
+            entropy,
+        }
     }
 
     /// Reads the clock.
@@ -31,135 +81,255 @@ impl Shared {
         (self.clock)()
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    /// Locks the endpoint, to look at it. Commands go through [`with`](Self::with).
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
     }
 
-    /// Does something under the lock, and passes on what that makes happen.
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State, &mut Afterwards) -> R) -> R {
-        let mut after = Afterwards::default();
-        let mut state = self.lock();
-        let done = work(&mut state, &mut after);
-        self.settle(state, &mut after);
+    /// Runs a command under the lock, and its effects after that.
+    #[inline]
+    pub(crate) fn with<R>(&self, command: impl FnOnce(&mut Inner, &mut Effects) -> R) -> R {
+        // Mostly it holds nothing in the end, which the compiler can't know: dropping it is not free.
+        let mut effects = ManuallyDrop::new(Effects::new());
+        let mut inner = self.lock();
+        inner.show_spans();
+        let done = command(&mut inner, &mut effects);
+        if effects.holds_nothing() {
+            return done;
+        }
+        self.carry_out(inner, &mut effects);
+        if !effects.holds_nothing() {
+            drop(ManuallyDrop::into_inner(effects));
+        }
         done
     }
 
-    /// As [`with`](Self::with), at a time that is read under the lock, so that it does not run backwards.
-    pub(crate) fn at<R>(&self, work: impl FnOnce(&mut State, &mut Afterwards) -> R) -> R {
-        self.with(|state, after| {
-            state.now = self.now();
-            work(state, after)
-        })
-    }
-
-    /// Commands the core.
-    pub(crate) fn command<R>(&self, command: impl FnOnce(&mut Core, Timestamp) -> R) -> R {
-        self.at(|state, _| command(state.stream.connection_mut(), state.now))
-    }
-
-    /// Takes the outcome of a call, or waits for it.
-    pub(crate) fn poll_outcome(&self, call: CallId, waker: &Waker) -> Poll<RawOutcome> {
-        let mut state = self.lock();
-        let interest = match state.outcome(call) {
-            Ok(outcome) => return Poll::Ready(outcome),
-            Err(interest) => interest,
-        };
-        if !matches!(interest, Interest::Task(waiting) if waiting.will_wake(waker)) {
-            let before = mem::replace(interest, Interest::Task(waker.clone()));
-            // Dropping another task's waker may drop that task.
-            drop(state);
-            drop(before);
+    /// Releases the lock, and carries the effects out.
+    fn carry_out(&self, mut inner: MutexGuard<'_, Inner>, effects: &mut Effects) {
+        let seen = effects.has_shown().then(|| inner.keep_shown(effects));
+        if self.operations.is_some() {
+            inner.operations.extend(effects.take_operations());
         }
-        Poll::Pending
+        drop(inner);
+        // A message is shown before its consequences.
+        if let Some(callbacks) = &self.callbacks {
+            self.show(callbacks);
+        }
+        if let Some(operations) = &self.operations {
+            self.tell_operations(operations);
+        }
+        self.run(effects);
+        if let Some(seen) = seen {
+            tell(seen);
+        }
     }
 
-    /// Hands the outcome of a call over once it is there, or gives both back if it is there already.
-    pub(crate) fn hand_over(
+    /// As [`with`](Self::with), with the time.
+    #[inline]
+    pub(crate) fn at<R>(
         &self,
-        call: CallId,
-        then: HandOver,
-    ) -> Result<(), (HandOver, RawOutcome)> {
-        let mut state = self.lock();
-        let before = match state.outcome(call) {
-            Ok(outcome) => return Err((then, outcome)),
-            Err(interest) => mem::replace(interest, Interest::Handed(then)),
-        };
-        drop(state);
-        drop(before);
-        Ok(())
+        command: impl FnOnce(&mut Inner, Timestamp, &mut Effects) -> R,
+    ) -> R {
+        let now = self.now();
+        self.with(|inner, effects| command(inner, now, effects))
     }
 
-    /// Sends something, and remembers if there was no room for it.
-    pub(crate) fn send<R>(
-        &self,
-        command: impl FnOnce(&mut State, Timestamp) -> Result<R, Refusal>,
-    ) -> Result<R, Refusal> {
-        self.at(|state, after| {
-            if state.is_mute() {
-                return Err(Refusal::Closed);
+    fn run(&self, effects: &mut Effects) {
+        for effect in effects.drain() {
+            match effect {
+                Effect::Wake(Waiter::Task(waker)) => contain(|| waker.wake()),
+                Effect::HandOver(Waiter::HandOver(then), outcome) => then.give(outcome),
+                Effect::Cancel(mark, cause) => {
+                    mark.set(cause);
+                    mark.release();
+                }
+                Effect::DropMark(mark) => contain(|| mark.release()),
+                Effect::BeginOperation(request, method) => self.begin_operation(request, &method),
+                // A waiter may own anything of the host's.
+                other => contain(|| drop(other)),
             }
-            let sent = command(state, state.now);
-            after.show(spans::refused(sent.as_ref().err(), state.is_full));
-            // The core promises `Ready` now, and keeps it as soon as there is room.
-            state.is_full |= matches!(sent, Err(Refusal::OutboxFull));
-            sent
-        })
+        }
+    }
+
+    fn begin_operation(&self, request: RequestHandle, method: &str) {
+        let overload = self.lock().endpoint.dialect().overload_code;
+        let operations = self.operations.as_ref();
+        match operations::register(operations, method, self.entropy, overload) {
+            Ok(entropy) => {
+                let begun = self.with(|inner, effects| {
+                    inner.endpoint.begin_operation(request, entropy, effects)
+                });
+                if begun.is_err() {
+                    // It was not cancelled, so there is nothing to clean up.
+                    let _ = operations.and_then(|it| it.end(entropy, OperationEnd::WorkerGone));
+                }
+            }
+            Err(error) => self.respond(request, error.as_response()),
+        }
+    }
+
+    /// Reports what became of operations to their registry, in the order of the connection. Clean-ups are
+    /// the host's, so they run once no lock is held.
+    fn tell_operations(&self, operations: &SharedOperations) {
+        if self.lock().operations.is_empty() {
+            return;
+        }
+        let order = lock(&self.order);
+        let mut clean_ups = Vec::new();
+        loop {
+            let Some(effect) = self.lock().operations.pop_front() else { break };
+            match effect {
+                Effect::CancelOperation(token, cause) => operations.cancel(token, cause.into()),
+                Effect::EndOperation(token, end) => clean_ups.extend(operations.end(token, end)),
+                _ => {}
+            }
+        }
+        drop(order);
+        clean_ups.into_iter().for_each(CleanUp::run);
+    }
+
+    /// Responds to a request.
+    pub(crate) fn respond(&self, request: RequestHandle, response: Response<'_>) {
+        let mark = self.with(|inner, effects| {
+            let mark = inner.endpoint.respond(request, response, effects);
+            inner.recycle(mark)
+        });
+        release(mark);
     }
 
     /// Shuts the connection down.
     pub(crate) fn shutdown(&self, how: Shutdown) {
-        self.at(|state, _| match how {
-            Shutdown::Abandon => state.abandon(state.now),
-            _ => state.stream.connection_mut().shutdown(how, state.now),
-        });
+        self.at(|inner, now, effects| inner.endpoint.shutdown(how, now, effects));
     }
 
-    /// Takes note that whoever served an unanswered request is gone; gives the request's method.
-    pub(crate) fn worker_gone(&self, request: RequestHandle) -> MethodName {
-        self.with(|state, after| {
-            state.worker_gone(request, after);
-            let entry = state.stream.connection_mut().request_data_mut(request);
-            let name = entry.and_then(|entry| entry.method);
-            name.map_or_else(MethodName::default, |name| state.names.get(name).into())
-        })
+    /// Shows the callbacks what they have not seen, and waits until they have seen it. Those who move
+    /// bytes call it, so that a slow callback slows the connection down and nothing piles up.
+    #[inline]
+    pub(crate) fn show_all(&self) {
+        let Some(callbacks) = &self.callbacks else { return };
+        if !self.lock().shown.is_empty() {
+            self.show_to(&mut lock(callbacks));
+        }
     }
 
-    /// Answers a request, which gives its place among those at work back. An answer that has no room yet
-    /// waits for it, and is never lost.
-    pub(crate) fn respond(&self, request: RequestHandle, place: Option<Place>, given: Given<'_>) {
-        self.with(|state, after| {
-            place.into_iter().for_each(|place| state.at_work.leave(place));
-            // The time is only for those who are told how long it took.
-            if spans::is_watched() {
-                state.now = self.now();
-            }
-            state.give(request, given, after);
-        });
-    }
-
-    /// To be called after every command and input: passes events on, releases the lock, and wakes
-    /// whoever waits.
-    pub(crate) fn settle(&self, mut guard: MutexGuard<'_, State>, after: &mut Afterwards) {
-        let state = &mut *guard;
+    fn show_to(&self, callbacks: &mut Callbacks) {
         loop {
-            state.dispatch_queued(after);
-            // Staging makes room, which is an event.
-            if !(state.is_corked() && state.stage_transmit()) {
-                break;
+            let Some(shown) = self.lock().shown.pop_front() else { break };
+            callbacks.show(shown);
+        }
+    }
+
+    /// Shows the callbacks what they have not seen, in the order of the connection.
+    ///
+    /// One thread shows at a time. Another one leaves its part to it, and so does a callback that uses a
+    /// handle.
+    #[cold]
+    fn show(&self, callbacks: &Mutex<Callbacks>) {
+        // Whoever comes while the last part is shown finds the callbacks taken, so it is looked for again.
+        while !self.lock().shown.is_empty() {
+            let Ok(mut callbacks) = callbacks.try_lock() else { return };
+            self.show_to(&mut callbacks);
+        }
+    }
+}
+
+/// Drops the mark of a request that is over. No lock may be held.
+#[inline]
+pub(crate) fn release(mark: Option<Cancellation>) {
+    if let Some(mark) = mark {
+        contain(|| mark.release());
+    }
+}
+
+#[cold]
+fn tell(seen: Vec<Seen>) {
+    seen.into_iter().for_each(|seen| contain(|| seen.tell()));
+}
+
+impl Callbacks {
+    /// Shows a callback what it is to see. A panic of it is contained.
+    pub fn show(&mut self, shown: Shown) {
+        match shown {
+            Shown::Message(way, message) => {
+                if let Some(trace) = &mut self.trace {
+                    contain(|| trace(way, &message));
+                }
+            }
+            Shown::Noise(violation, bytes) => {
+                if let Some(noise) = &mut self.noise {
+                    contain(|| noise(violation, &bytes));
+                }
+            }
+            Shown::Verdict(verdict, _) => {
+                if let Some(observer) = &mut self.observer {
+                    contain(|| observer(&verdict));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Inner {
+    /// Has the ends of requests shown if anybody listens to spans.
+    #[inline]
+    fn show_spans(&mut self) {
+        let is_watched = self.spans.is_watched();
+        self.endpoint.show_responses(is_watched);
+    }
+
+    /// Queues what the callbacks are to see. Returns what the listeners of spans are to see.
+    #[cold]
+    fn keep_shown(&mut self, effects: &mut Effects) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for shown in effects.take_shown() {
+            seen.extend(self.spans.see(&shown));
+            if !matches!(shown, Shown::Responded { .. } | Shown::Room | Shown::NoRoom) {
+                self.shown.push_back(shown);
             }
         }
-        if !state.room.is_empty() && state.is_flushed() {
-            state.room.wake_all(after);
+        seen
+    }
+
+    /// Returns the mark of a request that is taken, which is set if the request is cancelled already.
+    pub(crate) fn mark(&mut self, request: RequestHandle) -> Cancellation {
+        let mark = self.spare.pop().unwrap_or_default();
+        match self.endpoint.cause(request) {
+            // Nobody listens to it yet.
+            Some(cause) => drop(mark.raise(cause)),
+            None => drop(self.endpoint.watch(request, mark.clone())),
         }
-        // Mostly it is awake already.
-        if state.driver.is_some() && (state.has_output() || state.is_over()) {
-            after.wake(state.driver.take());
+        mark
+    }
+
+    /// Keeps the mark of a request that is over for another one. Returns one that somebody has, or that
+    /// was used: it is to be dropped when the lock is released.
+    #[must_use]
+    pub(crate) fn recycle(&mut self, mark: Option<Cancellation>) -> Option<Cancellation> {
+        /// More marks than these are dropped.
+        const KEPT: usize = 1024;
+
+        let mut mark = mark?;
+        if self.spare.len() < KEPT && mark.is_unused() {
+            self.spare.push(mark);
+            return None;
         }
-        if state.due() != state.timers.armed || state.lacks_patience() || state.is_over() {
-            after.wake(state.timers.waker.take());
-        }
-        drop(guard);
-        after.run();
+        Some(mark)
+    }
+
+    /// Returns how the connection ended, once it has.
+    pub(crate) fn how_closed(&self) -> Option<Closed> {
+        let reason = self.endpoint.closed()?;
+        let error = match self.endpoint.end_reason() {
+            None => None,
+            Some(EndReason::OverBudget(over)) => Some(Arc::new((*over).into())),
+            Some(EndReason::Unanswered(unanswered)) => {
+                let error = io::Error::new(io::ErrorKind::TimedOut, unanswered.clone());
+                Some(Arc::new(error))
+            }
+            Some(_) => self.error.clone(),
+        };
+        Some(Closed { reason, error })
     }
 }
 

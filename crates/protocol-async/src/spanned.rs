@@ -1,14 +1,14 @@
-//! Spans of what a connection has in flight. Nothing here does anything unless somebody listens, and nothing
-//! is told under the lock: see `spans.rs`.
+//! Spans of the calls and requests of a connection. Nothing here does anything unless somebody listens,
+//! and listeners run without the lock: see `spans.rs`.
 
 use protocol_core::{CallId, CallOptions, Cause, RequestHandle};
+use protocol_endpoint::Request;
 
 use crate::cancellation::Cancellation;
-use crate::message::Request;
 use crate::shared::Shared;
 use crate::spans::{self, CallSpan, Protocol, RequestSpan};
 
-/// The span of a call that is about to be made.
+/// Begins the span of a call that is about to be made.
 #[inline]
 pub(crate) fn call(shared: &Shared, method: &str, options: &CallOptions) -> CallSpan {
     if spans::is_watched() { begin_call(shared, method, options) } else { CallSpan::default() }
@@ -16,14 +16,14 @@ pub(crate) fn call(shared: &Shared, method: &str, options: &CallOptions) -> Call
 
 #[cold]
 fn begin_call(shared: &Shared, method: &str, options: &CallOptions) -> CallSpan {
-    let state = shared.lock();
-    let parent = options.parent.map_or_else(RequestSpan::default, |of| state.spans.request(of));
-    let protocol = Protocol::of(&state.core().config().dialect);
-    drop(state);
+    let inner = shared.lock();
+    let parent = options.parent.map_or_else(RequestSpan::default, |of| inner.spans.request(of));
+    let protocol = Protocol::of(inner.endpoint.dialect());
+    drop(inner);
     CallSpan::begin(method, protocol, &parent)
 }
 
-/// Tells that a call in flight is about to be cancelled, if it can be and was not before.
+/// Reports that a call in flight is about to be cancelled, if it can be and was not before.
 #[inline]
 pub(crate) fn cancelling(shared: &Shared, call: CallId, cause: Cause) {
     if spans::is_watched() {
@@ -33,56 +33,54 @@ pub(crate) fn cancelling(shared: &Shared, call: CallId, cause: Cause) {
 
 #[cold]
 fn tell_cancelling(shared: &Shared, call: CallId, cause: Cause) {
-    let state = shared.lock();
-    let machine = state.core().machine();
+    let inner = shared.lock();
+    let machine = inner.endpoint.core().machine();
     if machine.call_cause(call).is_some() || machine.call_refusal(call).is_some() {
         return;
     }
-    let span = state.spans.call(call);
-    drop(state);
+    let span = inner.spans.call(call);
+    drop(inner);
     span.cancelled(cause);
 }
 
-/// Somebody takes a request: its span begins.
+/// Begins the span of a request that is taken.
 #[inline]
 pub(crate) fn request_begins(
     shared: &Shared,
-    handle: RequestHandle,
     request: &Request,
-    marker: &Cancellation,
+    handle: RequestHandle,
+    marker: impl FnOnce() -> Cancellation,
 ) {
     if spans::is_watched() {
-        begin_request(shared, handle, request, marker);
+        begin_request(shared, request, handle, &marker());
     }
 }
 
 #[cold]
-fn begin_request(shared: &Shared, handle: RequestHandle, request: &Request, marker: &Cancellation) {
-    let mut state = shared.lock();
+fn begin_request(shared: &Shared, request: &Request, handle: RequestHandle, marker: &Cancellation) {
+    let mut inner = shared.lock();
     // None of a request that goes on as an operation: its token is a secret.
-    let id = state.core().machine().request_id(handle).map(|id| id.token().to_owned());
-    let now = state.now;
-    let entry = state.stream.connection_mut().request_data_mut(handle);
-    let since = entry.map_or(now, |entry| entry.since);
-    let protocol = Protocol::of(&state.core().config().dialect);
-    drop(state);
+    let id = inner.endpoint.core().machine().request_id(handle).map(|id| id.token().to_owned());
+    let since = inner.endpoint.since(handle).unwrap_or_default();
+    let protocol = Protocol::of(inner.endpoint.dialect());
+    drop(inner);
     let span = RequestSpan::begin(&request.method, protocol, id.as_deref(), since, Some(marker));
     shared.lock().spans.request_begins(handle, span);
 }
 
-/// The span of a request at work.
+/// Returns the span of a request at work.
 #[inline]
 pub(crate) fn of_request(shared: &Shared, handle: RequestHandle) -> RequestSpan {
     if spans::is_watched() { shared.lock().spans.request(handle) } else { RequestSpan::default() }
 }
 
-/// A request has ended without an answer.
+/// Ends the span of a request that ended without a response.
 pub(crate) fn request_ends(shared: &Shared, handle: RequestHandle) {
     // It goes once the lock is released.
     let _span = shared.lock().spans.request_ends(handle);
 }
 
-/// The span of a notification that is about to be handled.
+/// Begins the span of a notification that is about to be handled.
 #[inline]
 pub(crate) fn notification(shared: &Shared, method: &str) -> RequestSpan {
     if spans::is_watched() { begin_notification(shared, method) } else { RequestSpan::default() }
@@ -90,8 +88,8 @@ pub(crate) fn notification(shared: &Shared, method: &str) -> RequestSpan {
 
 #[cold]
 fn begin_notification(shared: &Shared, method: &str) -> RequestSpan {
-    let state = shared.lock();
-    let (protocol, now) = (Protocol::of(&state.core().config().dialect), state.now);
-    drop(state);
+    let inner = shared.lock();
+    let (protocol, now) = (Protocol::of(inner.endpoint.dialect()), inner.endpoint.now());
+    drop(inner);
     RequestSpan::begin(method, protocol, None, now, None)
 }

@@ -1,31 +1,30 @@
-//! Spans and events for `tracing`: what docs/guide/tracing.md says. `spans_off.rs` has the same for builds
-//! without the feature.
+//! Spans and events for `tracing`, as docs/guide/tracing.md describes them. `spans_off.rs` has the same
+//! for builds without the feature.
 //!
-//! What is told runs a subscriber, which is the host's own and may use a handle of the connection: to
-//! send the peer its log, say. So nothing is told while the connection is locked. What happens there is
-//! kept as [`Seen`] and told afterwards; spans are behind an [`Arc`], so that copies of them are made
-//! without a subscriber.
+//! A span or an event runs a subscriber, which is the host's own and may use a handle of the connection,
+//! for example to send the peer its log. So none runs while the connection is locked. Until the lock is
+//! released, it is kept as [`Seen`]. Spans are behind an [`Arc`], so that they are cloned without a
+//! subscriber.
 //!
 //! Nothing here takes params, results or an error's message.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use protocol_core::{
-    CallId, Cause, CloseReason, Dialect, Envelope, Event, Outcome, Refusal, RequestHandle,
-    Response, Timestamp, Violation, WireId,
+    CallId, Cause, CloseReason, Dialect, Envelope, Refusal, RequestHandle, Timestamp, Violation,
+    WireId,
 };
+use protocol_endpoint::{OverBudget, Shown, Verdict, clip, mcp};
 use tracing::field::Empty;
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 use tracing::{Level, Span};
 
-use crate::budget::OverBudget;
 use crate::cancellation::{Cancellation, Following};
-use crate::mcp;
-use crate::method::clip;
-use crate::outcome::{MAP, Map, shrink};
+use crate::map::{MAP, Map, shrink};
 
-/// Whether anybody listens at all: one load.
+/// Returns whether anybody listens at all, at the cost of one load.
 #[inline]
 pub(crate) fn is_watched() -> bool {
     STATIC_MAX_LEVEL != LevelFilter::OFF && LevelFilter::current() != LevelFilter::OFF
@@ -43,7 +42,7 @@ macro_rules! tell {
     };
 }
 
-/// A span for a call or a request. What is not known yet, or is only there if it fails, is recorded later.
+/// A span for a call or a request. Fields that are not known yet are recorded later.
 macro_rules! span {
     ($name:literal, $kind:literal, $parent:expr, $method:expr, $id:expr, $protocol:expr) => {{
         let (method, protocol): (&str, Protocol) = (clip($method), $protocol);
@@ -65,7 +64,7 @@ macro_rules! span {
     }};
 }
 
-/// What is spoken, in the words of OpenTelemetry.
+/// The protocol that is spoken, in the words of OpenTelemetry.
 #[derive(Clone, Copy)]
 pub(crate) struct Protocol {
     system: &'static str,
@@ -89,14 +88,14 @@ impl Protocol {
 pub(crate) struct CallSpan(Option<Arc<Span>>);
 
 impl CallSpan {
-    /// Begins it, in the span of the request that the call is made for, else in the current one.
+    /// Begins a span in that of the request that the call is made for, else in the current one.
     pub(crate) fn begin(method: &str, protocol: Protocol, parent: &RequestSpan) -> Self {
         let parent = parent.0.as_ref().map_or_else(Span::current, |open| open.span.clone());
         let span = span!("call", "client", parent.id(), method, None::<&str>, protocol);
         Self((!span.is_disabled()).then(|| Arc::new(span)))
     }
 
-    /// The call was accepted, with this number on the wire.
+    /// Records that the call was accepted, with this number on the wire.
     #[inline]
     pub(crate) fn accepted(&self, number: u32) {
         if let Some(span) = &self.0 {
@@ -104,14 +103,14 @@ impl CallSpan {
         }
     }
 
-    /// The call was not accepted.
+    /// Records that the call was not accepted.
     pub(crate) fn refused(self, refusal: &Refusal) {
         let Some(span) = &self.0 else { return };
         fail(span, "refused");
         tell!(in &**span, DEBUG, "refused", reason = refusal.as_str());
     }
 
-    /// The call is cancelled, and its outcome still to come.
+    /// Records that the call is cancelled, with its outcome still to come.
     pub(crate) fn cancelled(&self, cause: Cause) {
         if let Some(span) = &self.0 {
             tell!(in &**span, DEBUG, "cancelled", cause = cause.as_str());
@@ -121,18 +120,18 @@ impl CallSpan {
 
 /// The span of one of the peer's requests or notifications, if anybody listens. Clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct RequestSpan(Option<Arc<Open>>);
+pub struct RequestSpan(Option<Arc<Open>>);
 
 pub(crate) struct Open {
     span: Span,
-    /// When the request arrived.
+    /// The time at which the request arrived.
     since: Timestamp,
     #[allow(dead_code, reason = "it is kept, and dropped")]
     cancels: Option<Following>,
 }
 
 impl RequestSpan {
-    /// Begins it in the current span, and sees when the request is cancelled.
+    /// Begins a span in the current one, which records when the request is cancelled.
     pub(crate) fn begin(
         method: &str,
         protocol: Protocol,
@@ -152,9 +151,9 @@ impl RequestSpan {
         Self(Some(Arc::new(Open { span, since, cancels })))
     }
 
-    /// Does some work for the request: inside its span.
+    /// Runs some work for the request inside its span.
     #[inline]
-    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.0 {
             Some(open) => open.span.in_scope(work),
             None => work(),
@@ -166,14 +165,20 @@ impl RequestSpan {
     }
 }
 
-/// The spans of what is in flight. A table of its own, so that the rows of calls and requests cost
-/// nothing more where nobody listens.
+impl fmt::Debug for RequestSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RequestSpan").field(&self.0.as_ref().map(|open| &open.span)).finish()
+    }
+}
+
+/// The spans of calls and requests in flight. They are in a table of their own, so that rows cost nothing
+/// more if nobody listens.
 #[derive(Default)]
 pub(crate) struct Spans(Option<Box<InFlight>>);
 
 #[derive(Default)]
 struct InFlight {
-    /// With when they began.
+    /// Spans with the times at which they began.
     calls: Map<CallId, (CallSpan, Timestamp)>,
     requests: Map<RequestHandle, RequestSpan>,
 }
@@ -209,19 +214,6 @@ impl Spans {
         found.cloned().unwrap_or_default()
     }
 
-    /// A request is answered with that: what is left to do about its span.
-    #[inline]
-    pub(crate) fn answered(
-        &mut self,
-        request: RequestHandle,
-        reply: &Response<'_>,
-        now: Timestamp,
-    ) -> Option<Box<Seen>> {
-        let open = self.request_ends(request).0?;
-        let ended = Ended::with(reply, now.since(open.since));
-        Some(Box::new(Seen::Answered(open, ended)))
-    }
-
     /// Takes the span of a request that has ended.
     #[inline]
     pub(crate) fn request_ends(&mut self, request: RequestHandle) -> RequestSpan {
@@ -231,31 +223,45 @@ impl Spans {
         span
     }
 
-    /// What an event of the core shows.
+    /// Returns whether anybody listens, or did when a span began that has to end.
     #[inline]
-    pub(crate) fn see<O>(&mut self, event: &Event<'_, O>, now: Timestamp) -> Option<Box<Seen>> {
-        // What has a span has to end whoever listens by now.
-        if self.0.is_some() || is_watched() { self.look_at(event, now) } else { None }
+    pub(crate) fn is_watched(&self) -> bool {
+        self.0.is_some() || is_watched()
     }
 
+    /// Returns what something that the endpoint shows is to listeners.
     #[cold]
-    fn look_at<O>(&mut self, event: &Event<'_, O>, now: Timestamp) -> Option<Box<Seen>> {
-        Some(Box::new(match event {
-            Event::Settled { call, outcome, .. } => {
+    pub(crate) fn see(&mut self, shown: &Shown) -> Option<Seen> {
+        if !self.is_watched() {
+            return None;
+        }
+        match shown {
+            Shown::Verdict(Verdict::Settled { call, settlement, cause, code }, now) => {
                 let spans = self.0.as_mut()?;
                 let (span, since) = spans.calls.remove(call)?;
                 shrink(&mut spans.calls);
-                Seen::Settled(span, Ended::of(outcome, now.since(since)))
+                let (outcome, took) = (settlement.as_str(), now.since(since));
+                Some(Seen::Settled(span, Ended { outcome, code: *code, cause: *cause, took }))
             }
-            Event::Violation { violation, id } => Seen::Violation(*violation, id.clone()),
-            Event::Ready => Seen::Room,
-            Event::Closed { reason } => Seen::Closed(*reason),
-            _ => return None,
-        }))
+            Shown::Verdict(Verdict::Violation { violation, id }, _) => {
+                Some(Seen::Violation(*violation, id.clone()))
+            }
+            Shown::Verdict(Verdict::OverBudget { over }, _) => Some(Seen::OverBudget(*over)),
+            Shown::Verdict(Verdict::Closed { reason }, _) => Some(Seen::Closed(*reason)),
+            Shown::NoRoom => Some(Seen::NoRoom),
+            Shown::Room => Some(Seen::Room),
+            Shown::Responded { request, outcome, code, now } => {
+                let open = self.request_ends(*request).0?;
+                let took = now.since(open.since);
+                let ended = Ended { outcome, code: *code, cause: None, took };
+                Some(Seen::Answered(open, ended))
+            }
+            _ => None,
+        }
     }
 }
 
-/// How a call or a request ended.
+/// The end of a call or a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Ended {
     outcome: &'static str,
@@ -265,27 +271,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    fn of(outcome: &Outcome<'_>, took: Duration) -> Self {
-        let code = match outcome {
-            Outcome::Error(error) | Outcome::Cancelled { error: Some(error), .. } => {
-                Some(error.code)
-            }
-            _ => None,
-        };
-        Self { outcome: outcome.settlement().as_str(), code, cause: outcome.cause(), took }
-    }
-
-    /// The end of a request that is answered so.
-    const fn with(reply: &Response<'_>, took: Duration) -> Self {
-        let (outcome, code) = match reply {
-            Response::Result(_) => ("result", None),
-            Response::Error { code, .. } => ("error", Some(*code)),
-            _ => ("cancelled", None),
-        };
-        Self { outcome, code, cause: None, took }
-    }
-
-    /// Says in the span how it ended, if that is a failure.
+    /// Records the end in the span, if it is a failure.
     fn record(&self, span: &Span) {
         if let Some(code) = self.code {
             let code = code.to_string();
@@ -302,7 +288,7 @@ fn fail(span: &Span, kind: &str) {
     span.record("otel.status_code", "ERROR");
 }
 
-/// What was seen under the lock, to be told after it.
+/// An event that was seen under the lock, and is reported after it is released.
 pub(crate) enum Seen {
     Settled(CallSpan, Ended),
     Violation(Violation, Option<WireId>),
@@ -348,19 +334,7 @@ impl Seen {
     }
 }
 
-/// What a refusal shows, when there was room before.
-#[inline]
-pub(crate) fn refused(refusal: Option<&Refusal>, was_full: bool) -> Option<Box<Seen>> {
-    let is_full = matches!(refusal, Some(Refusal::OutboxFull)) && !was_full;
-    (is_full && is_watched()).then(|| Box::new(Seen::NoRoom))
-}
-
-/// The peer did something too often.
-pub(crate) fn over_budget(over: OverBudget) -> Option<Box<Seen>> {
-    is_watched().then(|| Box::new(Seen::OverBudget(over)))
-}
-
-/// So many notifications were not kept.
+/// Reports the number of notifications that were not kept.
 pub(crate) fn missed(count: usize) {
     tell!(WARN, "missed", count);
 }

@@ -1,8 +1,8 @@
-//! What `spans.rs` has, for builds without the feature: nothing.
+//! The counterpart of `spans.rs` for builds without the feature: it does nothing.
 
-use protocol_core::{CallId, Cause, Dialect, Event, Refusal, RequestHandle, Response, Timestamp};
+use protocol_core::{CallId, Cause, Dialect, Refusal, RequestHandle, Timestamp};
+use protocol_endpoint::Shown;
 
-use crate::budget::OverBudget;
 use crate::cancellation::Cancellation;
 
 pub(crate) const fn is_watched() -> bool {
@@ -33,8 +33,9 @@ impl CallSpan {
     pub(crate) const fn cancelled(&self, _: Cause) {}
 }
 
-#[derive(Clone, Default)]
-pub(crate) struct RequestSpan {}
+/// The span of a request, of which there is none in these builds.
+#[derive(Clone, Debug, Default)]
+pub struct RequestSpan {}
 
 impl RequestSpan {
     pub(crate) const fn begin(
@@ -47,7 +48,8 @@ impl RequestSpan {
         Self {}
     }
 
-    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Runs some work.
+    pub fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
         work()
     }
 }
@@ -79,30 +81,17 @@ impl Spans {
         RequestSpan {}
     }
 
-    pub(crate) const fn answered(
-        &mut self,
-        _: RequestHandle,
-        _: &Response<'_>,
-        _: Timestamp,
-    ) -> Option<Box<Seen>> {
-        None
-    }
-
     pub(crate) const fn request_ends(&mut self, _: RequestHandle) -> RequestSpan {
         RequestSpan {}
     }
 
-    pub(crate) const fn see<O>(&mut self, _: &Event<'_, O>, _: Timestamp) -> Option<Box<Seen>> {
+    pub(crate) const fn is_watched(&self) -> bool {
+        false
+    }
+
+    pub(crate) const fn see(&mut self, _: &Shown) -> Option<Seen> {
         None
     }
-}
-
-pub(crate) const fn refused(_: Option<&Refusal>, _: bool) -> Option<Box<Seen>> {
-    None
-}
-
-pub(crate) const fn over_budget(_: OverBudget) -> Option<Box<Seen>> {
-    None
 }
 
 pub(crate) const fn missed(_: usize) {}

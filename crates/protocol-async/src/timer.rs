@@ -6,22 +6,30 @@ use std::task::{Context, Poll, ready};
 
 use protocol_core::Timestamp;
 
-/// All that a runtime has to bring besides byte streams.
+/// The clock and the sleep of a runtime, which is all that it has to bring besides byte streams.
 pub trait Timer: Clone + Send + Sync + 'static {
-    /// Ends at a time.
+    /// A future that ends at a time.
     type Sleep: Future<Output = ()>;
 
     /// Reads the clock. It must not run backwards.
     fn now(&self) -> Timestamp;
 
-    /// Sleeps until then.
+    /// Returns a future that ends at `due`.
     fn sleep_until(&self, due: Timestamp) -> Self::Sleep;
+
+    /// Wakes the task once other tasks have run.
+    ///
+    /// A runtime that can tell its scheduler to look for input before that does so here. By default
+    /// the task is woken at once.
+    fn yield_now(cx: &mut Context<'_>) {
+        cx.waker().wake_by_ref();
+    }
 }
 
 /// Wakes a driver when a timer of the core is due.
 pub(crate) struct Alarm<T: Timer> {
     timer: T,
-    /// What the timer was asked for last.
+    /// The latest sleep, and the time that it ends at.
     sleep: Option<(Timestamp, Pin<Box<T::Sleep>>)>,
 }
 
@@ -34,7 +42,7 @@ impl<T: Timer> Alarm<T> {
         self.timer.now()
     }
 
-    /// Ready when it is that time.
+    /// Is ready when it is that time.
     pub(crate) fn poll(&mut self, due: Option<Timestamp>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(due) = due else {
             self.sleep = None;

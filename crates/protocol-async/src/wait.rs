@@ -1,18 +1,15 @@
-//! Waiting for something of a connection's state.
+//! Waiting in a queue of an endpoint.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use crate::shared::Shared;
-use crate::state::State;
-use crate::sync::MutexGuard;
-use crate::waiters::{Place, Waiters};
+use protocol_endpoint::{Line, Place};
 
-/// Which of a connection's waiters.
-pub(crate) type Line = fn(&mut State) -> &mut Waiters;
+use crate::shared::{Inner, Shared};
+use crate::waiter::{Effects, Waiter};
 
-/// Waits until a check under the lock succeeds. A check that fails gives the lock back.
+/// Waits until a check under the lock succeeds.
 pub(crate) struct WaitFor<'a, C> {
     shared: &'a Shared,
     line: Line,
@@ -21,53 +18,74 @@ pub(crate) struct WaitFor<'a, C> {
 }
 
 impl<'a, C> WaitFor<'a, C> {
-    pub(crate) const fn new(shared: &'a Shared, line: Line, check: C) -> Self {
+    pub(crate) const fn new<T>(shared: &'a Shared, line: Line, check: C) -> Self
+    where
+        C: FnMut(&mut Inner, Option<&Place>) -> Option<T>,
+    {
         Self { shared, line, check, place: None }
     }
 }
 
-impl<'a, C, T> Future for WaitFor<'a, C>
+impl<C, T> Future for WaitFor<'_, C>
 where
-    C: FnMut(MutexGuard<'a, State>) -> Result<T, MutexGuard<'a, State>> + Unpin,
+    C: FnMut(&mut Inner, Option<&Place>) -> Option<T> + Unpin,
 {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let Self { shared, line, check, place } = self.get_mut();
-        poll_wait(check(shared.lock()), *line, place, cx)
+        poll_wait(shared, *line, place, cx.waker(), |inner, place, _| check(inner, place))
     }
 }
 
 impl<C> Drop for WaitFor<'_, C> {
     fn drop(&mut self) {
-        leave(self.shared, self.line, self.place);
+        leave(self.shared, self.line, self.place.take());
     }
 }
 
-/// What a check found, or waits if that is nothing.
+/// Returns what a check finds, or waits at a place until it may find something.
 pub(crate) fn poll_wait<T>(
-    found: Result<T, MutexGuard<'_, State>>,
+    shared: &Shared,
     line: Line,
     place: &mut Option<Place>,
-    cx: &mut Context<'_>,
+    waker: &Waker,
+    mut check: impl FnMut(&mut Inner, Option<&Place>, &mut Effects) -> Option<T>,
 ) -> Poll<T> {
-    match found {
-        Ok(there) => Poll::Ready(there),
-        Err(mut state) => {
-            let replaced = line(&mut state).wait(place, cx.waker());
-            drop(state);
-            drop(replaced);
-            Poll::Pending
+    // A waker is the executor's, so it is cloned and dropped outside the lock. Mostly nobody has to wait.
+    let mut waiter = None;
+    loop {
+        let is_cloned = waiter.is_some();
+        let mut found = None;
+        let is_done = shared.with(|inner, effects| {
+            found = check(inner, place.as_ref(), effects);
+            if found.is_some() {
+                if let Some(place) = place.take() {
+                    inner.endpoint.leave(line, &place, effects);
+                }
+                return true;
+            }
+            if is_cloned {
+                inner.endpoint.wait(line, place, &mut waiter);
+            }
+            is_cloned || is_same(inner.endpoint.waiting(line, place.as_ref()), waker)
+        });
+        match found {
+            Some(found) => return Poll::Ready(found),
+            None if is_done => return Poll::Pending,
+            None => waiter = Some(Waiter::Task(waker.clone())),
         }
     }
 }
 
-/// Stops waiting at a place, if it is still taken.
+/// Leaves a queue.
 pub(crate) fn leave(shared: &Shared, line: Line, place: Option<Place>) {
-    if place.is_some() {
-        let mut state = shared.lock();
-        let left = line(&mut state).leave(place);
-        drop(state);
-        drop(left);
+    if let Some(place) = place {
+        shared.with(|inner, effects| inner.endpoint.leave(line, &place, effects));
     }
+}
+
+/// Returns whether this task waits already.
+pub(crate) fn is_same(waiter: Option<&Waiter>, waker: &Waker) -> bool {
+    matches!(waiter, Some(Waiter::Task(waiting)) if waiting.will_wake(waker))
 }

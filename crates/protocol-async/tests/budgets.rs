@@ -31,7 +31,7 @@ impl Bench {
         let mut options = Options::new(config);
         options.observer = Some(Box::new(move |verdict| {
             if let Verdict::OverBudget { over } = verdict {
-                told.lock().unwrap().push(over);
+                told.lock().unwrap().push(*over);
             }
         }));
         change(&mut options);

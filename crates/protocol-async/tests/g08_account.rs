@@ -173,7 +173,7 @@ fn options() -> Options {
     options.inbox_bytes = 64 << 10;
     options.work_requests = 32;
     options.work_bytes = 64 << 10;
-    options.answer_bytes = 64 << 10;
+    options.response_bytes = 64 << 10;
     options.result_bytes = 64 << 10;
     options.pipe_bytes = 4 << 10;
     options
@@ -235,13 +235,13 @@ fn g08_what_nobody_takes_reads_or_answers_stays_under_the_formula() {
         responder.respond(json(7 << 10));
         account.run();
     }
-    note(&account, "answers that wait", memory.answers);
+    note(&account, "answers that wait", memory.responses);
     for id in 100..400 {
         account.asks(&format!("{id}"), &long, "");
         account.says(r#"{"jsonrpc":"2.0","method":"n","params":[1]}"#);
         account.says(&format!(r#"{{"jsonrpc":"2.0","id":"{}","method":7}}"#, text(60)));
     }
-    note(&account, "arrivals", memory.inbox + memory.answers);
+    note(&account, "arrivals", memory.inbox + memory.responses);
     let batch = vec![r#"{"jsonrpc":"2.0","method":"n"}"#; 64].join(",");
     for _ in 0..64 {
         account.says(&format!("[{batch}]"));

@@ -1,5 +1,5 @@
-//! Proof that `protocol-core` needs no std: a call, its cancel and its answer between two
-//! connections, in a program without std, without a C library and without a dynamic loader.
+//! Proof that `protocol-core` and `protocol-endpoint` need no std: a call, its cancel and its response
+//! between two connections, and between two endpoints, in a program without std, without a C library and without a dynamic loader.
 //!
 //! ```text
 //! cargo run --manifest-path tests/no_std/Cargo.toml --release
@@ -12,6 +12,7 @@
 extern crate alloc;
 
 mod bare;
+mod endpoints;
 
 use alloc::vec::Vec;
 
@@ -30,6 +31,7 @@ enum Step {
     Answer,
     Settle,
     Close,
+    Endpoints,
 }
 
 /// The data that goes with the call, and has to come back with its outcome.
@@ -37,7 +39,8 @@ const DATA: u32 = 0xC0FF_EE00;
 
 /// Called by `bare::_start`.
 fn main() -> i32 {
-    match cancel_there_and_back() {
+    let endpoints = || endpoints::cancel_there_and_back().ok_or(Step::Endpoints);
+    match cancel_there_and_back().and_then(|()| endpoints()) {
         Ok(()) => 0,
         Err(step) => step as i32,
     }

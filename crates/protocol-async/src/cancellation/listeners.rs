@@ -1,4 +1,4 @@
-//! Who is told when a marker is set.
+//! Listeners of a marker: tasks and functions that run when it is set.
 
 use std::task::Waker;
 
@@ -7,25 +7,25 @@ use slab::Slab;
 
 use crate::contain::contain;
 
-/// Who wants to know.
+/// One listener of a marker.
 pub(super) enum Listener {
     /// A task that awaits [`Cancellation::cancelled`](super::Cancellation::cancelled).
     Task(Waker),
-    /// What [`Cancellation::on_cancel`](super::Cancellation::on_cancel) runs.
+    /// A function of [`Cancellation::on_cancel`](super::Cancellation::on_cancel).
     Follower(Box<dyn FnOnce(Cause) + Send>),
 }
 
-/// Everyone who wants to know: mostly nobody or one, which needs no allocation.
+/// All listeners of one marker. Mostly there is none or one, which needs no allocation.
 #[derive(Default)]
 pub(super) struct Listeners {
-    /// Its key is 0.
+    /// The listener with the key 0.
     first: Option<Listener>,
-    /// Their keys are one more than here. In a box because it is mostly not there.
+    /// The other listeners, whose keys are one more than in this table. The box keeps markers small.
     others: Option<Box<Slab<Listener>>>,
 }
 
 impl Listeners {
-    /// Adds one; gives its key.
+    /// Adds a listener, and returns its key.
     pub(super) fn insert(&mut self, listener: Listener) -> usize {
         if self.first.is_none() {
             self.first = Some(listener);
@@ -52,7 +52,7 @@ impl Listeners {
         self.first.is_none() && self.others.as_ref().is_none_or(|others| others.is_empty())
     }
 
-    /// Wakes each task and calls each follower; one that panics does not stop the others.
+    /// Wakes each task and calls each function. One that panics does not stop the others.
     pub(super) fn tell(self, cause: Cause) {
         let others = self.others.into_iter().flat_map(|others| *others);
         for listener in self.first.into_iter().chain(others.map(|(_, listener)| listener)) {

@@ -1,4 +1,4 @@
-//! A client that has said all it has to say, and may still be reading.
+//! A client that has ended its input, and may still be reading.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -8,15 +8,16 @@ use std::time::Duration;
 use protocol_core::{Framing, InputBuffer, Timestamp};
 use protocol_relay::{Relay, Side};
 
-use super::{Joint, Wait};
+use super::joint::Joint;
+use super::options::Wait;
 
-/// Whether the end of a side's input is kept from the relay for a while.
+/// The end of a side's input, which may be kept from the relay for a while.
 pub(super) enum HalfClose {
-    /// For how long it will be.
+    /// The input has not ended. The end will be kept back for this time.
     Ahead(Duration),
-    /// Until then, or until everything is answered.
+    /// The end is kept back until this time, or until every request has its response.
     Held { until: Timestamp },
-    /// It is not kept back any more.
+    /// The end is not kept back any more.
     Over,
 }
 
@@ -25,7 +26,7 @@ impl HalfClose {
         if within.is_zero() { Self::Over } else { Self::Ahead(within) }
     }
 
-    /// The input has ended. Breaks if the relay is not to know that yet.
+    /// Takes the end of the input. Breaks if the relay is not to know of it yet.
     pub(super) fn begin(
         &mut self,
         joint: &mut Joint,
@@ -54,7 +55,7 @@ impl HalfClose {
         ControlFlow::Break(())
     }
 
-    /// While the end is kept back: ready when it is to be told.
+    /// Is `Some` while the end is kept back, and ready when the relay is to know of it.
     pub(super) fn poll(
         &mut self,
         relay: &Relay,
@@ -69,7 +70,7 @@ impl HalfClose {
         Some(Poll::Ready(None))
     }
 
-    /// When to poll again.
+    /// Returns the time to poll again.
     pub(super) const fn due(&self) -> Option<Timestamp> {
         match self {
             Self::Held { until } => Some(*until),
@@ -77,7 +78,7 @@ impl HalfClose {
         }
     }
 
-    /// Nobody reads the answers any more.
+    /// Declares that nobody reads the responses any more.
     pub(super) fn give_up(&mut self) {
         match self {
             // An end that is still to come is told when it comes.

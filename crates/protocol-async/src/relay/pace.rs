@@ -1,24 +1,24 @@
-//! How fast a side is read whose words the other side does not take.
+//! The pace at which a side is read while the other side does not read.
 
 use std::task::Poll;
 use std::time::Duration;
 
 use protocol_core::Timestamp;
 
-/// A side is read slowly while this part of what may wait for the other one does.
+/// A side is read slowly while so large a part of the other one's outbox is full: one sixteenth.
 pub(super) const SLOW_AT: usize = 16;
-/// How long the next read has to wait then. It is not for ever: behind what piles up may be a cancel.
+/// The time between two reads then. It is short, because a cancel may be behind what piles up.
 const BETWEEN_READS: Duration = Duration::from_millis(100);
 
 /// The pace of one side.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// When the next read may be, while the other side is slow.
+    /// The time of the next read, while the other side is slow.
     next: Option<Timestamp>,
 }
 
 impl Pace {
-    /// Ready when it may be read.
+    /// Is ready when the side may be read.
     pub(super) fn poll(&mut self, is_slow: bool, now: impl FnOnce() -> Timestamp) -> Poll<()> {
         if !is_slow {
             self.next = None;
@@ -32,7 +32,7 @@ impl Pace {
         Poll::Ready(())
     }
 
-    /// When to poll again.
+    /// Returns the time to poll again.
     pub(super) const fn due(&self) -> Option<Timestamp> {
         self.next
     }

@@ -1,20 +1,21 @@
-//! What costs a peer of a relay next to nothing, and is not passed on to whoever else could count it: it is
-//! paid for here.
+//! Payment for acts that cost a peer of a relay next to nothing.
+//!
+//! Nobody else can count them, because they are not forwarded.
 
 use protocol_core::{CancelRule, Timestamp};
 use protocol_relay::{Relay, RelayEvent, Side};
 
-use crate::budget::{Buckets, Budgets, Cheap, OverBudget, is_counted};
+use protocol_endpoint::{Buckets, Budgets, Cheap, OverBudget, is_counted};
 
-/// What is left of both peers' budgets.
+/// The rest of both peers' budgets.
 pub(super) struct Till {
     buckets: [Buckets; 2],
-    /// Who has overspent, until that is acted upon.
+    /// The budgets that were overspent, until that is acted upon.
     over: [Option<OverBudget>; 2],
     now: Timestamp,
 }
 
-/// What is different after every message that was passed on or answered, or that answered something.
+/// Numbers that change with every message that is forwarded, that gets a response, or that is one.
 #[derive(PartialEq, Eq)]
 pub(super) struct Trail([[usize; 3]; 2]);
 
@@ -34,12 +35,12 @@ impl Till {
         Self { buckets, over: [None; 2], now: Timestamp::ZERO }
     }
 
-    /// From here on it is that late.
+    /// Sets the time.
     pub(super) const fn set(&mut self, now: Timestamp) {
         self.now = now;
     }
 
-    /// A peer pays for what the relay tells of it.
+    /// Charges a peer for an event that the relay reports.
     pub(super) fn charge(&mut self, relay: &Relay, side: Side, event: &RelayEvent) {
         let RelayEvent::Violation { violation, id } = event else { return };
         if is_counted(relay.connection(side).config(), *violation, id.as_ref()) {
@@ -47,8 +48,9 @@ impl Till {
         }
     }
 
-    /// A peer pays for a message that made nothing happen: it is a cancel of nothing. Where cancels are requests they
-    /// are answered, and acknowledgements of our own make nothing happen either.
+    /// Charges a peer for a message that made nothing happen, which is a cancel of nothing.
+    ///
+    /// If cancels are requests, they get a response. Acknowledgements of ours make nothing happen either.
     pub(super) fn charge_for_nothing(&mut self, relay: &Relay, side: Side, before: &Trail) {
         let cancel = &relay.connection(side).config().dialect.cancel;
         if matches!(cancel, CancelRule::Notification { .. }) && Trail::of(relay) == *before {
@@ -61,7 +63,7 @@ impl Till {
         self.over[side as usize] = self.over[side as usize].or(over);
     }
 
-    /// Whether this peer has overspent a budget. It is said once.
+    /// Takes the budget that this peer has overspent, if it has.
     pub(super) const fn take_over(&mut self, side: Side) -> Option<OverBudget> {
         self.over[side as usize].take()
     }

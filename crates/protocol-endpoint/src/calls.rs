@@ -1,0 +1,218 @@
+//! Calls: their waiters and their outcomes, each in the row of its call.
+
+use core::mem;
+
+use protocol_core::{
+    CallId, CallOptions, CancelOutcome, Cause, Refusal, SendError, Timestamp, WireId,
+};
+use serde_json::value::RawValue;
+
+use crate::effects::Effects;
+use crate::results::CallOutcome;
+use crate::rows::{Call, Interest, Row};
+use crate::state::Endpoint;
+use crate::waiters::Place;
+
+impl<W, M> Endpoint<W, M> {
+    /// Calls the peer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::call`](protocol_core::Connection::call).
+    pub fn call(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+        now: Timestamp,
+        effects: &mut Effects<W, M>,
+    ) -> Result<Call, Refusal> {
+        self.now = now;
+        if self.muted.is_some() {
+            return Err(Refusal::Closed);
+        }
+        let called = self.make_call(method, params, options, now);
+        self.note_refused(called.as_ref().err(), effects);
+        self.follow(effects);
+        called
+    }
+
+    /// Calls the peer, and leaves what follows to the caller.
+    pub(crate) fn make_call(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+        now: Timestamp,
+    ) -> Result<Call, Refusal> {
+        let row = Row {
+            number: 0,
+            interest: Interest::Later,
+            method: self.names.keep(method),
+            since: now,
+        };
+        let row = self.calls.insert(row);
+        match self.stream.connection_mut().call(method, params, row, options, now) {
+            Ok(id) => {
+                self.calls.rows[row as usize].number = id.number();
+                Ok(Call { id, row })
+            }
+            Err(SendError { reason, .. }) => {
+                self.names.release(self.calls.remove(row).method);
+                Err(reason)
+            }
+        }
+    }
+
+    /// Takes the outcome of a call, which can be done once. If it is still to come, `waiter` is woken
+    /// then; the one that waited before is left in its place.
+    pub fn poll_outcome(&mut self, call: Call, waiter: &mut Option<W>) -> Option<CallOutcome> {
+        let row = self.calls.find(call)?;
+        if matches!(row.interest, Interest::Settled(_)) {
+            return self.calls.take(call);
+        }
+        // An outcome that is handed over, or that nobody wants, stays so.
+        match (&mut row.interest, waiter.as_mut()) {
+            (Interest::Wake(before), Some(next)) => mem::swap(before, next),
+            (Interest::Later, Some(_)) => {
+                row.interest = waiter.take().map_or(Interest::Later, Interest::Wake);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Returns the waiter for the outcome of a call.
+    pub fn waiting_for(&mut self, call: Call) -> Option<&W> {
+        match &self.calls.find(call)?.interest {
+            Interest::Wake(waiter) => Some(waiter),
+            _ => None,
+        }
+    }
+
+    /// Hands the outcome of a call over to `waiter` once it is there.
+    ///
+    /// # Errors
+    ///
+    /// The waiter and the outcome, if it is there already.
+    pub fn hand_over(
+        &mut self,
+        call: Call,
+        waiter: W,
+        effects: &mut Effects<W, M>,
+    ) -> Result<(), (W, CallOutcome)> {
+        if let Some(outcome) = self.calls.take(call) {
+            return Err((waiter, outcome));
+        }
+        let Some(row) = self.calls.find(call) else {
+            effects.discard(Some(waiter));
+            return Ok(());
+        };
+        if let Interest::Wake(before) | Interest::HandOver(before) =
+            mem::replace(&mut row.interest, Interest::HandOver(waiter))
+        {
+            effects.discard(Some(before));
+        }
+        Ok(())
+    }
+
+    /// Cancels a call. Its outcome comes all the same. The peer gets the reason if the dialect has a
+    /// place for it.
+    pub fn cancel(
+        &mut self,
+        call: CallId,
+        cause: Cause,
+        reason: Option<&str>,
+        now: Timestamp,
+        effects: &mut Effects<W, M>,
+    ) -> CancelOutcome {
+        self.now = now;
+        let cancelled = self.stream.connection_mut().cancel_because(call, cause, reason, now);
+        self.follow(effects);
+        cancelled
+    }
+
+    /// Gives up the outcome of a call, and cancels it if it is in flight.
+    pub fn drop_call(&mut self, call: Call, now: Timestamp, effects: &mut Effects<W, M>) {
+        let (waiter, is_in_flight) = self.calls.forget(call);
+        effects.discard(waiter);
+        if is_in_flight {
+            self.cancel(call.id, Cause::Dropped, None, now, effects);
+        }
+    }
+
+    /// Gives up the outcome of a call without cancelling it.
+    pub fn detach(&mut self, call: Call, now: Timestamp, effects: &mut Effects<W, M>) {
+        let (waiter, is_in_flight) = self.calls.forget(call);
+        effects.discard(waiter);
+        if is_in_flight {
+            self.detach_call(call.id, now, effects);
+        }
+    }
+
+    /// Declares that nobody waits for a call any more.
+    pub fn detach_call(&mut self, call: CallId, now: Timestamp, effects: &mut Effects<W, M>) {
+        self.now = now;
+        self.stream.connection_mut().detach(call, now);
+        self.follow(effects);
+    }
+
+    // Notifications
+
+    /// Notifies the peer if there is room, and nobody waits for room before us.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::notify`](protocol_core::Connection::notify). After [`Refusal::OutboxFull`] there
+    /// is a notice of room for [`Line::Room`](crate::Line::Room).
+    pub fn try_notify(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        effects: &mut Effects<W, M>,
+    ) -> Result<(), Refusal> {
+        if !self.waiters.room.is_empty() && self.closed.is_none() {
+            return Err(Refusal::OutboxFull);
+        }
+        self.send(|core| core.notify(method, params), effects)
+    }
+
+    /// Notifies the peer once there is room, behind everybody who waited before.
+    ///
+    /// Returns `None` while it has to wait: `waiter` stands at `place` then.
+    pub fn poll_notify(
+        &mut self,
+        method: &str,
+        params: Option<&RawValue>,
+        place: &mut Option<Place>,
+        waiter: &mut Option<W>,
+        effects: &mut Effects<W, M>,
+    ) -> Option<Result<(), Refusal>> {
+        if self.has_room(place.as_ref()) {
+            let sent = self.send(|core| core.notify(method, params), effects);
+            if sent != Err(Refusal::OutboxFull) {
+                if let Some(place) = place.take() {
+                    // Whoever is next finds room, or waits for more.
+                    self.waiters.room.leave(&place, effects);
+                    self.waiters.room.wake_first(effects);
+                }
+                return Some(sent);
+            }
+        }
+        self.waiters.room.wait(place, waiter);
+        None
+    }
+
+    /// Sends the dialect's cancel for a request whose id the host knows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::send_cancel_request`](protocol_core::Connection::send_cancel_request).
+    pub fn send_cancel_request(
+        &mut self,
+        id: &WireId,
+        effects: &mut Effects<W, M>,
+    ) -> Result<(), Refusal> {
+        self.send(|core| core.send_cancel_request(id), effects)
+    }
+}

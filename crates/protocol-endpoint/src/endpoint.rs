@@ -1,0 +1,335 @@
+//! Events of the core: their consequences, and the waiters for them.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+use protocol_core::{
+    CallId, CallOptions, Cause, CloseReason, Dialect, Event, Outcome, Refusal, RequestHandle,
+    Shutdown, Timestamp,
+};
+
+use crate::budget::{Cheap, OverBudget};
+use crate::effects::{Effect, Effects, Shown};
+use crate::error::CallError;
+use crate::noise::is_noise;
+use crate::results::CallOutcome;
+use crate::state::{Core, EndReason, Endpoint};
+use crate::verdict::Verdict;
+use crate::waiters::{Line, Place, Waiters};
+
+impl<W, M> Endpoint<W, M> {
+    // Getters
+
+    /// Returns the core, for its getters.
+    #[inline]
+    pub const fn core(&self) -> &Core<M> {
+        self.stream.connection()
+    }
+
+    /// Returns the dialect that is spoken now.
+    pub fn dialect(&self) -> &Dialect {
+        &self.core().config().dialect
+    }
+
+    /// Returns the latest time that the endpoint was given.
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Returns the reason for which the connection closed. Every call has settled then.
+    pub const fn closed(&self) -> Option<CloseReason> {
+        self.closed
+    }
+
+    /// Returns the error that ended the connection, if an error did.
+    pub const fn end_reason(&self) -> Option<&EndReason> {
+        self.end.as_ref()
+    }
+
+    /// Returns whether a message was refused, and there has been no room for it since.
+    pub const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Shows the ends of requests, and room, from now on or no more.
+    #[inline]
+    pub fn show_responses(&mut self, is_shown: bool) {
+        self.shows.responses = is_shown;
+    }
+
+    // Waiting
+
+    /// Waits in a queue, at `place` or at its end. The waiter that was there before is left in `waiter`.
+    ///
+    /// Before it waits again, a host looks whether what it waits for is there.
+    pub fn wait(&mut self, line: Line, place: &mut Option<Place>, waiter: &mut Option<W>) {
+        self.line(line).wait(place, waiter);
+    }
+
+    /// Returns the waiter at a place, unless it was woken.
+    pub fn waiting(&mut self, line: Line, place: Option<&Place>) -> Option<&W> {
+        self.line(line).waiting(place)
+    }
+
+    /// Leaves a queue. If the waiter had been woken, the next one is, for as long as there is something
+    /// for it.
+    pub fn leave(&mut self, line: Line, place: &Place, effects: &mut Effects<W, M>) {
+        if self.line(line).leave(place, effects) {
+            match line {
+                Line::Arrival if !self.inbox.is_empty() => self.waiters.arrival.wake_one(effects),
+                Line::Room if !self.is_full => self.waiters.room.wake_first(effects),
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns whether there is room for a waiter at this place: a message that was refused fits now, and
+    /// nobody stands before it.
+    pub fn has_room(&self, place: Option<&Place>) -> bool {
+        (!self.is_full && self.waiters.room.is_first(place)) || self.closed.is_some()
+    }
+
+    const fn line(&mut self, line: Line) -> &mut Waiters<W> {
+        match line {
+            Line::Arrival => &mut self.waiters.arrival,
+            Line::Room => &mut self.waiters.room,
+            Line::Flushed => &mut self.waiters.flushed,
+            Line::End => &mut self.waiters.end,
+        }
+    }
+
+    // Shutdown
+
+    /// Shuts the connection down.
+    pub fn shutdown(&mut self, how: Shutdown, now: Timestamp, effects: &mut Effects<W, M>) {
+        self.now = now;
+        match how {
+            Shutdown::Abandon => self.abandon_all(now),
+            _ => self.stream.connection_mut().shutdown(how, now),
+        }
+        self.cancel_after_close(effects);
+        self.follow(effects);
+    }
+
+    /// Gives up everything in flight, and everything that is not written.
+    pub(crate) fn abandon_all(&mut self, now: Timestamp) {
+        self.stream.connection_mut().shutdown(Shutdown::Abandon, now);
+        self.output.staged.clear();
+        self.output.is_abandoned = true;
+    }
+
+    // Events
+
+    /// Carries out what follows from a command or an input: takes the core's events, and wakes whoever
+    /// waits for what has changed.
+    pub(crate) fn follow(&mut self, effects: &mut Effects<W, M>) {
+        loop {
+            self.dispatch_queued(effects);
+            // Staging makes room, which is an event.
+            if !(self.is_corked() && self.stage_transmit(effects)) {
+                break;
+            }
+        }
+        if !self.waiters.flushed.is_empty() && self.is_flushed() {
+            self.waiters.flushed.wake_all(effects);
+        }
+        // Mostly it is awake already.
+        if self.output.writer.is_some() && (self.has_output() || self.is_over()) {
+            effects.wake(self.output.writer.take());
+        }
+        if self.output.timer.is_some()
+            && (self.due() != self.output.armed || self.lacks_patience() || self.is_over())
+        {
+            effects.wake(self.output.timer.take());
+        }
+    }
+
+    #[inline]
+    pub(crate) fn dispatch_queued(&mut self, effects: &mut Effects<W, M>) {
+        while let event @ Some(_) = self.stream.connection_mut().poll_event() {
+            self.dispatch(event, effects);
+        }
+    }
+
+    /// Carries out what follows from the bytes of one message. Noise goes to the host if it wants it.
+    pub(crate) fn hear(
+        &mut self,
+        bytes: &[u8],
+        event: Option<Event<'_, u32>>,
+        effects: &mut Effects<W, M>,
+    ) {
+        match &event {
+            Some(Event::Violation { violation, id })
+                if self.shows.noise && is_noise(self.core().config(), *violation, id.as_ref()) =>
+            {
+                effects.show(Shown::Noise(*violation, bytes.into()));
+            }
+            _ => self.dispatch(event, effects),
+        }
+    }
+
+    /// Carries out what follows from an event. `None` stands for a message that did nothing.
+    ///
+    /// An event is large: it is passed on as it came and taken apart here, so that it is never moved.
+    fn dispatch(&mut self, event: Option<Event<'_, u32>>, effects: &mut Effects<W, M>) {
+        self.show(event.as_ref(), effects);
+        self.charge(event.as_ref(), effects);
+        match event {
+            None => {}
+            Some(Event::Settled { outcome, data, .. }) => {
+                let outcome = self.owned(outcome);
+                let method = self.calls.settle(data, outcome, effects);
+                self.names.release(method);
+            }
+            Some(Event::Request { request, method, params, options, .. }) => {
+                self.take_request(request, &method, params, options, effects);
+            }
+            Some(Event::Cancelled { request, cause, .. }) => {
+                self.note_cancelled(request, cause, effects);
+            }
+            Some(Event::Ready) => {
+                self.is_full = false;
+                self.respond_waiting(effects);
+                self.beat_again();
+                self.waiters.room.wake_first(effects);
+            }
+            Some(Event::Closed { reason }) => {
+                self.closed = Some(reason);
+                self.is_full = false;
+                self.waiters.arrival.wake_all(effects);
+                self.waiters.room.wake_all(effects);
+                self.waiters.flushed.wake_all(effects);
+                self.waiters.end.wake_all(effects);
+            }
+            Some(event) => {
+                // If nothing is served, nobody asks for anything else.
+                let is_new = self.is_served && self.inbox.take(event).is_ok();
+                if is_new {
+                    self.waiters.arrival.wake_one(effects);
+                }
+            }
+        }
+    }
+
+    fn show(&self, event: Option<&Event<'_, u32>>, effects: &mut Effects<W, M>) {
+        let Some(event) = event else { return };
+        if self.shows.verdicts || self.shows.responses {
+            if let Some(verdict) = Verdict::of(event, self.core()) {
+                effects.show(Shown::Verdict(verdict, self.now));
+            } else if self.shows.responses && matches!(event, Event::Ready) {
+                effects.show(Shown::Room);
+            }
+        }
+    }
+
+    fn owned(&self, outcome: Outcome<'_>) -> CallOutcome {
+        let mut outcome = CallError::check(outcome);
+        if let (Err(CallError::ConnectionLost { how, .. }), Some(end)) = (&mut outcome, &self.end) {
+            *how = Some(format!("{end}").into());
+        }
+        outcome.map_err(Box::new)
+    }
+
+    /// Charges the peer for what costs it little. If it can't pay, the connection ends.
+    #[inline]
+    fn charge(&mut self, event: Option<&Event<'_, u32>>, effects: &mut Effects<W, M>) {
+        // Once the connection is closed, a message that does nothing is not the peer's doing.
+        if event.is_none() && self.core().is_closed() {
+            return;
+        }
+        let what = Cheap::of(event, self.core().config());
+        if let Some(over) = what.and_then(|what| self.buckets.pay(what, self.now)) {
+            self.end_over(over, effects);
+        }
+    }
+
+    #[cold]
+    fn end_over(&mut self, over: OverBudget, effects: &mut Effects<W, M>) {
+        if self.shows.verdicts || self.shows.responses {
+            effects.show(Shown::Verdict(Verdict::OverBudget { over }, self.now));
+        }
+        self.end.get_or_insert(EndReason::OverBudget(over));
+        self.stream.connection_mut().handle_eof(self.now);
+    }
+
+    /// Sends a message, and notes if there was no room for it.
+    pub(crate) fn send<R>(
+        &mut self,
+        command: impl FnOnce(&mut Core<M>) -> Result<R, Refusal>,
+        effects: &mut Effects<W, M>,
+    ) -> Result<R, Refusal> {
+        if self.muted.is_some() {
+            return Err(Refusal::Closed);
+        }
+        let sent = command(self.stream.connection_mut());
+        self.note_refused(sent.as_ref().err(), effects);
+        self.follow(effects);
+        sent
+    }
+
+    /// Notes if there was no room for a message. The core promises a notice then, and gives it as soon as
+    /// there is some.
+    #[inline]
+    pub(crate) fn note_refused(&mut self, refusal: Option<&Refusal>, effects: &mut Effects<W, M>) {
+        if let (Some(Refusal::OutboxFull), false) = (refusal, self.is_full) {
+            self.is_full = true;
+            if self.shows.responses {
+                effects.show(Shown::NoRoom);
+            }
+        }
+    }
+
+    /// Asks the peer a question whose outcome nobody waits for.
+    pub(crate) fn ask(&mut self, method: &str) -> Result<CallId, Refusal> {
+        let options = CallOptions::default();
+        let call = self.make_call(method, None, options, self.now)?;
+        self.calls.forget(call);
+        Ok(call.id)
+    }
+
+    /// Cancels a request for a reason of the host's own, as if the peer had.
+    pub fn cancel_request(
+        &mut self,
+        request: RequestHandle,
+        cause: Cause,
+        now: Timestamp,
+        effects: &mut Effects<W, M>,
+    ) {
+        self.now = now;
+        self.stream.connection_mut().cancel_request(request, cause, now);
+        if let (Some(_), Some(cause)) = (self.closed, self.cause(request)) {
+            self.note_cancelled(request, cause, effects);
+        }
+        self.follow(effects);
+    }
+
+    /// Sets the marks of cancelled requests once the connection is closed, since the core has no events
+    /// then.
+    fn cancel_after_close(&mut self, effects: &mut Effects<W, M>) {
+        if self.closed.is_none() {
+            return;
+        }
+        let marked = self.core().requests().filter(|(_, row)| row.mark.is_some());
+        let cancelled: Vec<(RequestHandle, Cause)> =
+            marked.filter_map(|(request, _)| Some((request, self.cause(request)?))).collect();
+        for (request, cause) in cancelled {
+            self.note_cancelled(request, cause, effects);
+        }
+    }
+
+    fn note_cancelled(
+        &mut self,
+        request: RequestHandle,
+        cause: Cause,
+        effects: &mut Effects<W, M>,
+    ) {
+        if let Some(token) = self.core().operation(request) {
+            effects.push(Effect::CancelOperation(token, cause));
+        }
+        let row = self.stream.connection_mut().request_data_mut(request);
+        if let Some(mark) = row.and_then(|row| row.mark.take()) {
+            effects.push(Effect::Cancel(mark, cause));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The keep-alive of a connection.
+//!
+//! | beat | when it is due | becomes |
+//! |---|---|---|
+//! | not begun | at once | resting |
+//! | resting | after the interval | asked; still resting, if there is nothing to ask with |
+//! | asked | when there is room for a question that had none | resting, and due at once |
+//! | | after the interval or the patience, with a response | resting |
+//! | | after the interval, without a response | the same |
+//! | | after the patience, without a response | the end of the connection |
+
+use alloc::borrow::ToOwned;
+
+use protocol_core::{Refusal, Timestamp};
+
+use crate::keep_alive::{Beat, KeepAlive, Question, Unanswered};
+use crate::state::{EndReason, Endpoint};
+
+impl<W, M> Endpoint<W, M> {
+    /// Returns the time at which the keep-alive is due.
+    pub(crate) fn beat_due(&self) -> Option<Timestamp> {
+        let heart = self.heart.as_ref()?;
+        self.closed.is_none().then_some(heart.due)
+    }
+
+    /// Advances the keep-alive, if it is due.
+    pub(crate) fn beat(&mut self, now: Timestamp) {
+        let Some(mut heart) = self.heart.take_if(|heart| heart.due <= now) else { return };
+        let KeepAlive { every, patience, .. } = heart.how;
+        (heart.beat, heart.due) = match heart.beat {
+            Beat::NotBegun => (Beat::Resting, now + every),
+            Beat::Resting => match self.ask_peer(&heart.how) {
+                Some(question) => (Beat::Asked(question, now), now + every.min(patience)),
+                None => (Beat::Resting, now + every),
+            },
+            Beat::Asked(question, at) if self.is_answered(question) => {
+                (Beat::Resting, now.max(at + every))
+            }
+            asked @ Beat::Asked(_, at) if now < at + patience => (asked, at + patience),
+            Beat::Asked(..) => return self.end_unanswered(&heart.how, now),
+        };
+        self.heart = Some(heart);
+    }
+
+    /// Asks the peer, if there is a request to ask with.
+    fn ask_peer(&mut self, how: &KeepAlive) -> Option<Question> {
+        let method = how.method(&self.core().config().dialect)?.to_owned();
+        match self.ask(&method) {
+            Ok(call) => Some(Question::Sent(call)),
+            // The core promises a notice of room.
+            Err(Refusal::OutboxFull) => {
+                self.is_full = true;
+                Some(Question::Unsent)
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn is_answered(&self, question: Question) -> bool {
+        match question {
+            Question::Sent(call) => self.core().machine().call_phase(call).is_none(),
+            Question::Unsent => false,
+        }
+    }
+
+    /// Makes a question that had no room due now. It is called when there is room again.
+    pub(crate) fn beat_again(&mut self) {
+        let Some(heart) = &mut self.heart else { return };
+        if let Beat::Asked(Question::Unsent, _) = heart.beat {
+            heart.beat = Beat::Resting;
+            heart.due = self.now;
+        }
+    }
+
+    fn end_unanswered(&mut self, how: &KeepAlive, now: Timestamp) {
+        let method = how.method(self.dialect()).unwrap_or_default().to_owned();
+        let unanswered = Unanswered { method, patience: how.patience };
+        self.end.get_or_insert(EndReason::Unanswered(unanswered));
+        self.stream.connection_mut().handle_eof(now);
+    }
+}

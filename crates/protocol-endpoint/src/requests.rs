@@ -1,0 +1,397 @@
+//! Requests of the peer: taken, at work, and responded to.
+
+use alloc::borrow::{Cow, ToOwned};
+
+use core::mem;
+
+use protocol_core::{BeforeStart, Cause, Refusal, RequestHandle, Response, Timestamp, code};
+use serde_json::value::RawValue;
+
+use crate::effects::{Effect, Effects, OperationEnd, Shown};
+use crate::inbox::Arrived;
+use crate::message::Notification;
+use crate::method::{MethodName, clip};
+use crate::rows::{RequestRow, Work};
+use crate::state::Endpoint;
+
+impl<W, M> Endpoint<W, M> {
+    // Arrivals
+
+    /// Takes a new request into the inbox.
+    pub(crate) fn take_request(
+        &mut self,
+        request: RequestHandle,
+        name: &str,
+        params: Option<Cow<'_, RawValue>>,
+        options: Option<Cow<'_, RawValue>>,
+        effects: &mut Effects<W, M>,
+    ) {
+        let method = MethodName::from(name);
+        let starts_operation = self.dialect().starts_operation(name).is_some();
+        if let Some(row) = self.stream.connection_mut().request_data_mut(request) {
+            row.method = Some(self.names.keep(name));
+            row.since = self.now;
+        }
+        if !self.is_served {
+            return self.refuse_unserved(request, effects);
+        }
+        if !self.inbox.has_room_for(name, params.as_deref(), options.as_deref()) {
+            let message = "The request was refused: too much waits to be served";
+            return self.refuse(request, message, effects);
+        }
+        if self.responses.is_full() {
+            return self.refuse(request, TOO_MUCH_WAITS, effects);
+        }
+        if starts_operation {
+            if let Some(row) = self.stream.connection_mut().request_data_mut(request) {
+                row.work = Work::AWAITS_OPERATION;
+            }
+            effects.push(Effect::BeginOperation(request, method.clone()));
+        }
+        self.inbox.take_request(request, method, params, options);
+        if !starts_operation {
+            self.waiters.arrival.wake_one(effects);
+        }
+    }
+
+    /// Begins the operation of a request, as [`Effect::BeginOperation`] asks for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::begin_operation`](protocol_core::Connection::begin_operation). The request has got
+    /// the dialect's overload code then.
+    pub fn begin_operation(
+        &mut self,
+        request: RequestHandle,
+        entropy: [u8; 16],
+        effects: &mut Effects<W, M>,
+    ) -> Result<(), Refusal> {
+        let core = self.stream.connection_mut();
+        // Its response may be waiting for room.
+        if core.request_data_mut(request).is_some_and(|row| row.work == Work::RESPONDED) {
+            return Ok(());
+        }
+        let begun = match core.begin_operation(request, entropy) {
+            Ok(_) | Err(Refusal::AlreadyResponded) => Ok(()),
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = &begun {
+            let (code, message) = (self.dialect().overload_code, alloc::format!("{refusal}"));
+            let response = Response::Error { code, message: &message, data: None };
+            let mark = self.respond(request, response, effects);
+            effects.discard_mark(mark);
+        } else {
+            let row = core.request_data_mut(request);
+            if let Some(row) = row.filter(|row| row.work == Work::AWAITS_OPERATION) {
+                row.work = Work::IDLE;
+            }
+            self.waiters.arrival.wake_one(effects);
+        }
+        self.follow(effects);
+        begun
+    }
+
+    /// Takes the next arrival. `None` if there is none yet, or none ever again.
+    ///
+    /// Requests that find no place among those at work get the dialect's overload code. If the dialect
+    /// says so, those that were cancelled before their turn get their response here.
+    pub fn take(&mut self, effects: &mut Effects<W, M>) -> Option<Arrived> {
+        // A loop: a peer may cancel any number of requests before their turn (F30).
+        loop {
+            if let Some(request) = self.inbox.next_request() {
+                let row = self.stream.connection_mut().request_data_mut(request);
+                if row.is_some_and(|row| row.work == Work::AWAITS_OPERATION) {
+                    return None;
+                }
+            }
+            let arrived = self.inbox.pop()?;
+            let Arrived::Request(handle, request) = &arrived else { return Some(arrived) };
+            let rule = self.dialect().before_start;
+            let is_cancelled = self.cause(*handle).is_some();
+            if rule == BeforeStart::Skipped && is_cancelled {
+                let mark = self.respond(*handle, Response::Cancelled, effects);
+                effects.discard_mark(mark);
+                continue;
+            }
+            // It got its response if its operation could not begin.
+            let row = self.stream.connection_mut().request_data_mut(*handle);
+            let Some(row) = row.filter(|row| row.work != Work::RESPONDED) else { continue };
+            let work = Work::taken(request.bytes());
+            if self.at_work.enter(work) {
+                row.work = work;
+                return Some(arrived);
+            }
+            self.refuse(*handle, "The request was refused: too many are being served", effects);
+            // Whoever writes is woken for the refusal.
+            self.follow(effects);
+        }
+    }
+
+    /// Takes the oldest waiting notification with this method ahead of its turn.
+    pub fn take_notification(&mut self, method: &str) -> Option<Notification> {
+        self.inbox.take_notification(method)
+    }
+
+    /// Returns the number of arrivals that wait.
+    pub fn arrivals(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// Declares that nobody takes arrivals any more. Requests that wait are refused, and so are all that
+    /// come.
+    pub fn stop_serving(&mut self, effects: &mut Effects<W, M>) {
+        self.is_served = false;
+        while let Some(arrived) = self.inbox.pop() {
+            if let Arrived::Request(request, _) = arrived {
+                self.refuse_unserved(request, effects);
+            }
+        }
+        self.follow(effects);
+    }
+
+    // Requests at work
+
+    /// Returns the cause for which a request was cancelled, if it was.
+    pub fn cause(&self, request: RequestHandle) -> Option<Cause> {
+        self.core().machine().request_cause(request)
+    }
+
+    /// Sets the mark of a request: the host gets it back when the request is cancelled or over.
+    ///
+    /// A host looks at [`cause`](Self::cause) first, for a request may be cancelled before it is taken.
+    ///
+    /// # Errors
+    ///
+    /// The mark, if the request is over.
+    pub fn watch(&mut self, request: RequestHandle, mark: M) -> Result<(), M> {
+        match self.stream.connection_mut().request_data_mut(request) {
+            Some(row) if row.mark.is_none() => {
+                row.mark = Some(mark);
+                Ok(())
+            }
+            _ => Err(mark),
+        }
+    }
+
+    /// Returns the method of a request in flight.
+    pub fn method(&mut self, request: RequestHandle) -> Option<&str> {
+        let row = self.stream.connection_mut().request_data_mut(request)?;
+        Some(self.names.get(row.method?))
+    }
+
+    /// Returns the time at which a request arrived.
+    pub fn since(&mut self, request: RequestHandle) -> Option<Timestamp> {
+        Some(self.stream.connection_mut().request_data_mut(request)?.since)
+    }
+
+    /// Responds to a request. A response that has no room yet waits for it, behind those that wait
+    /// already, and is never lost. A second response to the same request does nothing.
+    ///
+    /// Returns the mark of the request if it is over now.
+    pub fn respond(
+        &mut self,
+        request: RequestHandle,
+        response: Response<'_>,
+        effects: &mut Effects<W, M>,
+    ) -> Option<M> {
+        if !self.leave_work(request, effects) {
+            return None;
+        }
+        let mut mark = None;
+        if self.responses.is_empty() {
+            match self.try_respond(request, response, effects) {
+                Ok(released) => mark = released,
+                Err(NoRoom) => self.keep_response(request, response),
+            }
+        } else {
+            self.keep_response(request, response);
+        }
+        self.follow(effects);
+        mark
+    }
+
+    /// Returns whether a response waits for room in the outbox. A host that serves one request at a time
+    /// takes no other one then.
+    pub fn owes_response(&self) -> bool {
+        !self.responses.is_empty()
+    }
+
+    /// Responds to a request whose worker is gone without a response: as cancelled if it is, else with an
+    /// error that names the method.
+    pub fn respond_for_worker(
+        &mut self,
+        request: RequestHandle,
+        effects: &mut Effects<W, M>,
+    ) -> Option<M> {
+        if let Some(token) = self.core().operation(request) {
+            effects.push(Effect::EndOperation(token, OperationEnd::WorkerGone));
+        }
+        if self.cause(request).is_some() {
+            return self.respond(request, Response::Cancelled, effects);
+        }
+        let method = self.method(request).unwrap_or_default();
+        let message = alloc::format!("no response from the handler of {}", clip(method));
+        let response =
+            Response::Error { code: code::INTERNAL_ERROR, message: &message, data: None };
+        self.respond(request, response, effects)
+    }
+
+    /// Ends a request of the client's without a response, if the dialect lets the server do that.
+    ///
+    /// Returns the mark of the request.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::end_request`](protocol_core::Connection::end_request).
+    pub fn end_request(
+        &mut self,
+        request: RequestHandle,
+        reason: Option<&str>,
+        effects: &mut Effects<W, M>,
+    ) -> Result<Option<M>, Refusal> {
+        if self.muted.is_some() {
+            return Err(Refusal::Closed);
+        }
+        let ended = self.stream.connection_mut().end_request(request, reason);
+        self.note_refused(ended.as_ref().err(), effects);
+        let mark = ended.map(|row| self.release(row, effects));
+        self.follow(effects);
+        mark
+    }
+
+    /// Sends the responses that have room now, in their order.
+    pub(crate) fn respond_waiting(&mut self, effects: &mut Effects<W, M>) {
+        while let Some((request, kept)) = self.responses.pop() {
+            match self.try_respond(request, kept.as_response(), effects) {
+                Ok(mark) => effects.discard_mark(mark),
+                Err(NoRoom) => return self.responses.put_back(request, kept),
+            }
+            self.responses.made_room();
+        }
+    }
+
+    fn keep_response(&mut self, request: RequestHandle, response: Response<'_>) {
+        let row = self.stream.connection_mut().request_data_mut(request);
+        // A request that is over, or was abandoned, waits for nothing.
+        let Some(row) = row else { return };
+        row.work = Work::RESPONDED;
+        let overload = self.dialect().overload_code;
+        self.responses.push(request, response, overload, TOO_MUCH_WAITS);
+    }
+
+    /// Responds to a request if there is room, which is known before anything is written.
+    fn try_respond(
+        &mut self,
+        request: RequestHandle,
+        response: Response<'_>,
+        effects: &mut Effects<W, M>,
+    ) -> Result<Option<M>, NoRoom> {
+        let mut responded = self.send_response(request, response, effects);
+        if matches!(responded, Err(Refusal::TooLarge)) {
+            let message = "the response is too large (limits.unsent_bytes)";
+            let refused = Response::Error { code: code::INTERNAL_ERROR, message, data: None };
+            responded = self.send_response(request, refused, effects);
+        }
+        match responded {
+            Ok(row) => Ok(self.release(row, effects)),
+            Err(Refusal::OutboxFull) => Err(NoRoom),
+            // No response fits under these limits.
+            Err(Refusal::TooLarge) => {
+                let released = self.stream.connection_mut().release_request(request);
+                Ok(released.ok().and_then(|row| self.release(row, effects)))
+            }
+            // It has its response already.
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn send_response(
+        &mut self,
+        request: RequestHandle,
+        response: Response<'_>,
+        effects: &mut Effects<W, M>,
+    ) -> Result<RequestRow<M>, Refusal> {
+        let token = self.core().operation(request);
+        let is_cancelled = token.is_some() && self.cause(request).is_some();
+        let row = self.stream.connection_mut().respond(request, response)?;
+        if let Some(token) = token {
+            // Nobody else gets the result of a cancelled operation.
+            let result = match response {
+                Response::Result(result) if is_cancelled => Some(result.to_owned()),
+                _ => None,
+            };
+            effects.push(Effect::EndOperation(token, OperationEnd::Responded(result)));
+        }
+        if self.shows.responses {
+            let (outcome, code) = match response {
+                Response::Result(_) => ("result", None),
+                Response::Error { code, .. } => ("error", Some(code)),
+                _ => ("cancelled", None),
+            };
+            effects.show(Shown::Responded { request, outcome, code, now: self.now });
+        }
+        Ok(row)
+    }
+
+    /// Releases what was kept of a request that is over.
+    fn release(&mut self, row: RequestRow<M>, effects: &mut Effects<W, M>) -> Option<M> {
+        self.leave_state(row.work, effects);
+        if let Some(method) = row.method {
+            self.names.release(method);
+        }
+        row.mark
+    }
+
+    /// Takes a request out of those at work. Returns whether it has no response, sent or waiting.
+    fn leave_work(&mut self, request: RequestHandle, effects: &mut Effects<W, M>) -> bool {
+        let row = self.stream.connection_mut().request_data_mut(request);
+        let Some(row) = row.filter(|row| row.work != Work::RESPONDED) else { return false };
+        let work = mem::replace(&mut row.work, Work::IDLE);
+        self.leave_state(work, effects);
+        true
+    }
+
+    fn leave_state(&mut self, work: Work, effects: &mut Effects<W, M>) {
+        self.at_work.leave(work);
+        if work == Work::AWAITS_OPERATION {
+            // It holds back those behind it no more.
+            self.waiters.arrival.wake_one(effects);
+        }
+    }
+
+    /// Refuses a request with the dialect's overload code.
+    fn refuse(
+        &mut self,
+        request: RequestHandle,
+        message: &'static str,
+        effects: &mut Effects<W, M>,
+    ) {
+        let code = self.dialect().overload_code;
+        self.respond_inside(request, Response::Error { code, message, data: None }, effects);
+    }
+
+    fn refuse_unserved(&mut self, request: RequestHandle, effects: &mut Effects<W, M>) {
+        let (code, message) = (code::METHOD_NOT_FOUND, "nobody serves requests here");
+        self.respond_inside(request, Response::Error { code, message, data: None }, effects);
+    }
+
+    /// Responds to a request while events are dispatched, so that nothing is dispatched inside.
+    fn respond_inside(
+        &mut self,
+        request: RequestHandle,
+        response: Response<'_>,
+        effects: &mut Effects<W, M>,
+    ) {
+        if self.responses.is_empty() {
+            if let Ok(mark) = self.try_respond(request, response, effects) {
+                return effects.discard_mark(mark);
+            }
+        }
+        self.keep_response(request, response);
+    }
+}
+
+/// The outbox has no room for a response yet.
+struct NoRoom;
+
+const TOO_MUCH_WAITS: &str = "The request was refused: too many responses wait to be read";

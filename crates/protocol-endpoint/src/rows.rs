@@ -1,0 +1,178 @@
+//! The rows of calls and requests: everything that is kept beside the core for each.
+
+use core::mem;
+
+use protocol_core::{CallId, Timestamp};
+use slab::Slab;
+
+use crate::effects::{Effect, Effects};
+use crate::error::CallError;
+use crate::names::NameKey;
+use crate::results::{CallOutcome, Results};
+
+/// A call that was made. Its maker takes the outcome once, hands it over, or forgets the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The id of the call, whose number stands on the wire.
+    pub id: CallId,
+    pub(crate) row: u32,
+}
+
+/// The rows of calls whose outcome is still to come, or still to be taken.
+#[derive(Debug)]
+pub(crate) struct Calls<W> {
+    pub(crate) rows: Slab<Row<W>>,
+    results: Results,
+}
+
+#[derive(Debug)]
+pub(crate) struct Row<W> {
+    /// The wire number of the call, or 0 while it is being made.
+    pub(crate) number: u32,
+    pub(crate) interest: Interest<W>,
+    pub(crate) method: NameKey,
+    pub(crate) since: Timestamp,
+}
+
+/// The interest in an outcome.
+#[derive(Debug)]
+pub(crate) enum Interest<W> {
+    /// Somebody will ask for it.
+    Later,
+    /// This waiter is woken.
+    Wake(W),
+    /// This waiter gets it.
+    HandOver(W),
+    Nobody,
+    Settled(CallOutcome),
+}
+
+impl<W> Calls<W> {
+    /// The bytes of a row, with an error that says little.
+    pub(crate) const ROW: usize = 3 * size_of::<Row<W>>() + size_of::<CallError>() + 128;
+    /// Room for so many rows is kept when there are none.
+    const KEPT: usize = 256;
+
+    pub(crate) const fn new(limit: usize) -> Self {
+        Self { rows: Slab::new(), results: Results::new(limit) }
+    }
+
+    /// Returns the row of a call in flight.
+    pub(crate) fn row(&self, row: u32) -> Option<&Row<W>> {
+        self.rows.get(row as usize)
+    }
+
+    pub(crate) fn insert(&mut self, row: Row<W>) -> u32 {
+        if self.rows.len() == self.rows.capacity() {
+            // A table that doubles would be half empty.
+            self.rows.reserve_exact(4 + self.rows.len() / 8);
+        }
+        u32::try_from(self.rows.insert(row)).expect("the core has fewer calls")
+    }
+
+    /// Settles a call: keeps its outcome, or hands it over. Returns the name of its method.
+    pub(crate) fn settle<M>(
+        &mut self,
+        key: u32,
+        outcome: CallOutcome,
+        effects: &mut Effects<W, M>,
+    ) -> NameKey {
+        let row = &mut self.rows[key as usize];
+        let method = row.method;
+        match mem::replace(&mut row.interest, Interest::Nobody) {
+            Interest::HandOver(waiter) => {
+                self.remove(key);
+                effects.push(Effect::HandOver(waiter, outcome));
+                return method;
+            }
+            Interest::Nobody => {
+                self.remove(key);
+                return method;
+            }
+            Interest::Wake(waiter) => effects.wake(Some(waiter)),
+            Interest::Later | Interest::Settled(_) => {}
+        }
+        let outcome = self.results.enter(outcome);
+        self.rows[key as usize].interest = Interest::Settled(outcome);
+        method
+    }
+
+    /// Takes the outcome of a call if it has settled.
+    pub(crate) fn take(&mut self, call: Call) -> Option<CallOutcome> {
+        if !matches!(self.find(call)?.interest, Interest::Settled(_)) {
+            return None;
+        }
+        let Interest::Settled(outcome) = self.remove(call.row).interest else { return None };
+        self.results.leave(&outcome);
+        Some(outcome)
+    }
+
+    /// Gives up the outcome of a call. Returns the waiter that was to have it, and whether the call is in
+    /// flight.
+    pub(crate) fn forget(&mut self, call: Call) -> (Option<W>, bool) {
+        if self.take(call).is_some() {
+            return (None, false);
+        }
+        let Some(row) = self.find(call) else { return (None, false) };
+        match mem::replace(&mut row.interest, Interest::Nobody) {
+            Interest::Wake(waiter) | Interest::HandOver(waiter) => (Some(waiter), true),
+            _ => (None, true),
+        }
+    }
+
+    /// A row is used again under another number, so a call that is over finds nothing.
+    pub(crate) fn find(&mut self, call: Call) -> Option<&mut Row<W>> {
+        self.rows.get_mut(call.row as usize).filter(|row| row.number == call.id.number())
+    }
+
+    pub(crate) fn remove(&mut self, row: u32) -> Row<W> {
+        let row = self.rows.remove(row as usize);
+        if self.rows.is_empty() && self.rows.capacity() > Self::KEPT {
+            self.rows = Slab::new();
+        }
+        row
+    }
+}
+
+/// The data of a request in flight.
+#[derive(Debug)]
+pub struct RequestRow<M> {
+    /// The mark that is set when the request is cancelled.
+    pub(crate) mark: Option<M>,
+    /// Invariant: there once the request has arrived.
+    pub(crate) method: Option<NameKey>,
+    pub(crate) since: Timestamp,
+    pub(crate) work: Work,
+}
+
+impl<M> Default for RequestRow<M> {
+    fn default() -> Self {
+        let since = Timestamp::ZERO;
+        Self { mark: None, method: None, since, work: Work::IDLE }
+    }
+}
+
+/// The place of a request among those at work: the bytes that it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work(u32);
+
+impl Work {
+    /// It waits in the inbox.
+    pub(crate) const IDLE: Self = Self(0);
+    /// Its operation is still to begin, so nobody takes it yet.
+    pub(crate) const AWAITS_OPERATION: Self = Self(u32::MAX);
+    /// Its response waits for room.
+    pub(crate) const RESPONDED: Self = Self(u32::MAX - 1);
+
+    /// It was taken, and is so many bytes long. No message is longer than four bytes can count.
+    pub(crate) fn taken(bytes: usize) -> Self {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Self(bytes.clamp(1, u32::MAX - 2))
+    }
+
+    /// Returns the bytes of a request that was taken.
+    pub(crate) fn bytes(self) -> Option<u64> {
+        let others = [Self::IDLE, Self::AWAITS_OPERATION, Self::RESPONDED];
+        (!others.contains(&self)).then_some(u64::from(self.0))
+    }
+}

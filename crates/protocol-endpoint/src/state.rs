@@ -1,0 +1,183 @@
+//! The state of an endpoint.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::time::Duration;
+
+use protocol_core::{CloseReason, Connection, StreamConnection, Timestamp};
+
+use crate::at_work::AtWork;
+use crate::budget::{Buckets, OverBudget};
+use crate::inbox::Inbox;
+use crate::keep_alive::{Heart, Unanswered};
+use crate::names::Names;
+use crate::options::{Options, Shows};
+use crate::outgoing::Messages;
+use crate::responses::WaitingResponses;
+use crate::rows::{Calls, RequestRow};
+use crate::waiters::Waiters;
+
+/// The core of an endpoint. The data of a call is its row among those of `Calls`.
+pub type Core<M> = Connection<u32, RequestRow<M>>;
+
+/// One end of a connection. A host waits with values of type `W`, and marks a cancelled request with its
+/// value of type `M`.
+///
+/// Neither type has a bound, so an endpoint can't wake, clone or compare such a value. It drops none
+/// either: each comes back as a return value or as an [`Effect`](crate::Effect).
+pub struct Endpoint<W, M> {
+    pub(crate) stream: StreamConnection<u32, RequestRow<M>>,
+    pub(crate) calls: Calls<W>,
+    /// The names of the methods in flight.
+    pub(crate) names: Names,
+    pub(crate) inbox: Inbox,
+    pub(crate) at_work: AtWork,
+    /// Responses that wait for room. Invariant: while there are any, the core has promised a notice of
+    /// room.
+    pub(crate) responses: WaitingResponses,
+    pub(crate) buckets: Buckets,
+    pub(crate) heart: Option<Box<Heart>>,
+    pub(crate) waiters: Lines<W>,
+    pub(crate) output: OutputState<W>,
+    /// Whether somebody takes arrivals.
+    pub(crate) is_served: bool,
+    /// Whether a message was refused, and no room was noticed since.
+    pub(crate) is_full: bool,
+    /// The reason for which the connection closed, once it has.
+    pub(crate) closed: Option<CloseReason>,
+    /// The error that ended it, if an error did.
+    pub(crate) end: Option<EndReason>,
+    /// The time until which the last words of the peer are read, once nothing can be written.
+    pub(crate) muted: Option<Timestamp>,
+    /// The time to wait for a peer that does not read.
+    pub(crate) patience: Duration,
+    pub(crate) shows: Shows,
+    /// The latest time.
+    pub(crate) now: Timestamp,
+}
+
+/// The queues of waiters.
+pub(crate) struct Lines<W> {
+    pub(crate) arrival: Waiters<W>,
+    pub(crate) room: Waiters<W>,
+    pub(crate) flushed: Waiters<W>,
+    pub(crate) end: Waiters<W>,
+}
+
+/// The state of the writing side.
+pub(crate) struct OutputState<W> {
+    /// The waiter of whoever writes. It is woken when there is something to write.
+    pub(crate) writer: Option<W>,
+    /// The waiter of whoever keeps the timers.
+    pub(crate) timer: Option<W>,
+    /// The time that it waits for.
+    pub(crate) armed: Option<Timestamp>,
+    /// Messages that left the outbox while there was a cork.
+    pub(crate) staged: Messages,
+    /// The number of corks.
+    pub(crate) corks: usize,
+    pub(crate) writing: Writing,
+    /// Messages are taken out of the outbox up to this many bytes ahead of writing. The others can be
+    /// withdrawn.
+    pub(crate) pipe_bytes: usize,
+    /// Whether nothing more is written, and nobody waits for what is not.
+    pub(crate) is_abandoned: bool,
+}
+
+/// Whether messages that were taken are still being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    Idle,
+    Busy {
+        /// The time at which nothing else kept the connection alive.
+        settled: Option<Timestamp>,
+    },
+}
+
+/// The error that ended a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndReason {
+    /// The transport failed: its error, for people.
+    Transport(Box<str>),
+    /// The peer overspent one of the [`Budgets`](crate::Budgets).
+    OverBudget(OverBudget),
+    /// The peer did not respond to the [`KeepAlive`](crate::KeepAlive).
+    Unanswered(Unanswered),
+}
+
+impl<W, M> Endpoint<W, M> {
+    /// Returns an endpoint that has received nothing.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            stream: StreamConnection::new(options.config),
+            calls: Calls::new(options.result_bytes),
+            names: Names::default(),
+            inbox: Inbox::new(options.inbox_bytes),
+            at_work: AtWork::new(options.work_requests, options.work_bytes),
+            responses: WaitingResponses::new(options.response_bytes),
+            buckets: Buckets::new(options.budgets),
+            heart: options.keep_alive.map(Heart::new),
+            waiters: Lines {
+                arrival: Waiters::new(),
+                room: Waiters::new(),
+                flushed: Waiters::new(),
+                end: Waiters::new(),
+            },
+            output: OutputState {
+                writer: None,
+                timer: None,
+                armed: None,
+                staged: Messages::default(),
+                corks: 0,
+                writing: Writing::Idle,
+                pipe_bytes: options.pipe_bytes.max(1),
+                is_abandoned: false,
+            },
+            is_served: true,
+            is_full: false,
+            closed: None,
+            end: None,
+            muted: None,
+            patience: options.patience,
+            shows: options.shows,
+            now: Timestamp::ZERO,
+        }
+    }
+}
+
+impl fmt::Display for EndReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transport(error) => f.write_str(error),
+            Self::OverBudget(over) => over.fmt(f),
+            Self::Unanswered(unanswered) => unanswered.fmt(f),
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl From<EndReason> for std::io::Error {
+    fn from(end: EndReason) -> Self {
+        match end {
+            EndReason::Transport(error) => Self::other(error.into_string()),
+            EndReason::OverBudget(over) => over.into(),
+            EndReason::Unanswered(unanswered) => {
+                Self::new(std::io::ErrorKind::TimedOut, unanswered)
+            }
+        }
+    }
+}
+
+/// Omits the host's values and all payloads.
+impl<W, M> fmt::Debug for Endpoint<W, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("calls_in_flight", &self.stream.connection().calls_in_flight())
+            .field("requests_in_flight", &self.stream.connection().requests_in_flight())
+            .field("inbox", &self.inbox.len())
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,315 @@
+//! The transport's side: bytes in, messages out, and timers.
+
+use core::mem;
+use core::time::Duration;
+
+use protocol_core::Timestamp;
+
+use crate::effects::{Effects, Shown, Way};
+use crate::outgoing::Messages;
+use crate::state::{EndReason, Endpoint, Writing};
+
+/// The time in which the last words of a peer are read that reads no more. They are here already, and
+/// nobody can tell when there are no more.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The result of [`Endpoint::poll_output`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Write the messages that were added, then ask again.
+    Write,
+    /// There is nothing to write until the waiter is woken.
+    Idle,
+    /// There is nothing to write ever again: close the writer.
+    Over,
+}
+
+impl<W, M> Endpoint<W, M> {
+    // Input
+
+    /// Takes every whole message in `unread`, and returns the number of bytes that are used.
+    ///
+    /// Every request that a message cancels has its cause when this returns, and its mark is among the
+    /// effects (G3).
+    pub fn receive(&mut self, unread: &[u8], now: Timestamp, effects: &mut Effects<W, M>) -> usize {
+        self.now = now;
+        let mut used = 0;
+        // Once nothing is unread, asking again returns nothing.
+        while used < unread.len() {
+            let left = &unread[used..];
+            let taken = self.stream.receive(left, now);
+            if let (Some(message), true) = (taken.message, self.shows.messages) {
+                effects.show(Shown::Message(Way::Received, message.into()));
+            }
+            if taken.message.is_some() || taken.event.is_some() {
+                self.hear(taken.message.unwrap_or(left), taken.event, effects);
+            }
+            self.dispatch_queued(effects);
+            if taken.consumed == 0 {
+                break;
+            }
+            used += taken.consumed;
+        }
+        self.follow(effects);
+        used
+    }
+
+    /// Takes one whole message, without framing.
+    pub fn receive_message(&mut self, message: &[u8], now: Timestamp, effects: &mut Effects<W, M>) {
+        self.now = now;
+        let event = self.stream.connection_mut().receive(message, now);
+        if self.shows.messages {
+            effects.show(Shown::Message(Way::Received, message.into()));
+        }
+        self.hear(message, event, effects);
+        self.follow(effects);
+    }
+
+    /// Takes the end of the input, with these bytes unread. `error` is what the transport failed with.
+    pub fn handle_eof(
+        &mut self,
+        unread: &[u8],
+        error: Option<&str>,
+        now: Timestamp,
+        effects: &mut Effects<W, M>,
+    ) {
+        self.now = now;
+        // It says more than the error of a write to a peer that is gone.
+        if let Some(error) = error {
+            self.end = Some(EndReason::Transport(error.into()));
+        }
+        if let Some(message) = self.stream.handle_eof(unread, now) {
+            if self.shows.messages {
+                effects.show(Shown::Message(Way::Received, message.into()));
+            }
+            if let event @ Some(_) = self.stream.connection_mut().poll_event() {
+                self.hear(message, event, effects);
+            }
+        }
+        self.follow(effects);
+    }
+
+    /// Takes the error of a write: nothing can be written any more.
+    ///
+    /// The peer's last words are still to be read. A host that knows their end calls
+    /// [`handle_eof`](Self::handle_eof); otherwise the input ends in a second.
+    pub fn stop_writing(&mut self, error: &str, now: Timestamp, effects: &mut Effects<W, M>) {
+        self.now = now;
+        self.end.get_or_insert_with(|| EndReason::Transport(error.into()));
+        self.muted.get_or_insert(now + LAST_WORDS);
+        self.follow(effects);
+    }
+
+    /// Returns whether nothing can be written any more.
+    pub const fn is_mute(&self) -> bool {
+        self.muted.is_some()
+    }
+
+    // Output
+
+    /// Adds the messages that may be written now to `out`, which the host has cleared. Those that it had
+    /// before are written, or never will be.
+    ///
+    /// They are framed as the dialect says.
+    pub fn poll_output(&mut self, out: &mut Messages, effects: &mut Effects<W, M>) -> Output {
+        let before = mem::replace(&mut self.output.writing, Writing::Idle);
+        let mut is_taken = self.take_output(out, effects);
+        // Everything may be written now, and a cork may have held something back.
+        if !is_taken && (before != Writing::Idle || self.output.corks > 0) {
+            self.follow(effects);
+            // What a cork holds back may be more than the limit now.
+            is_taken = self.has_output() && self.take_output(out, effects);
+        }
+        if is_taken {
+            self.output.writing = Writing::Busy { settled: None };
+            // Taking messages out makes room for others.
+            self.follow(effects);
+            return Output::Write;
+        }
+        if self.is_over() { Output::Over } else { Output::Idle }
+    }
+
+    /// Notes that the peer took a part of what is being written, so the patience with it begins anew.
+    pub const fn note_progress(&mut self) {
+        if let Writing::Busy { settled } = &mut self.output.writing {
+            *settled = None;
+        }
+    }
+
+    /// Waits for output. `waiter` is woken once there is some, or nothing ever again; the one before is
+    /// left in its place.
+    pub fn wait_for_output(&mut self, waiter: &mut Option<W>) {
+        mem::swap(&mut self.output.writer, waiter);
+    }
+
+    /// Returns the waiter for output.
+    pub const fn waiting_for_output(&self) -> Option<&W> {
+        self.output.writer.as_ref()
+    }
+
+    fn take_output(&mut self, out: &mut Messages, effects: &mut Effects<W, M>) -> bool {
+        if self.is_corked() {
+            return false;
+        }
+        if !self.output.staged.is_empty() {
+            out.append(&mut self.output.staged);
+        }
+        let most = self.output.pipe_bytes;
+        while out.len() < most && out.push(|bytes| self.take_transmit(bytes, effects)) {}
+        !out.is_empty()
+    }
+
+    fn take_transmit(
+        &mut self,
+        out: &mut alloc::vec::Vec<u8>,
+        effects: &mut Effects<W, M>,
+    ) -> bool {
+        let Some(transmit) = self.stream.poll_transmit(out) else { return false };
+        if self.shows.messages {
+            effects.show(Shown::Message(Way::Sent, transmit.message(out).into()));
+        }
+        true
+    }
+
+    /// Moves one message from the outbox to those that leave with the cork.
+    pub(crate) fn stage_transmit(&mut self, effects: &mut Effects<W, M>) -> bool {
+        let mut staged = mem::take(&mut self.output.staged);
+        let moved = staged.push(|bytes| self.take_transmit(bytes, effects));
+        self.output.staged = staged;
+        moved
+    }
+
+    /// Holds writing back until [`uncork`](Self::uncork), which may be nested. Messages count as sent at
+    /// once, and leave in one write.
+    pub fn cork(&mut self) {
+        self.output.corks += 1;
+    }
+
+    /// Ends what one [`cork`](Self::cork) began.
+    pub fn uncork(&mut self, effects: &mut Effects<W, M>) {
+        self.output.corks -= 1;
+        self.follow(effects);
+    }
+
+    /// A cork holds no more back than the outbox would.
+    #[inline]
+    pub(crate) fn is_corked(&self) -> bool {
+        self.output.corks > 0 && self.is_held_back()
+    }
+
+    #[cold]
+    fn is_held_back(&self) -> bool {
+        let most = self.core().config().limits.unsent_bytes;
+        let next = || self.core().next_transmit_len().unwrap_or(0);
+        self.output.staged.len() + next() <= most
+    }
+
+    /// Returns whether there is anything to write now.
+    pub(crate) fn has_output(&self) -> bool {
+        self.output.writing == Writing::Idle
+            && !self.is_corked()
+            && (!self.output.staged.is_empty() || self.core().next_transmit_len().is_some())
+    }
+
+    /// Returns whether every message is written, or never will be.
+    pub fn is_flushed(&self) -> bool {
+        let is_written = self.output.writing == Writing::Idle
+            && self.output.staged.is_empty()
+            && self.responses.is_empty()
+            && self.core().next_transmit_len().is_none();
+        is_written || self.output.is_abandoned
+    }
+
+    /// Returns whether nothing comes in any more, and every request that did has its response, which may
+    /// still wait for room.
+    fn is_settled(&self) -> bool {
+        self.core().is_closed() && self.core().requests_in_flight() <= self.responses.len()
+    }
+
+    /// Returns whether nothing is left to be read, written or timed.
+    pub fn is_over(&self) -> bool {
+        self.output.is_abandoned || self.is_settled() && self.is_flushed()
+    }
+
+    // Timers
+
+    /// Returns whether [`handle_timeout`](Self::handle_timeout) has anything to compare the time with.
+    #[inline]
+    pub fn needs_time(&self) -> bool {
+        self.lacks_patience() || self.due().is_some()
+    }
+
+    /// Fires the timers that are due. Returns the time of the next one.
+    pub fn handle_timeout(
+        &mut self,
+        now: Timestamp,
+        effects: &mut Effects<W, M>,
+    ) -> Option<Timestamp> {
+        self.now = now;
+        loop {
+            if self.lacks_patience() {
+                self.output.writing = Writing::Busy { settled: Some(now) };
+            }
+            let due = self.due();
+            if due.is_none_or(|due| due > now) {
+                return due;
+            }
+            if self.patience_ends().is_some_and(|until| until <= now) {
+                self.abandon_all(now);
+            }
+            let core = self.stream.connection_mut();
+            core.handle_timeout(now);
+            if self.muted.is_some_and(|until| until <= now) {
+                core.handle_eof(now);
+            }
+            self.beat(now);
+            self.follow(effects);
+        }
+    }
+
+    /// Waits for the next timer. `waiter` is woken when its time changes; the one before is left in its
+    /// place. Returns the time.
+    pub fn wait_for_timer(&mut self, waiter: &mut Option<W>) -> Option<Timestamp> {
+        mem::swap(&mut self.output.timer, waiter);
+        self.output.armed = self.due();
+        self.output.armed
+    }
+
+    /// Has the waiter for the next timer wait for this time, which is that of [`due`](Self::due).
+    #[inline]
+    pub fn arm_timer(&mut self, due: Option<Timestamp>) {
+        self.output.armed = due;
+    }
+
+    /// Returns the waiter for the next timer.
+    pub const fn waiting_for_timer(&self) -> Option<&W> {
+        self.output.timer.as_ref()
+    }
+
+    /// Returns the time of the next timer.
+    #[inline]
+    pub fn due(&self) -> Option<Timestamp> {
+        let timer = self.core().poll_timeout().map(|(due, _)| due);
+        // Mostly the core alone has timers.
+        if self.output.writing == Writing::Idle && self.muted.is_none() && self.heart.is_none() {
+            return timer;
+        }
+        let muted = self.muted.filter(|_| self.closed.is_none());
+        [timer, self.patience_ends(), muted, self.beat_due()].into_iter().flatten().min()
+    }
+
+    /// Returns the time at which a peer that does not read is given up. Once nothing is in flight, only
+    /// unwritten bytes keep the connection alive, and they must not for ever.
+    fn patience_ends(&self) -> Option<Timestamp> {
+        let Writing::Busy { settled } = self.output.writing else { return None };
+        settled.filter(|_| !self.output.is_abandoned).map(|settled| settled + self.patience)
+    }
+
+    /// Returns whether only unwritten bytes keep the connection alive, and nobody has looked at the clock
+    /// yet.
+    pub(crate) fn lacks_patience(&self) -> bool {
+        self.output.writing == Writing::Busy { settled: None }
+            && self.is_settled()
+            && !self.output.is_abandoned
+    }
+}
