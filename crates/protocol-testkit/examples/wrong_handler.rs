@@ -5,8 +5,8 @@
 //! cargo run -p protocol-testkit --example wrong_handler
 //! ```
 
-use protocol_async::Router;
 use protocol_core::{Config, Dialect};
+use protocol_router::Router;
 use protocol_testkit::simulate::{Bound, Failure, Script, Searched, Simulation, try_every_order};
 use serde_json::{Value, json};
 

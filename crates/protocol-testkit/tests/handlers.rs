@@ -9,8 +9,9 @@ mod routed;
 
 use std::time::{Duration, Instant};
 
-use protocol_async::{LocalContext, LocalRouter, Peer, SentRequest};
+use protocol_async::{Peer, SentRequest};
 use protocol_core::{Config, Dialect};
+use protocol_router::{LocalContext, LocalRouter};
 use protocol_testkit::Random;
 use protocol_testkit::simulate::{
     Bound, Fault, Script, Simulation, fuzz, try_every_order, try_simulate,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use protocol_async::{LocalContext, LocalRouter};
 use protocol_core::{Config, Dialect, Timestamp};
+use protocol_router::{LocalContext, LocalRouter};
 use protocol_testkit::simulate::{
     Bound, Failure, Fault, Script, Simulation, try_every_order, try_simulate,
 };

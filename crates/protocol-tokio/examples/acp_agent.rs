@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use protocol_async::{Incoming, Router};
+use protocol_async::Incoming;
 use protocol_core::{CloseReason, Config, Dialect};
+use protocol_router::Router;
 use serde_json::{Value, json};
 
 #[tokio::main(flavor = "current_thread")]

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use protocol_async::{Incoming, Router, RpcError};
+use protocol_async::{Incoming, RpcError};
 use protocol_core::{Config, Dialect, Shutdown, code};
+use protocol_router::Router;
 use serde_json::{Value, json};
 use tokio::task::yield_now;
 

@@ -1,10 +1,10 @@
-//! The middlewares of `tower` around the requests of a [`Router`](protocol_async::Router).
+//! The middlewares of `tower` around the requests of a [`Router`](protocol_router::Router).
 //!
 //! Whatever makes one service of another is a layer of a router, by [`layer`]: a service of [`Request`]s, whose
 //! responses are results as they are on the wire.
 //!
 //! ```
-//! use protocol_async::Router;
+//! use protocol_router::Router;
 //! use std::time::Duration;
 //! use tower::ServiceBuilder;
 //!
@@ -13,7 +13,7 @@
 //!     .timeout(Duration::from_secs(30))
 //!     .into_inner();
 //! let router = Router::new()
-//!     .around(protocol_tokio::tower::layer(middlewares))
+//!     .layer(protocol_tokio::tower::layer(middlewares))
 //!     .request("add", async |(a, b): (i64, i64), _| Ok(a + b));
 //! ```
 
@@ -24,14 +24,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{self, Poll};
 
-use protocol_async::router::{Next, Threads};
-use protocol_async::{Answer, Context, Failure};
+use protocol_async::{Answer, Failure};
+use protocol_router::{Context, Next, Threads};
 use serde_json::value::RawValue;
 use tower_layer::Layer;
 use tower_service::Service;
 
 /// A request on its way through middlewares.
-pub struct Request<S: 'static = ()> {
+pub struct Request<S = ()> {
     /// What it is: its method and params, its marker, the way back to the peer.
     pub cx: Context<S>,
     next: Next<S, Threads>,
@@ -48,7 +48,7 @@ pub struct Failed(pub Failure);
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Makes a layer of a router, for [`around`](protocol_async::router::RouterOf::around), of a layer of `tower`.
+/// Makes a layer of a router, for [`layer`](protocol_router::RouterOf::layer), of a layer of `tower`.
 ///
 /// Each request has a clone of the service, as everywhere with `tower`: what they have in common, such as a
 /// limit, the service shares by itself. A request waits until its clone is ready; if it is cancelled

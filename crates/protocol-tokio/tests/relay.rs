@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use protocol_async::Arrival;
 use protocol_async::CallError;
 use protocol_async::relay::Options;
-use protocol_async::{Arrival, Router};
 use protocol_core::{Config, Dialect};
+use protocol_router::Router;
 use protocol_tokio::{connect, relay};
 use tokio::io::{
     AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, split,

@@ -5,8 +5,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use protocol_async::{CallError, Options, Router};
+use protocol_async::{CallError, Options};
 use protocol_core::{Cause, Config, Dialect};
+use protocol_router::Router;
 use protocol_tokio::ChildCommand;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use protocol_async::{CallError, Failure, Peer, Router, RpcError};
+use protocol_async::{CallError, Failure, Peer, RpcError};
 use protocol_core::{Cause, Config, Dialect};
+use protocol_router::Router;
 use protocol_tokio::tower::{Failed, layer};
 use tokio::sync::Notify;
 use tower::ServiceBuilder;
@@ -32,7 +33,7 @@ async fn a_timeout_of_tower_ends_a_handler_and_the_host_is_told_why() {
     let peer = served(
         Router::new()
             .on_trouble(move |trouble| tell.lock().unwrap().push(trouble.to_string()))
-            .around(layer(middlewares))
+            .layer(layer(middlewares))
             .request("add", async |(a, b): (i64, i64), _| Ok(a + b))
             .request("slow", async |(): (), _| {
                 pending::<()>().await;
@@ -55,7 +56,7 @@ async fn an_error_of_a_middleware_can_be_an_error_for_the_peer() {
     let middlewares =
         ServiceBuilder::new().map_err(told).timeout(Duration::from_secs(5)).into_inner();
     let peer =
-        served(Router::new().around(layer(middlewares)).request("slow", async |(): (), _| {
+        served(Router::new().layer(layer(middlewares)).request("slow", async |(): (), _| {
             pending::<()>().await;
             Ok(())
         }));
@@ -68,7 +69,7 @@ async fn a_failure_passes_through_middlewares_as_it_is() {
     let middlewares = ServiceBuilder::new().timeout(Duration::from_secs(5)).into_inner();
     let peer = served(
         Router::new()
-            .around(layer(middlewares))
+            .layer(layer(middlewares))
             .request("no", async |(): (), _| Err::<(), _>(RpcError::new(-7, "no").into()))
             .request("stop", async |(): (), cx| {
                 cx.cancellation().cancelled().await;
@@ -89,7 +90,7 @@ async fn a_limit_of_tower_holds_over_all_requests_and_who_waits_can_be_cancelled
     let (at_work, most, go) = (AtomicUsize::new(0), AtomicUsize::new(0), Notify::new());
     let state = Arc::new((at_work, most, go));
     let middlewares = ServiceBuilder::new().concurrency_limit(2).into_inner();
-    let router = Router::with_state(()).around(layer(middlewares));
+    let router = Router::with_state(()).layer(layer(middlewares));
     let shared = state.clone();
     let peer = served(router.request("work", async move |(): (), _| {
         let (at_work, most, go) = &*shared;

@@ -11,7 +11,7 @@
 //! WebSocket in another way should take the [`settings`] that go with its limits.
 //!
 //! ```
-//! use protocol_async::Router;
+//! use protocol_router::Router;
 //! use protocol_core::{Config, Dialect};
 //! use protocol_tokio::TokioTimer;
 //! use protocol_websocket::{Origins, connect, settings};

@@ -32,7 +32,8 @@ use crate::seat::Seat;
 ///
 /// ```
 /// use futures_io::{AsyncRead, AsyncWrite};
-/// use protocol_async::{Options, Router, Timer};
+/// use protocol_async::{Options, Timer};
+/// use protocol_router::Router;
 /// use protocol_core::{Config, Dialect};
 /// use protocol_websocket::{Listener, Origins};
 /// # use std::net::IpAddr;

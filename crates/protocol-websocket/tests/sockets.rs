@@ -6,8 +6,9 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use protocol_async::{Arrival, CallError, Options, Phase, Request, Responder, Router};
+use protocol_async::{Arrival, CallError, Options, Phase, Request, Responder};
 use protocol_core::{CallOptions, Cause, Config, Dialect, Role, Shutdown};
+use protocol_router::Router;
 use serde_json::Value;
 use smol::block_on;
 use smol::stream::StreamExt;

@@ -4,8 +4,9 @@ use std::future::pending;
 use std::process::Command;
 use std::time::Duration;
 
-use protocol_async::{CallError, Context, Failure, Incoming, Peer, Router, SentRequest};
+use protocol_async::{CallError, Failure, Incoming, Peer, SentRequest};
 use protocol_core::{CallOptions, Config, Dialect};
+use protocol_router::{Context, Router};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

@@ -1,8 +1,9 @@
 //! The servers that docs/side-by-side.md shows do the same, whichever library they are made with.
 
 use agent_client_protocol::ByteStreams;
-use protocol_async::{CallError, Context, Peer, Router};
+use protocol_async::{CallError, Peer};
 use protocol_core::{Config, Dialect};
+use protocol_router::{Context, Router};
 use rescind_interop::servers::{acp_ours, acp_sdk, lsp_ours, lsp_tower};
 use serde_json::{Value, json};
 use tokio::io::{DuplexStream, duplex, split};

@@ -4,8 +4,9 @@
 use std::future::pending;
 
 use bench_harness::{Cancelling, Client, Hanging, Linked, Payload, Peer, Pipe, Tokio, measure};
-use protocol_async::{Arrival, Budget, CallError, Options, Router, SentRequest};
+use protocol_async::{Arrival, Budget, CallError, Options, SentRequest};
 use protocol_core::{Config, Dialect};
+use protocol_router::Router;
 
 fn limited(mut config: Config, limit: usize) -> Options {
     config.limits.calls = limit;

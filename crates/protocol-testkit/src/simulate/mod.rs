@@ -2,7 +2,7 @@
 //! simulated network, with a scripted peer.
 //!
 //! ```
-//! use protocol_async::Router;
+//! use protocol_router::Router;
 //! use protocol_core::{Config, Dialect};
 //! use protocol_testkit::simulate::{Bound, PeerAnswer, Script, Simulation, every_order, simulate};
 //! use serde_json::json;

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::lock::Mutex;
-use protocol_async::{Canceller, Failure, Incoming, LocalContext, LocalRouter, Peer, SentRequest};
+use protocol_async::{Canceller, Failure, Incoming, Peer, SentRequest};
 use protocol_core::Cause;
+use protocol_router::{LocalContext, LocalRouter};
 use protocol_testkit::simulate::{PeerAnswer, Simulation, Trace};
 use serde_json::{Value, json};
 

@@ -10,8 +10,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use protocol_async::{Canceller, Context, Incoming, Options, Peer, Router, Timer};
+use protocol_async::{Canceller, Incoming, Options, Peer, Timer};
 use protocol_core::{Cause, Config, Dialect};
+use protocol_router::{Context, Router};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins, ServeError};

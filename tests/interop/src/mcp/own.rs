@@ -4,8 +4,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use protocol_async::{CallError, Peer, Router, SentRequest};
+use protocol_async::{CallError, Peer, SentRequest};
 use protocol_core::{Cause, Config, Dialect};
+use protocol_router::Router;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;

@@ -8,7 +8,8 @@ use agent_client_protocol_schema::v1::{
     RequestPermissionRequest, RequestPermissionResponse, SessionNotification, SessionUpdate,
     StopReason, ToolCallUpdate, ToolCallUpdateFields,
 };
-use protocol_async::{Context, Failure, Router};
+use protocol_async::Failure;
+use protocol_router::{Context, Router};
 
 async fn talk(prompt: PromptRequest, cx: &Context) -> Result<PromptResponse, Failure> {
     for word in ["May", "I?"] {

@@ -9,7 +9,7 @@ use lsp_types::request::{HoverRequest, Initialize, Request};
 use lsp_types::{
     DidOpenTextDocumentParams, Hover, HoverContents, InitializeResult, MarkedString, Uri,
 };
-use protocol_async::{Method, Router};
+use protocol_router::{Method, Router};
 
 struct Lsp<R>(PhantomData<R>);
 

@@ -1,6 +1,6 @@
 //! No runtime at all: an executor and a timer of one's own are enough.
 //!
-//! `cargo run -p protocol-async --example any_runtime`
+//! `cargo run -p protocol-router --example any_runtime`
 
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};
@@ -11,8 +11,9 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join3, select};
-use protocol_async::{CallError, LocalRouter, Peer, Timer};
+use protocol_async::{CallError, Peer, Timer};
 use protocol_core::{CallOptions, Config, Dialect, Timestamp};
+use protocol_router::LocalRouter;
 
 /// The executor: polls one future, and parks the thread while it waits.
 fn block_on<F: Future>(future: F) -> F::Output {

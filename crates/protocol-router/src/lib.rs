@@ -1,0 +1,95 @@
+//! Handlers by method, on top of [`protocol_async::Incoming`].
+//!
+//! A handler takes the params, as the type that it names, and a [`Context`]. The context has the
+//! state of the server, the marker of the request, and the way back to the peer. The handler returns
+//! the response, and `?` works on everything that can fail:
+//!
+//! ```
+//! use protocol_async::Failure;
+//! use protocol_router::{Context, Router};
+//! use serde::Deserialize;
+//! use std::{collections::HashMap, sync::Mutex, time::Duration};
+//!
+//! #[derive(Default)]
+//! struct Server {
+//!     texts: Mutex<HashMap<String, String>>,
+//! }
+//!
+//! #[derive(Deserialize)]
+//! struct Opened {
+//!     uri: String,
+//!     text: String,
+//! }
+//!
+//! async fn count(uri: String, cx: Context<Server>) -> Result<usize, Failure> {
+//!     cx.notify("log", "counting").await?;
+//!     let text = cx.state().texts.lock().unwrap().get(&uri).cloned();
+//!     Ok(text.map_or(0, |text| text.split_whitespace().count()))
+//! }
+//!
+//! let router = Router::with_state(Server::default())
+//!     .after(|served| eprintln!("{served}"))
+//!     .notification("opened", async |opened: Opened, cx| {
+//!         cx.state().texts.lock().unwrap().insert(opened.uri, opened.text);
+//!         Ok(())
+//!     })
+//!     .request("count", count)
+//!     .request("ask", async |question: String, cx| {
+//!         let options = protocol_core::CallOptions::default().timeout(Duration::from_secs(60));
+//!         Ok(cx.call_with::<bool>("user/confirm", question, options).await?)
+//!     });
+//! ```
+//!
+//! # Order
+//!
+//! - **Handlers begin in the order of the wire.** This holds for requests and for notifications. A
+//!   handler that never has to wait is done before the next one begins.
+//! - **A handler that waits runs beside the others.** From its first `Pending` on, nothing is ordered
+//!   between it and those that came later. It makes no difference what it waits for.
+//! - **Whatever has to be in order is done before the first wait.** A plain `Mutex` or a channel is
+//!   good for that.
+//! - **[`notify`](Context::notify) keeps the order where there is room.** It sends when it is first
+//!   polled. So notifications that handlers pass on leave in the order of the wire.
+//! - **At most 64 notifications wait.** One more stops the router from taking arrivals until one of
+//!   them is done. Later messages stay in the inbox, which is bounded, so a peer that floods us is
+//!   bounded too. Work that takes long belongs into [`spawn`](Context::spawn), which does not count.
+//!
+//! # Turns
+//!
+//! All handlers run inside the future of [`serve`](RouterOf::serve). It lets other tasks run after 32
+//! arrivals, or after 1 ms by the connection's clock. So the driver reads cancels while many requests
+//! wait, on a runtime of one thread too.
+//!
+//! A handler that blocks its thread can't be interrupted. A runtime that looks for input only after
+//! many turns of its tasks should implement
+//! [`Timer::yield_now`](protocol_async::Timer::yield_now), as `protocol-tokio` does.
+//!
+//! # More
+//!
+//! - **Captured values** are cloned for each request. `async move` closures capture an `Arc`, a
+//!   [`Peer`](protocol_async::Peer), a sender. A value that is not `Clone` belongs into the
+//!   [state](Router::with_state).
+//! - **[`Router`] or [`LocalRouter`].** The handlers of a `Router` are `Send`, and so is the future
+//!   that serves them. Those of a `LocalRouter` need not be. Nothing else differs.
+//! - **A panic harms nothing else** (B33). The request is answered -32603.
+//! - **Layers** are around all requests: [`layer`](RouterOf::layer), and on top of it
+//!   [`before`](RouterOf::before), [`after`](RouterOf::after) and [`limit`](RouterOf::limit). The one
+//!   added first is outermost.
+//! - **Nothing vanishes.** A message that is not served, does not fit, was missed or violated a rule is
+//!   reported as [`Trouble`]. So is the reason of a handler's failure. The reports go to standard
+//!   error, or to [`on_trouble`](RouterOf::on_trouble).
+#![forbid(unsafe_code)]
+
+mod context;
+mod form;
+mod handlers;
+mod router;
+mod routes;
+mod serving;
+mod trouble;
+
+pub use context::{Context, LocalContext};
+pub use form::{Form, Local, Threads};
+pub use router::{LocalRouter, Method, Router, RouterOf};
+pub use routes::{Claim, Next, Served};
+pub use trouble::Trouble;

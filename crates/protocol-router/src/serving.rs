@@ -1,0 +1,252 @@
+//! Serving one connection.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::task::{self, Poll, ready};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::task::AtomicWaker;
+use protocol_async::hooks::{RequestSpan, ReturnSlot};
+use protocol_async::{
+    Answer, Arrival, Incoming, MethodName, Notification, Request, Responder, RpcError,
+};
+use protocol_core::CloseReason;
+
+use crate::context::{Contained, Context, Done, Shared};
+use crate::form::Form;
+use crate::routes::Routes;
+use crate::trouble::Trouble;
+
+/// One turn has at most this many steps: arrivals that are begun, and handlers that are done later.
+const TURN_STEPS: usize = 32;
+/// One turn begins nothing more after this time.
+const TURN_TIME: Duration = Duration::from_millis(1);
+
+/// So many notifications may wait, and one more.
+///
+/// While more of them wait, nothing is taken out of the inbox, which has bounds. A peer that floods
+/// us with notifications and answers nothing would otherwise have no end of them wait here.
+const WAITING: usize = 64;
+
+/// Serves until the connection is closed, every handler is done, and their responses are written.
+pub(crate) async fn serve<S, F: Form>(
+    routes: &Arc<Routes<S, F>>,
+    incoming: &Incoming,
+) -> CloseReason {
+    let (sender, spawned) = channel();
+    let shared = Arc::new(Shared {
+        peer: incoming.peer(),
+        state: routes.state.clone(),
+        on_trouble: routes.on_trouble.clone(),
+        server: AtomicWaker::new(),
+        spawned: sender,
+    });
+    let (jobs, count) = (FuturesUnordered::new(), [0; 3]);
+    let mut serving = Serving { routes, shared: &shared, spawned, jobs, count };
+    let (mut receiving, mut closed) = (incoming.receive(), None);
+    let reason = poll_fn(|task| {
+        shared.server.register(task.waker());
+        let (mut steps, mut began) = (0, None);
+        loop {
+            let mut is_idle = !serving.poll_jobs(task);
+            if closed.is_none() && serving.count[Kind::Notification as usize] <= WAITING {
+                if let Poll::Ready(received) = receiving.poll_unpin(task) {
+                    is_idle = false;
+                    receiving = incoming.receive();
+                    match received {
+                        Ok(arrival) => serving.take(arrival, task),
+                        Err(reason) => closed = Some(reason),
+                    }
+                }
+            }
+            if is_idle {
+                let is_over = serving.jobs.is_empty();
+                return closed.filter(|_| is_over).map_or(Poll::Pending, Poll::Ready);
+            }
+            steps += 1;
+            // The clock is read after the first two steps, and after each fourth one.
+            if steps <= 2 || steps % 4 == 0 {
+                let now = shared.peer.now();
+                if steps >= TURN_STEPS || now.since(*began.get_or_insert(now)) >= TURN_TIME {
+                    incoming.yield_now(task);
+                    return Poll::Pending;
+                }
+            }
+        }
+    })
+    .await;
+    drop(serving);
+    shared.peer.flushed().await;
+    reason
+}
+
+/// The handlers at work.
+struct Serving<'a, S, F: Form> {
+    routes: &'a Arc<Routes<S, F>>,
+    shared: &'a Arc<Shared<S, F>>,
+    /// Work that has not begun. It is dropped with this, though the senders live on.
+    spawned: Receiver<Contained<S, F, Done>>,
+    jobs: FuturesUnordered<Job<S, F>>,
+    /// The number of jobs of each kind.
+    count: [usize; 3],
+}
+
+/// Work at hand. Its output is what it counts as.
+enum Job<S, F: Form> {
+    /// The handler of a request. `None` once it is answered.
+    Request(Option<(Contained<S, F, Answer>, Responder)>),
+    /// Any other work. The responder of a fallback's request returns to the slot if it is dropped.
+    Other(Kind, Contained<S, F, Done>, Option<ReturnSlot>),
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Request,
+    /// A notification, or any other arrival without a response.
+    Notification,
+    /// Work beside the handlers.
+    Beside,
+}
+
+impl<S, F: Form> Serving<'_, S, F> {
+    /// Goes on with the work at hand until some of it is done, and returns whether that is so.
+    fn poll_jobs(&mut self, task: &mut task::Context<'_>) -> bool {
+        while let Ok(work) = self.spawned.try_recv() {
+            self.push(Job::Other(Kind::Beside, work, None));
+        }
+        let Poll::Ready(Some(done)) = self.jobs.poll_next_unpin(task) else { return false };
+        self.count[done as usize] -= 1;
+        true
+    }
+
+    /// Begins the handler of an arrival. Most handlers are done at once, and need no place.
+    fn take(&mut self, arrival: Arrival, task: &mut task::Context<'_>) {
+        let Some(mut job) = self.begin(arrival) else { return };
+        if job.poll_unpin(task).is_pending() {
+            self.push(job);
+        }
+    }
+
+    fn push(&mut self, job: Job<S, F>) {
+        self.count[job.kind() as usize] += 1;
+        self.jobs.push(job);
+    }
+
+    fn begin(&self, arrival: Arrival) -> Option<Job<S, F>> {
+        let routes = self.routes;
+        match arrival {
+            Arrival::Request(request, responder)
+                if self.count[Kind::Request as usize] >= routes.at_most =>
+            {
+                let overload = Trouble::Overload(&request.method);
+                responder.in_span(|| self.shared.report(&overload));
+                let code = self.shared.peer.dialect().overload_code;
+                let message = "The request was refused: too many are being served";
+                responder.respond_with_failure(RpcError::new(code, message));
+                None
+            }
+            Arrival::Request(request, responder)
+                if routes.fallback.is_none()
+                    || routes.requests.contains_key(request.method.as_str()) =>
+            {
+                let span = responder.request_span();
+                let cx = Context::new(self.shared, request, Some(&responder), span);
+                Some(Job::Request(Some((routes.begin(0, cx), responder))))
+            }
+            Arrival::Notification(notification) if routes.is_claimed(&notification) => None,
+            Arrival::Notification(Notification { method, params }) => {
+                let Some(handler) = routes.notifications.get(method.as_str()) else {
+                    let unknown = Notification { method, params };
+                    return self.begin_fallback(Arrival::Notification(unknown));
+                };
+                let span = self.shared.peer.span_of_notification(&method);
+                let request = Request { method, params, options: None };
+                let cx = Context::new(self.shared, request, None, span);
+                let work = Contained { work: handler(cx.clone()), cx };
+                Some(Job::Other(Kind::Notification, work, None))
+            }
+            arrival => self.begin_fallback(arrival),
+        }
+    }
+
+    fn begin_fallback(&self, mut arrival: Arrival) -> Option<Job<S, F>> {
+        let Some(fallback) = &self.routes.fallback else {
+            self.report(&arrival);
+            return None;
+        };
+        let (mut kind, mut slot) = (Kind::Notification, None);
+        let (method, responder, span) = match &mut arrival {
+            Arrival::Request(Request { method, .. }, responder) => {
+                (kind, slot) = (Kind::Request, Some(responder.return_to()));
+                (method.clone(), Some(&*responder), responder.request_span())
+            }
+            Arrival::Notification(Notification { method, .. }) => {
+                (method.clone(), None, self.shared.peer.span_of_notification(method))
+            }
+            _ => (MethodName::default(), None, RequestSpan::default()),
+        };
+        let request = Request { method, params: None, options: None };
+        let cx = Context::new(self.shared, request, responder, span);
+        Some(Job::Other(kind, Contained { work: fallback((arrival, cx.clone())), cx }, slot))
+    }
+
+    /// Reports an arrival for which there is no handler.
+    fn report(&self, arrival: &Arrival) {
+        self.shared.report(&match arrival {
+            Arrival::Notification(Notification { method, .. }) if !method.starts_with("$/") => {
+                Trouble::UnknownNotification(method)
+            }
+            Arrival::Violation { violation, id } => {
+                Trouble::Violation { violation: *violation, id: id.as_ref() }
+            }
+            Arrival::Missed { count } => Trouble::Missed(*count),
+            _ => return,
+        });
+    }
+}
+
+impl<S, F: Form> Job<S, F> {
+    const fn kind(&self) -> Kind {
+        match self {
+            Self::Request(_) => Kind::Request,
+            Self::Other(kind, ..) => *kind,
+        }
+    }
+}
+
+impl<S, F: Form> Future for Job<S, F> {
+    type Output = Kind;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Kind> {
+        let kind = self.kind();
+        match &mut *self {
+            Self::Request(job) => {
+                let Some((work, _)) = job else { return Poll::Ready(kind) };
+                let answer = ready!(work.poll_unpin(task));
+                if let Err(failure) = &answer {
+                    work.cx.report_failure(failure, true);
+                }
+                if let Some((work, responder)) = job.take() {
+                    // Releases the marker, which is then used again.
+                    drop(work);
+                    responder.answer(answer);
+                }
+            }
+            Self::Other(_, work, slot) => {
+                let done = ready!(work.poll_unpin(task));
+                let returned = slot.take().and_then(|slot| slot.take());
+                if let Err(failure) = done {
+                    work.cx.report_failure(&failure, returned.is_some());
+                    if let Some(responder) = returned {
+                        responder.answer(Err(failure));
+                    }
+                }
+            }
+        }
+        Poll::Ready(kind)
+    }
+}
