@@ -15,7 +15,7 @@ impl Clock {
         Timestamp::ZERO + self.0.elapsed()
     }
 
-    /// How long until `due`; zero if that has passed.
+    /// Returns the time until `due`, or zero if that has passed.
     pub(crate) fn until(self, due: Timestamp) -> Duration {
         due.since(self.now())
     }

@@ -4,14 +4,14 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use protocol_async::CallError;
 pub use protocol_async::{
     Answer, Cancelled, Failure, Internal, InvalidParams, Notification, Request,
 };
-use protocol_async::{CallError, RpcError};
 pub use protocol_core::BeforeStart;
 #[cfg(doc)]
 use protocol_core::Shutdown;
-use protocol_core::{CallOptions, Cause, Refusal, Violation, WireId, code};
+use protocol_core::{CallOptions, Cause, Refusal, Violation, WireId};
 use serde_json::value::RawValue;
 
 /// Serves what the peer sends. A panic in one of its methods harms nothing but the message at hand.
@@ -33,6 +33,19 @@ pub trait Handler {
     fn notification(&self, notification: &Notification) -> ControlFlow<()> {
         let _ = notification;
         ControlFlow::Continue(())
+    }
+
+    /// Takes a notification as [`notification`](Self::notification) does, and may notify, call and sleep
+    /// meanwhile. Calls `notification` by default.
+    ///
+    /// A server that publishes diagnostics when a document is opened overrides this one.
+    fn notification_with(
+        &self,
+        notification: &Notification,
+        responder: &mut dyn Responder,
+    ) -> ControlFlow<()> {
+        let _ = responder;
+        self.notification(notification)
     }
 
     /// Sees what the peer did wrong, for logs; the core has answered it already.
@@ -68,7 +81,8 @@ impl<F: Fn(&Request, &mut dyn Responder) -> Answer> Handler for F {
 
 /// What a handler can do while it runs.
 pub trait Responder {
-    /// Takes what has arrived, without blocking, and marks cancels. Other requests stay queued.
+    /// Takes what has arrived, without blocking, and marks cancels. Other requests stay queued. Nothing
+    /// cancels a notification.
     ///
     /// # Errors
     ///
@@ -138,17 +152,14 @@ pub(crate) fn answer<H: Handler + ?Sized>(
     answer
 }
 
-/// What a request is answered with whose answer is refused as too large.
-pub(crate) fn too_large() -> RpcError {
-    RpcError::new(code::INTERNAL_ERROR, "the answer is too large (limits.unsent_bytes)")
-}
-
 /// Hands a notification to a handler; a panic ignores it.
 pub(crate) fn notify<H: Handler + ?Sized>(
     handler: &H,
     notification: &Notification,
+    responder: &mut dyn Responder,
 ) -> ControlFlow<()> {
-    unless_it_panics(|| handler.notification(notification)).unwrap_or(ControlFlow::Continue(()))
+    unless_it_panics(|| handler.notification_with(notification, responder))
+        .unwrap_or(ControlFlow::Continue(()))
 }
 
 /// Hands a violation to a handler; a panic ignores it.

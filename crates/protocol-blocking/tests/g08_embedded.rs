@@ -26,6 +26,8 @@ fn device() -> Options {
     config.limits.early_cancels = 0;
     let mut options = Options::new(config);
     options.inbox_bytes = 512;
+    options.response_bytes = 512;
+    options.result_bytes = 0;
     options.pipe_bytes = 256;
     options
 }

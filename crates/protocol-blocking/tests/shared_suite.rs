@@ -322,7 +322,7 @@ fn g08_answers_larger_than_the_outbox_wait_or_are_refused() {
         let (too_large, fit) = answers.split_last().unwrap();
         assert!(fit.iter().all(|answer| answer["result"].is_string()), "{runtime:?}");
         assert_eq!(
-            too_large["error"]["message"], "the answer is too large (limits.unsent_bytes)",
+            too_large["error"]["message"], "the response is too large (limits.unsent_bytes)",
             "{runtime:?}"
         );
     }

@@ -56,7 +56,7 @@ fn g02_dropping_a_responder_answers() {
     let (mut wire, _peer, incoming) = host(acp());
     wire.send([request(1, "work", &json!([])), request(2, "work", &json!([])), cancel(2)]);
     drop(next_request(&incoming));
-    let message = "no answer from the handler of work";
+    let message = "no response from the handler of work";
     assert_eq!(wire.receive()["error"], json!({ "code": -32603, "message": message }));
     drop(next_request(&incoming));
     assert_eq!(wire.receive(), cancelled(2));

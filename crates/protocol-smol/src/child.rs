@@ -25,12 +25,16 @@ pub fn child(
     options: impl Into<Options>,
 ) -> io::Result<ChildConnection> {
     let Spawned { owner, stdin, stdout, .. } = protocol_child::spawn(command)?;
+    let options = options.into();
     #[cfg(unix)]
     let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);
     #[cfg(not(unix))]
-    let (stdout, stdin) = (Unblock::new(stdout), Unblock::new(stdin));
+    let (stdout, stdin) = {
+        let pipe_bytes = options.pipe_bytes.max(1);
+        (Unblock::with_capacity(pipe_bytes, stdout), Unblock::with_capacity(pipe_bytes, stdin))
+    };
     let timer = SmolTimer::start();
-    let (connection, driver) = protocol_child::connect(owner, stdout, stdin, timer, options.into());
+    let (connection, driver) = protocol_child::connect(owner, stdout, stdin, timer, options);
     smol::spawn(driver).detach();
     Ok(connection)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use protocol_core::{Config, Dialect};
-//! use protocol_async::Router;
+//! use protocol_router::Router;
 //!
 //! # smol::block_on(async {
 //! let (near, far) = smol::net::unix::UnixStream::pair()?;
@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod child;
+mod stdio;
 
 use std::future::Future;
 use std::io;
@@ -39,10 +40,11 @@ use std::time::Instant;
 use futures_io::{AsyncRead, AsyncWrite};
 use protocol_async::{Driver, Incoming, Options, Peer, RelayDriver, Timer};
 use protocol_core::Timestamp;
-use smol::{Task, Unblock};
+use smol::Task;
 
 pub use child::child;
 pub use protocol_child::{ChildCommand, ChildConnection, Process, Pushed, Stderr};
+pub use stdio::{Stdin, Stdout, stdin, stdout};
 
 /// A [`Timer`] that uses the clock of smol.
 #[derive(Clone, Copy, Debug)]
@@ -153,11 +155,16 @@ pub fn unix(stream: smol::net::unix::UnixStream, options: impl Into<Options>) ->
     spawn(stream.clone(), stream, options)
 }
 
-/// A connection over this process's standard input and output, which smol reads and writes on
-/// threads of its own.
+/// Makes a connection over this process's standard input and output: [`stdin`] and [`stdout`].
 ///
-/// Whoever started this process is mostly the client, and this the server:
+/// Most often the process that started this one is the client, and this one the server:
 /// [`Config::server`](protocol_core::Config::server).
+///
+/// A stream that is neither a pipe nor a socket has a thread with a buffer of
+/// `Options::pipe_bytes`, beside those that [`Options::memory`] counts. Nothing interrupts that
+/// thread: end the process with [`std::process::exit`] while the input is open.
 pub fn stdio(options: impl Into<Options>) -> Connection {
-    spawn(Unblock::new(io::stdin()), Unblock::new(io::stdout()), options)
+    let options = options.into();
+    let pipe_bytes = options.pipe_bytes;
+    spawn(stdin(pipe_bytes), stdout(pipe_bytes), options)
 }

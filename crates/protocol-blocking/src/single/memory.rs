@@ -1,43 +1,27 @@
-//! How much memory a host on one thread may hold: the formula of G8 over its layers.
+//! The most memory that a host on one thread may hold.
 
-use std::sync::Mutex;
+use protocol_async::{Memory, Options, Request};
 
-use protocol_async::hub::Inbox;
-use protocol_async::{CallError, Memory, Options, Request};
-use protocol_core::{Cause, Connection, RequestHandle};
-use serde_json::value::RawValue;
+use super::call::OwnCalls;
+use super::host::Endpoint;
 
-use super::call::Place;
-
-/// The most bytes of heap that a [`Host`](super::Host) with these options holds at any moment, layer by
-/// layer (G8), beside what its transport and its handlers keep.
+/// Returns the most bytes of heap that a [`Host`](super::Host) with these options holds at any moment.
 ///
-/// It serves one request at a time, so one is at work and one answer waits, which is of the handler's
-/// making: longer than [`Limits::unsent_bytes`](protocol_core::Limits::unsent_bytes) it is replaced. Of what
-/// became of calls it keeps as much as the host has made calls and not taken their outcomes
-/// ([`OwnCall`](super::OwnCall)): a message for each of [`Limits::calls`](protocol_core::Limits::calls)
-/// here.
+/// This is the bound of guarantee G8. Each layer has its field. The memory of the transport and of handlers comes on top of it.
+///
+/// One request is at work at a time, so [`Options::work_bytes`](protocol_endpoint::Options::work_bytes)
+/// is not in it. Each [`OwnCall`](super::OwnCall) that a host keeps above
+/// [`Limits::calls`](protocol_core::Limits::calls) takes a place more.
 ///
 /// `docs/memory.md` has a host in 64 KiB.
 #[must_use]
 pub fn memory(options: &Options) -> Memory {
-    type Outcome = Result<Box<RawValue>, CallError>;
-
     let limits = &options.config.limits;
+    let mut memory = Endpoint::memory(&options.endpoint);
+    let own = OwnCalls::FIXED.saturating_add(limits.calls.saturating_mul(OwnCalls::ROW));
+    memory.handles = memory.handles.saturating_add(own);
     let message = limits.message_bytes.saturating_add(limits.header_bytes);
-    let place = size_of::<Mutex<Option<Outcome>>>() + size_of::<[usize; 2]>();
-    let mut memory = options.memory();
-    memory.core = Connection::<Place, Option<Cause>>::memory(limits);
-    // What is dropped is told in a list of its own, and so is what is refused.
-    let calls = limits.calls.saturating_mul(place + 3 * size_of::<u64>());
-    let refused = limits.requests.saturating_mul(3 * size_of::<RequestHandle>());
-    memory.handles = calls.saturating_add(refused);
-    memory.inbox = Inbox::memory(options.inbox_bytes).saturating_add(message);
-    memory.work = message + size_of::<Request>();
-    memory.answers = limits.unsent_bytes;
-    memory.results = limits.calls.saturating_mul(message);
+    memory.work = message.saturating_add(size_of::<Request>());
     memory.corked = 0;
-    // A buffer that grows holds what it had beside that.
-    memory.writing = limits.unsent_bytes.saturating_add(options.pipe_bytes).saturating_mul(3);
     memory
 }

@@ -1,10 +1,10 @@
-//! How a single thread reads and writes without being stuck in either.
+//! Transports that one thread reads and writes without being stuck in either.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::thread;
 use std::time::Duration;
 
-/// What a host waits for.
+/// The two things that a host waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
     /// There are bytes to read, or the end of input.
@@ -13,36 +13,36 @@ pub struct Ready {
     pub write: bool,
 }
 
-/// Whether a transport can tell that it has bytes.
+/// The knowledge of a transport about its own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It can, so a handler's checkpoints read.
+    /// It can tell that it has bytes, so a handler's checkpoints read.
     Told,
-    /// It can't: reading may block for ever, so nothing is read while a handler works.
+    /// It can't tell: reading may block for ever, so nothing is read while a handler works.
     Unknown,
 }
 
 /// A byte stream in both directions that one thread can drive.
 pub trait Transport {
-    /// Whether `wait` can tell that there are bytes.
+    /// Returns whether `wait` can tell that there are bytes.
     fn readiness(&self) -> Readiness;
 
-    /// Waits until something of `interest` is possible, at most `timeout` (`None`: for ever), and
-    /// says what is.
+    /// Waits until something of `interest` is possible, at most `timeout` (`None`: for ever). Returns
+    /// everything that is possible then.
     ///
     /// # Errors
     ///
     /// Those of the operating system.
     fn wait(&mut self, interest: Ready, timeout: Option<Duration>) -> io::Result<Ready>;
 
-    /// Reads what is there; 0 is the end. Called after `wait` said so.
+    /// Reads the bytes that are there; 0 is the end. Called after `wait` returned `read`.
     ///
     /// # Errors
     ///
     /// Those of the operating system.
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize>;
 
-    /// Writes a part. Called after `wait` said so.
+    /// Writes a part of the bytes. Called after `wait` returned `write`.
     ///
     /// # Errors
     ///
@@ -50,8 +50,7 @@ pub trait Transport {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 }
 
-/// Two file descriptors whose readiness the operating system tells: pipes, sockets, terminals,
-/// files.
+/// Two file descriptors whose readiness the operating system knows: pipes, sockets, terminals, files.
 ///
 /// They stay in blocking mode, for standard streams are shared with other processes: nothing is
 /// read or written before `poll` says that it won't block.
@@ -114,8 +113,9 @@ impl<R: std::os::fd::AsFd, W: std::os::fd::AsFd> Transport for FdTransport<R, W>
     }
 }
 
-/// Anything that is `Read` and `Write`. Nobody can tell whether it has bytes, so checkpoints read
-/// nothing: it serves hosts that need no cancelling while they work.
+/// Anything that is `Read` and `Write`, for hosts that need no cancellation while they work.
+///
+/// Nobody can tell whether it has bytes, so checkpoints read nothing.
 #[derive(Debug)]
 pub struct PlainTransport<R, W> {
     reader: R,
@@ -134,7 +134,7 @@ impl<R: Read, W: Write> Transport for PlainTransport<R, W> {
         Readiness::Unknown
     }
 
-    /// Says that everything is possible; writing goes first. Timers wait while a read blocks.
+    /// Returns that everything is possible. Writing goes first, and timers wait while a read blocks.
     fn wait(&mut self, interest: Ready, timeout: Option<Duration>) -> io::Result<Ready> {
         if interest == Ready::default() {
             thread::sleep(timeout.unwrap_or_default());
@@ -153,7 +153,7 @@ impl<R: Read, W: Write> Transport for PlainTransport<R, W> {
     }
 }
 
-/// Whether to try again at the next chance.
+/// Returns whether to try again at the next chance.
 pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
 }

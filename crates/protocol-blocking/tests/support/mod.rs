@@ -4,12 +4,12 @@
 
 pub(crate) mod streams;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -102,6 +102,11 @@ impl Wire {
         self.send([request(id, method, params)]);
     }
 
+    /// Reads bytes, of whatever message they are.
+    pub(crate) fn read(&mut self, room: &mut [u8]) -> usize {
+        self.reader.read(room).unwrap()
+    }
+
     /// Ends what we write; what is written to us can still be read.
     pub(crate) fn hang_up(&self) {
         self.reader.get_ref().shutdown(Shutdown::Write).unwrap();
@@ -113,14 +118,29 @@ impl Wire {
 pub(crate) enum Runtime {
     /// With so many workers.
     Threaded(usize),
+    /// A server with so many workers, and no immediate methods.
+    Server(usize),
+    /// A server with one worker, whose reading thread serves what does not wait for the test.
+    Immediate,
     Single,
 }
 
 /// One worker, several, and no thread at all but the host's.
-pub(crate) const RUNTIMES: [Runtime; 3] =
-    [Runtime::Threaded(1), Runtime::Threaded(3), Runtime::Single];
+pub(crate) const RUNTIMES: [Runtime; 6] = [
+    Runtime::Threaded(1),
+    Runtime::Threaded(3),
+    Runtime::Server(1),
+    Runtime::Server(3),
+    Runtime::Immediate,
+    Runtime::Single,
+];
 /// Those that take everything in order.
-pub(crate) const ORDERED: [Runtime; 2] = [Runtime::Threaded(1), Runtime::Single];
+pub(crate) const ORDERED: [Runtime; 3] =
+    [Runtime::Threaded(1), Runtime::Server(1), Runtime::Single];
+
+/// Methods that the reading thread serves. Some of them wait after all.
+pub(crate) const IMMEDIATE: [&str; 9] =
+    ["echo", "big", "leak", "steps", "sleep", "nested", "stop", "progress", "panic"];
 
 /// A server under test, and what its handlers say.
 pub(crate) struct Server {
@@ -144,6 +164,14 @@ impl Server {
             Runtime::Threaded(workers) => {
                 let (_, incoming) = threaded::unix(stream, config).unwrap();
                 threaded::serve(&incoming, workers, &methods)
+            }
+            Runtime::Server(workers) => {
+                let server = threaded::Server::new(config).workers(workers);
+                server.unix(stream, Arc::new(methods)).unwrap().wait().reason
+            }
+            Runtime::Immediate => {
+                let server = threaded::Server::new(config).immediate(IMMEDIATE);
+                server.unix(stream, Arc::new(methods)).unwrap().wait().reason
             }
             Runtime::Single => {
                 let transport = FdTransport::new(stream.try_clone().unwrap(), stream);

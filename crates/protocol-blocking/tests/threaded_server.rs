@@ -1,0 +1,130 @@
+//! A server with immediate methods, and the thread that responds writing by itself.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
+
+use protocol_blocking::threaded::{Options, Server};
+use protocol_blocking::{Answer, Request, Responder};
+use serde_json::{Value, json};
+use support::{PATIENCE, Wire, acp, cancel, cancelled, raw, request};
+
+/// Says on which thread each request was served.
+fn saying(
+    tell: Sender<(String, ThreadId)>,
+) -> Arc<impl Fn(&Request, &mut dyn Responder) -> Answer> {
+    let tell = Mutex::new(tell);
+    let say = move |what: &str| {
+        // A test may have seen enough.
+        let _ = tell.lock().unwrap().send((what.to_owned(), thread::current().id()));
+    };
+    Arc::new(move |request: &Request, responder: &mut dyn Responder| -> Answer {
+        say(request.method.as_str());
+        match request.method.as_str() {
+            "now" | "work" => Ok(raw(&Value::Null)),
+            "big" => Ok(raw(&json!("x".repeat(1 << 20)))),
+            "bigger" => Ok(raw(&json!("y".repeat(1 << 20)))),
+            "slow" => {
+                let slept = responder.sleep(PATIENCE);
+                say("woken");
+                slept?;
+                Ok(raw(&Value::Null))
+            }
+            _ => Err(request.unknown_method()),
+        }
+    })
+}
+
+#[test]
+fn f96_the_reading_thread_serves_what_is_immediate_in_the_order_of_the_wire() {
+    let (mut wire, stream) = Wire::pair();
+    let (tell, told) = channel();
+    let served = Server::new(acp()).immediate(["now"]).unix(stream, saying(tell)).unwrap();
+    let mut threads = [vec![], vec![]];
+    for id in 0..50 {
+        wire.request(2 * id, "now", &json!([]));
+        assert_eq!(wire.receive()["id"], 2 * id);
+        wire.request(2 * id + 1, "work", &json!([]));
+        assert_eq!(wire.receive()["id"], 2 * id + 1);
+        for (of, method) in threads.iter_mut().zip(["now", "work"]) {
+            let (told, thread) = told.recv().unwrap();
+            assert_eq!(told, method);
+            of.push(thread);
+        }
+    }
+    let [now, work] = threads;
+    let worker = work[0];
+    assert!(work.iter().all(|thread| *thread == worker), "the reading thread does no work");
+    // A worker that looks for more may come first.
+    let read: Vec<_> = now.into_iter().filter(|thread| *thread != worker).collect();
+    assert!(!read.is_empty() && read.iter().all(|thread| *thread == read[0]), "{read:?}");
+    wire.hang_up();
+    assert!(served.wait().error.is_none());
+}
+
+/// The responses fill the socket, the outbox and what waits for it, and nobody reads.
+#[test]
+fn g03_a_cancel_is_marked_while_responses_are_stuck() {
+    for immediate in [vec!["big"], vec!["big", "slow"], vec![]] {
+        let (mut wire, stream) = Wire::pair();
+        let (tell, told) = channel();
+        let mut options = Options::new(acp());
+        options.config.limits.unsent_bytes = 4 << 20;
+        let server = Server::new(options).workers(2).immediate(immediate.iter().copied());
+        let served = server.unix(stream, saying(tell)).unwrap();
+        wire.send((1..=12).map(|id| request(id, "big", &json!([]))));
+        wire.request(13, "slow", &json!([]));
+        let next = || told.recv_timeout(PATIENCE / 2).expect("no handler is held up").0;
+        let mut all: Vec<String> = (0..13).map(|_| next()).collect();
+        all.sort();
+        assert_eq!(all.iter().filter(|method| *method == "big").count(), 12, "{all:?}");
+        wire.send([cancel(13)]);
+        assert_eq!(next(), "woken", "the cancel is marked before anybody reads");
+        wire.request(14, "bigger", &json!([]));
+        assert_eq!(next(), "bigger");
+        let answers = wire.answers(14);
+        for answer in &answers[..12] {
+            assert_eq!(answer["result"].as_str().map(str::len), Some(1 << 20));
+        }
+        assert_eq!(answers[12], cancelled(13));
+        assert_eq!(answers[13]["result"].as_str().map(str::len), Some(1 << 20));
+        wire.hang_up();
+        assert!(served.wait().error.is_none());
+    }
+}
+
+/// What is written by many threads at once is whole, and all of it comes.
+#[test]
+fn f96_messages_of_many_writers_stay_whole() {
+    let (mut wire, stream) = Wire::pair();
+    let (tell, told) = channel();
+    let server = Server::new(acp()).workers(4).immediate(["now"]);
+    let served = server.unix(stream, saying(tell)).unwrap();
+    let peer = served.peer().clone();
+    let notifier = thread::spawn(move || {
+        let text = raw(&json!(["z".repeat(3_000)]));
+        let mut sent = 0;
+        while sent < 2_000 {
+            match peer.try_notify_raw("note", Some(&text)) {
+                Ok(()) => sent += 1,
+                Err(_) => thread::yield_now(),
+            }
+        }
+    });
+    for id in 0..500 {
+        wire.request(id, if id % 2 == 0 { "now" } else { "work" }, &json!([]));
+    }
+    let (mut notes, mut answers) = (0, 0);
+    while (notes, answers) != (2_000, 500) {
+        let message = wire.receive();
+        if message["method"] == "note" { notes += 1 } else { answers += 1 }
+    }
+    notifier.join().unwrap();
+    drop(told);
+    wire.hang_up();
+    assert!(served.wait().error.is_none());
+}
