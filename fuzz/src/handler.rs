@@ -1,7 +1,7 @@
 //! An async handler of ours, and a peer that does what it may and what it may not.
 
-use protocol_async::{Context, Router};
 use protocol_core::{Config, Dialect};
+use protocol_router::{Context, Router};
 use protocol_testkit::simulate::{self, Script, Simulation};
 use serde_json::{Value, json};
 

@@ -7,9 +7,9 @@
 mod answers;
 mod bytes;
 mod differential;
+mod endpoint;
 mod frames;
 mod handler;
-mod hub;
 mod json;
 mod messages;
 mod operations;
@@ -19,9 +19,9 @@ mod relay;
 mod schedule;
 
 pub use differential::differential;
+pub use endpoint::{endpoint, endpoint_is_calm};
 pub use frames::frames;
 pub use handler::handler;
-pub use hub::hub;
 pub use messages::{held, messages};
 pub use operations::operations;
 pub use relay::relay;
@@ -39,5 +39,5 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("relay", relay),
     ("differential", differential),
     ("handler", handler),
-    ("hub", hub),
+    ("endpoint", endpoint),
 ];
