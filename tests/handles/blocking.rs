@@ -20,7 +20,7 @@ pub(crate) const DRIVER: crate::Driver = crate::Driver::Threads;
 
 pub(crate) type Shared<T> = std::sync::Arc<T>;
 
-pub(crate) use protocol_async::Router;
+pub(crate) use protocol_router::Router;
 
 pub(crate) use crate::hand_made::{TICK, run, sleep};
 

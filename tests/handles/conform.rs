@@ -7,9 +7,10 @@ use std::env;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use protocol_async::{Incoming, LocalRouter, RpcError, Timer};
+use protocol_async::{Incoming, RpcError, Timer};
 use protocol_blocking::{Answer, Request, Responder, block_on, threaded};
 use protocol_core::{CallOptions, Config, Dialect, Framing, code};
+use protocol_router::LocalRouter;
 use rescind_conform::{InProcess, Options, Report, Request as Asked, Verdict, run};
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};

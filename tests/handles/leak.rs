@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::{Either, join3, pending, select};
 use heap::Heap;
 use pipe::pipe;
-use protocol_async::{Budgets, Cancellation, Canceller, Options, Peer, Router, SentRequest, Timer};
+use protocol_async::{Budgets, Cancellation, Canceller, Options, Peer, SentRequest, Timer};
 use protocol_core::{Config, Dialect, Timestamp};
+use protocol_router::Router;
 use serde::de::IgnoredAny;
 
 const REQUESTS: usize = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };

@@ -16,7 +16,7 @@ pub(crate) const DRIVER: crate::Driver = crate::Driver::Future;
 
 pub(crate) type Shared<T> = Rc<T>;
 
-pub(crate) use protocol_async::LocalRouter as Router;
+pub(crate) use protocol_router::LocalRouter as Router;
 
 /// A short time.
 pub(crate) const TICK: Duration = Duration::from_millis(30);

@@ -15,7 +15,7 @@ pub(crate) const DRIVER: crate::Driver = crate::Driver::Future;
 
 pub(crate) type Shared<T> = std::sync::Arc<T>;
 
-pub(crate) use protocol_async::Router;
+pub(crate) use protocol_router::Router;
 
 pub(crate) use crate::hand_made::{TICK, sleep};
 

@@ -15,7 +15,7 @@ pub(crate) const DRIVER: crate::Driver = crate::Driver::Future;
 
 pub(crate) type Shared<T> = std::sync::Arc<T>;
 
-pub(crate) use protocol_async::Router;
+pub(crate) use protocol_router::Router;
 
 /// A short time, on this runtime's clock.
 pub(crate) const TICK: Duration = Duration::from_secs(60);

@@ -18,14 +18,13 @@ const FREE: usize = 64 * KIB;
 /// One connection, and what its requests ask while they are worked at. A handler has its params once more, and makes
 /// an answer of them.
 pub(crate) fn connection() -> usize {
-    let Options { config, inbox_bytes, work_bytes, answer_bytes, .. } =
-        Options::new(Config::server(Dialect::ACP_V1));
-    let limits = config.limits;
+    let options = Options::new(Config::server(Dialect::ACP_V1));
+    let limits = options.config.limits;
     Connection::<(), ()>::memory(&limits)
         + limits.unsent_bytes
-        + inbox_bytes
-        + 3 * work_bytes
-        + answer_bytes
+        + options.inbox_bytes
+        + 3 * options.work_bytes
+        + options.response_bytes
         + 3 * limits.message_bytes
 }
 

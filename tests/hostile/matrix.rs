@@ -122,7 +122,7 @@ fn messages(options: &Options, _: usize) -> usize {
 
 /// What may wait to be taken, be worked at, and wait to be sent.
 fn answers(options: &Options, many: usize) -> usize {
-    options.answer_bytes + work(options, many)
+    options.response_bytes + work(options, many)
 }
 
 /// What may wait to be taken, and be worked at.

@@ -205,7 +205,7 @@ impl History {
             (_, Ok(result)) => *result == number,
             ("nested" | "passed", Err(CallError::Error(_))) => true,
             ("fails", Err(CallError::Error(error))) if error.message == number.to_string() => true,
-            ("lost", Err(CallError::Error(error))) if error.message.contains("no answer") => true,
+            ("lost", Err(CallError::Error(error))) if error.message.contains("no response") => true,
             (_, Err(CallError::Error(_))) => is_interrupted || is_tight,
             (_, Err(CallError::Cancelled { cause: Cause::Caller, .. })) => call.is_given_up,
             (_, Err(CallError::Cancelled { cause: Cause::Parent, .. })) => call.parent.is_some(),

@@ -4,10 +4,9 @@ use std::mem::forget;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use protocol_async::{
-    Arrival, CallError, Failure, Incoming, LocalContext, LocalRouter, Peer, RpcError, SentRequest,
-};
+use protocol_async::{Arrival, CallError, Failure, Incoming, Peer, RpcError, SentRequest};
 use protocol_core::{CallOptions, Grace, Refusal, Violation, code};
+use protocol_router::{LocalContext, LocalRouter};
 use protocol_testkit::simulate::Simulation;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -99,7 +98,7 @@ pub(crate) async fn serve(incoming: Incoming, history: &History) {
     let methods = ["now", "later", "deaf", "never", "progress", "fails", "nested"];
     let router = LocalRouter::with_state(history.clone())
         .request("initialize", async |_: Value, _| Ok(json!({})))
-        .otherwise(answer_by_hand);
+        .fallback(answer_by_hand);
     let router = methods.into_iter().fold(router, |router, method| router.request(method, work));
     router.serve(&incoming).await;
 }

@@ -191,7 +191,7 @@ impl Recorder {
             trace.iter_mut().for_each(|trace| trace(way, message));
         }));
         options.observer = Some(Box::new(move |verdict| {
-            verdicts.verdict(&verdict);
+            verdicts.verdict(verdict);
             observer.iter_mut().for_each(|observer| observer(verdict));
         }));
         options
@@ -316,9 +316,9 @@ impl HopRecorder {
     }
 
     /// Something was decided.
-    pub fn verdict(&self, verdict: &Verdict<'_>) {
-        match *verdict {
-            Verdict::Settled { call, settlement, cause } => {
+    pub fn verdict(&self, verdict: &Verdict) {
+        match verdict {
+            Verdict::Settled { call, settlement, cause, .. } => {
                 let id = match self.envelope {
                     Envelope::JsonRpc | Envelope::Dap => call.number().to_string(),
                     Envelope::Abp => format!("\"{}\"", call.number()),
@@ -331,12 +331,12 @@ impl HopRecorder {
                 });
             }
             Verdict::Cancelled { id, cause } => self.decided(line::Verdict {
-                id: id.and_then(token),
+                id: id.as_ref().and_then(token),
                 cause: Some(cause.as_str().into()),
                 ..named("cancelled")
             }),
             Verdict::Violation { violation, id } => {
-                self.decided(because("violation", id, violation.as_str()));
+                self.decided(because("violation", id.as_ref(), violation.as_str()));
             }
             Verdict::Closed { reason } => self.decided(because("closed", None, reason)),
             Verdict::OverBudget { over } => {

@@ -122,7 +122,7 @@ fn b31_a_verdict_names_the_rule_and_the_id() {
     let _ = record(Settings::new(&path), "acp", |hop| {
         let id = WireId::from_token("\"a\"").unwrap();
         let violation = Violation::LateResponse;
-        hop.verdict(&protocol_async::Verdict::Violation { violation, id: Some(&id) });
+        hop.verdict(&protocol_async::Verdict::Violation { violation, id: Some(id.clone()) });
     });
     let verdict =
         r#"{"verdict":{"t":0,"hop":"peer","verdict":"violation","id":"a","why":"late_response"}}"#;

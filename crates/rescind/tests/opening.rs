@@ -163,7 +163,11 @@ fn f63_a_timeout_and_a_grace_cover_the_wait_for_an_operation() {
         // The time is over before the cancel is due: it is sent all the same.
         (&["--cancel-after", "1h", "--timeout", "300ms"][..], 4, "work timed out after "),
         (&["--cancel-after", "100ms", "--timeout", "300ms"], 4, "; timed out without an answer, "),
-        (&["--cancel-after", "100ms", "--grace", "200ms"], 3, "; settled here, without an answer, "),
+        (
+            &["--cancel-after", "100ms", "--grace", "200ms"],
+            3,
+            "; settled here, without an answer, ",
+        ),
     ] {
         let said = rescind([&call[..], options, &["work", "{}"], &DEAF].concat());
         assert_eq!(said.code, Some(code), "{options:?}: {said:?}");

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use protocol_async::Router;
 use protocol_core::{Config, Dialect};
+use protocol_router::Router;
 use protocol_testkit::simulate::{Bound, Failure, Script, Simulation, try_every_order};
 use serde_json::{Value, json};
 

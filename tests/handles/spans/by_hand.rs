@@ -13,7 +13,7 @@ use crate::pipe::{PipeReader, PipeWriter};
 #[path = "suite.rs"]
 mod suite;
 
-pub(crate) use protocol_async::LocalRouter as Router;
+pub(crate) use protocol_router::LocalRouter as Router;
 pub(crate) type Shared<T> = std::rc::Rc<T>;
 
 thread_local! {

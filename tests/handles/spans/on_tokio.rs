@@ -11,7 +11,7 @@ use crate::pipe::{PipeReader, PipeWriter};
 #[path = "suite.rs"]
 mod suite;
 
-pub(crate) use protocol_async::Router;
+pub(crate) use protocol_router::Router;
 pub(crate) type Shared<T> = std::sync::Arc<T>;
 
 pub(crate) fn open(

@@ -13,7 +13,7 @@ fn f31_answers_that_do_not_fit_are_replaced_and_a_cancel_gets_through() {
     run(async {
         let mut options = Options::new(acp());
         options.config.limits.unsent_bytes = 1_000;
-        options.answer_bytes = 1_000;
+        options.response_bytes = 1_000;
         let (peer, incoming, mut far) = against_far(options, 64);
         far.send(&[&request_line(1, "stays")]).await;
         let (_, stays) = request(&incoming).await;

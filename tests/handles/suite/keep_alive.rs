@@ -18,7 +18,7 @@ fn mcp() -> Options {
 /// Asks every two ticks, and waits for as long as any machine may be busy.
 fn patient() -> Options {
     let mut options = mcp();
-    options.keep_alive = options.keep_alive.map(|how| how.patience(1_000 * TICK));
+    options.keep_alive = options.keep_alive.take().map(|how| how.patience(1_000 * TICK));
     options
 }
 

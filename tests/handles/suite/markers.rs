@@ -131,6 +131,26 @@ fn f33_a_follower_owns_its_source() {
     });
 }
 
+/// The marker of a request, a child of it, and what follows either for ever.
+#[test]
+fn f90_followers_go_with_the_last_who_could_set_their_marker() {
+    run(async {
+        for follows_child in [false, true] {
+            let kept = Arc::new(());
+            let weak = Arc::downgrade(&kept);
+            let canceller = Canceller::new();
+            let marker = canceller.marker();
+            let child = follows_child.then(|| marker.child());
+            let followed = child.as_ref().map_or(marker, Canceller::marker);
+            followed.on_cancel(move |_| drop(kept)).forever();
+            drop((followed, child));
+            assert!(weak.upgrade().is_some(), "it can still be set");
+            drop(canceller);
+            assert!(weak.upgrade().is_none(), "the child is followed: {follows_child}");
+        }
+    });
+}
+
 #[test]
 fn g05_followers_run_once_and_can_be_undone() {
     run(async {

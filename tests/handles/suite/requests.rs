@@ -2,9 +2,9 @@
 
 use std::error::Error;
 
-use protocol_async::router::Trouble;
-use protocol_async::{Claim, Failure};
+use protocol_async::Failure;
 use protocol_core::Cause;
+use protocol_router::{Claim, Trouble};
 
 use super::{
     Router, Shared, acp, against_far, cancel_line, cancelled_line, error_line, is_pending,
@@ -219,7 +219,7 @@ fn g02_a_dropped_responder_answers() {
         let ((_, first), (_, second)) = (request(&incoming).await, request(&incoming).await);
         second.cancellation().cancelled().await;
         drop(first);
-        far.expect(&error_line(1, -32603, "no answer from the handler of a")).await;
+        far.expect(&error_line(1, -32603, "no response from the handler of a")).await;
         drop(second);
         far.expect(&cancelled_line(2)).await;
     });

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use protocol_async::RpcError;
-use protocol_async::router::Trouble;
-use protocol_async::{Failure, Method};
+use protocol_async::{Failure, RpcError};
 use protocol_core::Cause;
+use protocol_router::{Method, Trouble};
 use smol::channel::unbounded;
 use smol::future::yield_now;
 
@@ -108,7 +107,7 @@ fn f36_only_so_many_notifications_wait_for_the_peer_beside_the_others() {
         let calls = notification_line("calls");
         far.send(&[calls.as_str(); 100]).await;
         far.send(&[&request_line(1, "most")]).await;
-        // 64 of them, and one that keeps its turn.
+        // 64 of them, and the one that stops the taking of arrivals.
         for id in 1..=65 {
             far.expect(&request_line(id, "slow")).await;
         }
@@ -121,7 +120,7 @@ fn f36_only_so_many_notifications_wait_for_the_peer_beside_the_others() {
     });
 }
 
-/// What waits for anything else keeps its turn: a request finds done what was said before it.
+/// A request finds everything done that a notification before it did until it first waited.
 #[test]
 fn f36_notifications_keep_their_order() {
     run(async {
@@ -129,11 +128,10 @@ fn f36_notifications_keep_their_order() {
         spawn(async move {
             let router = Router::with_state(AtomicUsize::new(0))
                 .notification("add", async |n: (usize,), cx| {
-                    let seen = cx.state().load(SeqCst);
+                    cx.state().fetch_add(n.0, SeqCst);
                     for _ in 0..10 {
                         yield_now().await;
                     }
-                    cx.state().store(seen + n.0, SeqCst);
                     Ok(())
                 })
                 .request("sum", async |(): (), cx| Ok(cx.state().load(SeqCst)));
@@ -244,7 +242,7 @@ fn f42_layers_see_what_is_asked_and_answered_from_the_outside_in() {
                     "forbidden" => Err(RpcError::new(-5, "no").into()),
                     _ => Ok(()),
                 })
-                .around(async move |cx, next| {
+                .layer(async move |cx, next| {
                     inner.try_send(format!("begins {}", cx.method())).unwrap();
                     let answer = next.run(cx).await;
                     inner.try_send(format!("ends {}", answer.is_ok())).unwrap();
@@ -393,7 +391,7 @@ fn b33_what_panics_before_and_after_a_handler_harms_nothing_else() {
                     }
                 })
                 .after(|served| assert_ne!(served.cx.method().as_str(), "good", "on purpose"))
-                .around(|cx, next| {
+                .layer(|cx, next| {
                     assert_ne!(cx.method().as_str(), "layer", "on purpose");
                     next.run(cx)
                 })
@@ -403,7 +401,7 @@ fn b33_what_panics_before_and_after_a_handler_harms_nothing_else() {
                 })
                 .request("layer", async |(): (), _| Ok(1))
                 .request("good", async |(): (), _| Ok(1))
-                .otherwise(|_, _| -> std::future::Ready<Result<(), Failure>> {
+                .fallback(|_, _| -> std::future::Ready<Result<(), Failure>> {
                     panic!("on purpose")
                 });
             router.serve(&incoming).await;

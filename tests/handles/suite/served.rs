@@ -21,7 +21,7 @@ fn f37_an_error_of_serde_tells_the_peer_nothing_and_the_host_everything() {
         spawn(async move {
             let router = Router::new()
                 .on_trouble(move |trouble| {
-                    let protocol_async::router::Trouble::Failed { failure, .. } = trouble else {
+                    let protocol_router::Trouble::Failed { failure, .. } = trouble else {
                         return;
                     };
                     told.try_send((trouble.to_string(), failure.reason().to_string())).unwrap();
@@ -276,8 +276,9 @@ fn f42_work_beside_a_handler_outlives_it() {
                         told.try_send("spawned".to_owned()).unwrap();
                         // From one that has begun, another.
                         let told = told.clone();
-                        later.on_result(later.peer().call::<u8>("ask", ()), async move |result| {
-                            told.try_send(format!("{:?}", result?)).unwrap();
+                        let asked = later.peer().call::<u8>("ask", ());
+                        later.spawn(async move {
+                            told.try_send(format!("{:?}", asked.await?)).unwrap();
                             Ok(())
                         });
                         Ok(())

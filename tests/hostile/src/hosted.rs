@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use futures_util::io::{AsyncRead, AsyncWrite};
-use protocol_async::{LocalRouter, Router, Timer};
+use protocol_async::Timer;
 use protocol_blocking::single::{FdTransport, Host};
 use protocol_blocking::{Answer, Request, Responder, threaded};
+use protocol_router::{LocalRouter, Router};
 use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 use protocol_websocket::{Listener, ListenerLimits, Origins};
 use rescind_hostile_suite::hosting::options;
 use serde_json::value::RawValue;
-use smol::{LocalExecutor, Unblock, block_on};
+use smol::{LocalExecutor, block_on};
 use tokio::runtime::Builder;
 use tokio_util::compat::TokioAsyncReadCompatExt;
 
@@ -81,16 +82,18 @@ fn main() -> io::Result<()> {
             }));
         }
         ("no-executor", false) => {
-            let (stdin, stdout) = (Unblock::new(io::stdin()), Unblock::new(io::stdout()));
+            let options = options();
+            let stdin = protocol_smol::stdin(options.pipe_bytes);
+            let stdout = protocol_smol::stdout(options.pipe_bytes);
             let (peer, incoming, driver) =
-                protocol_async::connect(stdin, stdout, SmolTimer::start(), options());
+                protocol_async::connect(stdin, stdout, SmolTimer::start(), options);
             drop(peer);
             let (ended, _) =
                 block_on(join(driver, async { router!(LocalRouter).serve(&incoming).await }));
             ended?;
         }
         ("threads", false) => {
-            let (_peer, incoming) = threaded::connect(io::stdin(), io::stdout(), options());
+            let (_peer, incoming) = threaded::stdio(options());
             threaded::serve(&incoming, WORKERS, &answer);
         }
         ("single", false) => {

@@ -13,7 +13,7 @@ pub fn options() -> Options {
     options.config.limits.message_bytes /= PART.min(8);
     options.inbox_bytes /= PART;
     options.work_bytes /= PART;
-    options.answer_bytes /= PART;
+    options.response_bytes /= PART;
     options.budgets.violations = Budget::Unlimited;
     options
 }

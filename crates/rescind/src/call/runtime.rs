@@ -55,7 +55,10 @@ impl Runtime {
                 #[cfg(unix)]
                 let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);
                 #[cfg(not(unix))]
-                let (stdout, stdin) = (Unblock::new(stdout), Unblock::new(stdin));
+                let (stdout, stdin) = {
+                    let bytes = options.pipe_bytes.max(1);
+                    (Unblock::with_capacity(bytes, stdout), Unblock::with_capacity(bytes, stdin))
+                };
                 let stdout = Output::new(stdout, process, SmolTimer::start());
                 let connection = protocol_smol::spawn(stdout, stdin, options);
                 connection.driver.detach();

@@ -13,6 +13,7 @@ use protocol_smol::SmolTimer;
 use protocol_tokio::TokioTimer;
 #[cfg(unix)]
 use smol::Async;
+#[cfg(not(unix))]
 use smol::Unblock;
 use smol::io::{AsyncRead, AsyncWrite};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
@@ -60,8 +61,9 @@ pub(super) fn on_smol(command: ChildCommand, options: (Options, Extras)) -> io::
     #[cfg(unix)]
     let (stdout, stdin) = (Async::new(stdout)?, Async::new(stdin)?);
     #[cfg(not(unix))]
-    let (stdout, stdin) = (Unblock::new(stdout), Unblock::new(stdin));
-    let up = (Unblock::new(io::stdin()), Unblock::with_capacity(AT_ONCE, io::stdout()));
+    let (stdout, stdin) =
+        (Unblock::with_capacity(AT_ONCE, stdout), Unblock::with_capacity(AT_ONCE, stdin));
+    let up = (protocol_smol::stdin(AT_ONCE), protocol_smol::stdout(AT_ONCE));
     let timer = SmolTimer::start();
     Ok(smol::block_on(relay(up, (owner, stdout, stdin), timer, options)))
 }

@@ -17,6 +17,10 @@ use super::mcp;
 use crate::dialect::{Family, Spoken};
 use crate::note;
 
+/// Methods that take no time, in any protocol.
+pub(super) const IMMEDIATE: [&str; 7] =
+    ["echo", "fail", "initialize", "ping", "server/discover", "session/new", "tools/list"];
+
 /// Pieces that a prompt is answered in.
 pub(super) const CHUNKS: u32 = 50;
 /// Time between two of them.

@@ -11,12 +11,13 @@ mod websocket;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use protocol_async::{Options, SharedOperations};
+use protocol_async::{Closed, Options, SharedOperations};
 use protocol_blocking::single::{Host, Transport};
-use protocol_blocking::{block_on, threaded};
+use protocol_blocking::threaded::Server;
 use protocol_core::{CloseReason, Role};
 use protocol_websocket::{BearerToken, ListenerLimits, Origins};
 
@@ -234,11 +235,10 @@ fn serve_websockets(
 }
 
 fn serve_threaded(spoken: &Spoken, options: Options) -> Ended {
-    let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-    let (peer, incoming) = threaded::connect(stdin, stdout, options);
-    let demo = Demo::new(spoken.clone());
-    let reason = threaded::serve(&incoming, WORKERS, &demo);
-    let error = block_on(peer.closed()).error.map(|error| error.to_string());
+    let demo = Arc::new(Demo::new(spoken.clone()));
+    let server = Server::new(options).workers(WORKERS).immediate(methods::IMMEDIATE);
+    let Closed { reason, error, .. } = server.stdio(demo.clone()).wait();
+    let error = error.map(|error| error.to_string());
     Ended { reason, error, was_shut_down: demo.was_shut_down() }
 }
 

@@ -3,10 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use protocol_async::{
-    Answer, Arrival, Cancelled, Incoming, LocalContext, LocalRouter, Notification, Request, Timer,
-};
+use protocol_async::{Answer, Arrival, Cancelled, Incoming, Notification, Request, Timer};
 use protocol_core::{CloseReason, Shutdown};
+use protocol_router::{LocalContext, LocalRouter};
 use serde_json::value::RawValue;
 
 use super::methods::{self, CHUNK_EVERY, CHUNKS, Count, Methods, Session, Sleep, Update};
@@ -35,7 +34,7 @@ impl<T: Timer> AsyncDemo<T> {
     pub(super) async fn serve(&self, incoming: &Incoming) -> CloseReason {
         // Tools are called by the same names as methods, so that one match serves both.
         let demo = self.clone();
-        let router = LocalRouter::new().otherwise(async move |arrival, cx| {
+        let router = LocalRouter::new().fallback(async move |arrival, cx| {
             demo.arrival(arrival, cx).await;
             Ok(())
         });
