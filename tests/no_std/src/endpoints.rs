@@ -1,9 +1,7 @@
 //! The same over endpoints, which a host drives with effects.
 
 use protocol_core::{CallOptions, Cause, Config, Dialect, Response, Timestamp};
-use protocol_endpoint::{
-    Arrived, CallError, Effect, Effects, Endpoint, Messages, Options, Output,
-};
+use protocol_endpoint::{Arrived, CallError, Effect, Effects, Endpoint, Messages, Options, Output};
 
 /// What this host waits with, and what it marks a cancelled request with.
 const WAITER: u8 = 1;
