@@ -42,8 +42,9 @@
 #![forbid(unsafe_code)]
 
 mod cancellation;
+mod catch_panic;
 mod closed;
-mod contain;
+
 mod driver;
 mod handle;
 #[doc(hidden)]

@@ -16,7 +16,7 @@ use protocol_operations::{
 };
 use serde_json::value::RawValue;
 
-use crate::contain::contain;
+use crate::catch_panic::catch_panic;
 use crate::outside::Entropy;
 use crate::sync::{Arc, Mutex, lock};
 
@@ -151,7 +151,7 @@ impl CleanUp {
     /// Runs the clean-up. A panic of the host's handler is caught.
     pub fn run(self) {
         if let Some(Handler(handler)) = &self.0.data {
-            contain(|| handler(&self.0));
+            catch_panic(|| handler(&self.0));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 pub(crate) use protocol_endpoint::CallOutcome;
 
-use crate::contain::contain;
+use crate::catch_panic::catch_panic;
 
 /// A callback for an outcome. The box around it makes one word of two, since it is moved with the row of
 /// its call.
@@ -17,6 +17,6 @@ impl HandOver {
 
     /// Hands the outcome over.
     pub(crate) fn give(self, outcome: CallOutcome) {
-        contain(|| (self.0)(outcome));
+        catch_panic(|| (self.0)(outcome));
     }
 }

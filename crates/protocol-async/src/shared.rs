@@ -12,8 +12,8 @@ use protocol_core::{RequestHandle, Response, Shutdown, Timestamp};
 use protocol_endpoint::{EndReason, OperationEnd, Shown};
 
 use crate::cancellation::Cancellation;
+use crate::catch_panic::catch_panic;
 use crate::closed::Closed;
-use crate::contain::contain;
 use crate::operations::{self, CleanUp, SharedOperations};
 use crate::options::{Callbacks, Options, SHARED};
 use crate::outside::Entropy;
@@ -137,16 +137,16 @@ impl Shared {
     fn run(&self, effects: &mut Effects) {
         for effect in effects.drain() {
             match effect {
-                Effect::Wake(Waiter::Task(waker)) => contain(|| waker.wake()),
+                Effect::Wake(Waiter::Task(waker)) => catch_panic(|| waker.wake()),
                 Effect::HandOver(Waiter::HandOver(then), outcome) => then.give(outcome),
                 Effect::Cancel(mark, cause) => {
                     mark.set(cause);
                     mark.release();
                 }
-                Effect::DropMark(mark) => contain(|| mark.release()),
+                Effect::DropMark(mark) => catch_panic(|| mark.release()),
                 Effect::BeginOperation(request, method) => self.begin_operation(request, &method),
                 // A waiter may own anything of the host's.
-                other => contain(|| drop(other)),
+                other => catch_panic(|| drop(other)),
             }
         }
     }
@@ -237,13 +237,13 @@ impl Shared {
 #[inline]
 pub(crate) fn release(mark: Option<Cancellation>) {
     if let Some(mark) = mark {
-        contain(|| mark.release());
+        catch_panic(|| mark.release());
     }
 }
 
 #[cold]
 fn tell(seen: Vec<Seen>) {
-    seen.into_iter().for_each(|seen| contain(|| seen.tell()));
+    seen.into_iter().for_each(|seen| catch_panic(|| seen.tell()));
 }
 
 impl Callbacks {
@@ -252,17 +252,17 @@ impl Callbacks {
         match shown {
             Shown::Message(way, message) => {
                 if let Some(trace) = &mut self.trace {
-                    contain(|| trace(way, &message));
+                    catch_panic(|| trace(way, &message));
                 }
             }
             Shown::Noise(violation, bytes) => {
                 if let Some(noise) = &mut self.noise {
-                    contain(|| noise(violation, &bytes));
+                    catch_panic(|| noise(violation, &bytes));
                 }
             }
             Shown::Verdict(verdict, _) => {
                 if let Some(observer) = &mut self.observer {
-                    contain(|| observer(&verdict));
+                    catch_panic(|| observer(&verdict));
                 }
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! What follows the marker of a request, and of its children, goes when the request is over.
+//! The followers of a request's marker, and of its children, go when the request is over.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

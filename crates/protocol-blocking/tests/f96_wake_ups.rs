@@ -1,4 +1,4 @@
-//! How often threads of a server sleep for a request: counted by the kernel, so a busy machine changes
+//! The number of times that threads of a server sleep for a request. The kernel counts, so a busy machine changes
 //! nothing. A file of its own, for other tests would count too.
 
 #![cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! What the host on one thread has from the endpoint under it, and how its own loop waits.
+//! The limits that the host on one thread has from its endpoint, and the waiting of a host's own loop.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -97,7 +97,7 @@ fn g03_a_cancel_is_marked_while_responses_are_stuck() {
     }
 }
 
-/// What is written by many threads at once is whole, and all of it comes.
+/// Messages that many threads write at once are whole, and all of them come.
 #[test]
 fn f96_messages_of_many_writers_stay_whole() {
     let (mut wire, stream) = Wire::pair();

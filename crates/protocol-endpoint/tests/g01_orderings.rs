@@ -16,7 +16,7 @@ use protocol_endpoint::{
 };
 use serde_json::value::RawValue;
 
-/// Whoever waits on either side.
+/// The parties that wait on either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Writer,

@@ -1,4 +1,4 @@
-//! What layers see, and what is left when a router serves no more.
+//! Layers see each request, and nothing is left when a router serves no more.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

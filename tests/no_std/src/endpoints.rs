@@ -3,7 +3,7 @@
 use protocol_core::{CallOptions, Cause, Config, Dialect, Response, Timestamp};
 use protocol_endpoint::{Arrived, CallError, Effect, Effects, Endpoint, Messages, Options, Output};
 
-/// What this host waits with, and what it marks a cancelled request with.
+/// The waiters of this host, and its marks of cancelled requests.
 const WAITER: u8 = 1;
 const MARK: u8 = 2;
 

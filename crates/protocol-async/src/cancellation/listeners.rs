@@ -5,7 +5,7 @@ use std::task::Waker;
 use protocol_core::Cause;
 use slab::Slab;
 
-use crate::contain::contain;
+use crate::catch_panic::catch_panic;
 
 /// One listener of a marker.
 pub(super) enum Listener {
@@ -57,8 +57,8 @@ impl Listeners {
         let others = self.others.into_iter().flat_map(|others| *others);
         for listener in self.first.into_iter().chain(others.map(|(_, listener)| listener)) {
             match listener {
-                Listener::Task(waker) => contain(|| waker.wake()),
-                Listener::Follower(follow) => contain(|| follow(cause)),
+                Listener::Task(waker) => catch_panic(|| waker.wake()),
+                Listener::Follower(follow) => catch_panic(|| follow(cause)),
             }
         }
     }

@@ -280,7 +280,7 @@ impl<T: Transport> Host<T> {
 
     /// Does everything that needs no transport: cancels dropped calls, fires timers, takes messages out.
     ///
-    /// Whoever waits for something looks for it between this and [`turn`](Self::turn).
+    /// A caller that waits for something looks for it between this and [`turn`](Self::turn).
     pub(super) fn settle(&mut self) {
         for call in self.own.take_dropped() {
             self.at(|endpoint, now, effects| endpoint.drop_call(call, now, effects));

@@ -16,7 +16,7 @@ use super::report::Report;
 /// How often it is looked whether it is time.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How a tool is called by its name alone: the method and the params of the request that starts its
+/// The call of a tool by its name alone: the method and the params of the request that starts its
 /// operation. `None` if the method is one of the protocol, or starts none.
 pub(super) fn of_tool(
     dialect: &Dialect,

@@ -3,6 +3,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs the host's own code where a panic of it must harm nothing else. The panic hook reports the panic.
-pub fn contain(work: impl FnOnce()) {
+pub fn catch_panic(work: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(work));
 }
